@@ -1,0 +1,53 @@
+# The project's verbs. `make demo` and `make test` need the Rust toolchain alone; `make e2e` needs Go too.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+# Tests that start a peer (kube-apiserver, kubectl, terraform) run where it is found.
+TEST_FLAGS ?= --workspace --locked
+
+.PHONY: help build demo test lint e2e bench crds fmt peers tools
+
+help: ## List the verbs
+	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+build: ## Build the capt binary
+	$(CARGO) build --locked --release -p capt
+
+demo: ## See what CAPT can do so far
+	@$(CARGO) build --locked -p capt
+	@CAPT="$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/capt" docs/demo/run
+
+test: ## Run every test that this machine can run
+	$(CARGO) test $(TEST_FLAGS)
+
+lint: ## Check formatting, lints, dependencies and generated files
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --all-features check bans licenses sources; \
+	else echo "cargo-deny is not installed: dependencies are not checked (make tools)"; fi
+
+e2e: peers ## Run the tests that need a real kube-apiserver
+	CAPT_E2E=1 $(CARGO) test --locked -p capt-e2e
+	CAPT_E2E=1 CAPT_TEST_API=kube-apiserver $(CARGO) test --locked -p capt --test rules --test kubectl
+
+bench: ## Measure, beside a peer where there is one
+	$(CARGO) bench --locked -p capt --bench validate
+
+crds: ## Write config/crd from the types
+	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+peers: ## Build kube-apiserver, etcd, kubectl and OpenTofu where they are missing
+	e2e/peers/build
+
+tools: ## Get what the other verbs can use and the machine lacks
+	@if command -v tofu >/dev/null || command -v terraform >/dev/null; then echo "tools: Terraform or OpenTofu is installed"; \
+	else e2e/peers/build tofu && echo "tools: add OpenTofu to your PATH: export PATH=\"$$(e2e/peers/build --print-dir):\$$PATH\""; fi
+	@if command -v cargo-deny >/dev/null; then echo "tools: cargo-deny is installed"; \
+	else $(CARGO) install --locked --quiet cargo-deny@0.20.2; fi

@@ -1,0 +1,50 @@
+//! Clusters: the network (`CAPTCluster`), the control plane (`CAPTControlPlane`), and the templates
+//! through which a ClusterClass makes them.
+
+mod control_plane;
+mod infrastructure;
+mod templates;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::fragments;
+
+pub use control_plane::*;
+pub use infrastructure::*;
+pub use templates::*;
+
+/// What became of the workspace that builds a network or control plane.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkspaceSummary {
+    /// Whether the workspace is applied and ready.
+    #[serde(default)]
+    pub ready: bool,
+    /// What the workspace is doing, as one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Name of the Terraform workspace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_name: Option<String>,
+    /// When an apply last succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_applied_time: Option<Time>,
+    /// Hash of the inputs that were last applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_applied_revision: Option<String>,
+    /// Hash of the inputs whose run last failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failed_revision: Option<String>,
+    /// How that run failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure_message: Option<String>,
+    /// Outputs of the module; never a sensitive one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::any_values")]
+    pub outputs: BTreeMap<String, Value>,
+}

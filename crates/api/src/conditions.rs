@@ -1,0 +1,112 @@
+//! Condition types and reasons: the words CAPT's status, events and metrics use.
+//!
+//! A type names what is true or not, a reason why. Both are API: tools match on them, so they
+//! never change their meaning.
+
+/// Condition types.
+pub mod types {
+    /// The object is what its spec says, and usable. On every kind.
+    pub const READY: &str = "Ready";
+    /// Reconciliation is switched off for this object.
+    pub const PAUSED: &str = "Paused";
+    /// The object is being deleted; the message names what it waits for.
+    pub const DELETING: &str = "Deleting";
+    /// Nothing happens until a person changes something.
+    pub const STALLED: &str = "Stalled";
+
+    /// The workspace's inputs were resolved and handed to Terraform.
+    pub const SYNCED: &str = "Synced";
+    /// A plan for the current inputs exists.
+    pub const PLANNED: &str = "Planned";
+    /// The current inputs are applied.
+    pub const APPLIED: &str = "Applied";
+    /// What exists differs from what was applied.
+    pub const DRIFTED: &str = "Drifted";
+
+    /// The cluster's network is ready.
+    pub const VPC_READY: &str = "VPCReady";
+    /// The cluster's network is being built.
+    pub const VPC_CREATING: &str = "VPCCreating";
+    /// The cluster's network could not be built.
+    pub const VPC_FAILED: &str = "VPCFailed";
+    /// The owning Cluster is not there yet.
+    pub const WAITING_FOR_CLUSTER: &str = "WaitingForCluster";
+
+    /// The control plane answers, or enough machines do.
+    pub const AVAILABLE: &str = "Available";
+    /// The control plane has answered at least once.
+    pub const INITIALIZED: &str = "Initialized";
+    /// The control plane is being built.
+    pub const CREATING: &str = "Creating";
+    /// The control plane could not be built.
+    pub const FAILED: &str = "Failed";
+
+    /// A rollout moves forward, or is done.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Machines of an old revision are still there.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// Fewer machines than wanted.
+    pub const SCALING_UP: &str = "ScalingUp";
+    /// More machines than wanted.
+    pub const SCALING_DOWN: &str = "ScalingDown";
+    /// Every machine is ready.
+    pub const MACHINES_READY: &str = "MachinesReady";
+    /// Every machine is of the current revision.
+    pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
+}
+
+/// Condition reasons.
+pub mod reasons {
+    /// All is as it should be.
+    pub const READY: &str = "Ready";
+    /// Work is under way.
+    pub const CREATING: &str = "Creating";
+    /// The work failed; the message says how.
+    pub const FAILED: &str = "Failed";
+    /// Paused by a person.
+    pub const PAUSED: &str = "Paused";
+
+    /// A Secret that was asked to be waited for is missing.
+    pub const WAITING_FOR_SECRETS: &str = "WaitingForSecrets";
+    /// A workspace that was asked to be waited for is not ready.
+    pub const WAITING_FOR_WORKSPACE: &str = "WaitingForWorkspace";
+    /// The plan waits for a person's approval.
+    pub const WAITING_FOR_APPROVAL: &str = "WaitingForApproval";
+    /// The WorkspaceTemplate does not exist.
+    pub const WORKSPACE_TEMPLATE_NOT_FOUND: &str = "WorkspaceTemplateNotFound";
+    /// The workspace's run failed.
+    pub const WORKSPACE_ERROR: &str = "WorkspaceError";
+    /// The workspace is applied.
+    pub const WORKSPACE_READY: &str = "WorkspaceReady";
+    /// A Secret could not be read or written.
+    pub const SECRET_ERROR: &str = "SecretError";
+
+    /// The VPC of the spec is used as it is.
+    pub const EXISTING_VPC_USED: &str = "ExistingVPCUsed";
+    /// The VPC is built.
+    pub const VPC_CREATED: &str = "VPCCreated";
+    /// The VPC is being built.
+    pub const VPC_CREATING: &str = "VPCCreating";
+    /// The VPC could not be built.
+    pub const VPC_CREATION_FAILED: &str = "VPCCreationFailed";
+    /// The spec's network makes no sense.
+    pub const INVALID_VPC_CONFIG: &str = "InvalidVPCConfig";
+    /// The owning Cluster does not exist.
+    pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
+
+    /// The control plane waits for its network.
+    pub const WAITING_FOR_VPC: &str = "WaitingForVPC";
+    /// The network was not ready in time.
+    pub const VPC_READY_TIMEOUT: &str = "VPCReadyTimeout";
+    /// The control plane was not ready in time.
+    pub const CONTROL_PLANE_TIMEOUT: &str = "ControlPlaneTimeout";
+    /// No kubeconfig could be made for the cluster.
+    pub const KUBECONFIG_GENERATION_FAILED: &str = "KubeconfigGenerationFailed";
+    /// The endpoint could not be handed to the Cluster.
+    pub const ENDPOINT_UPDATE_FAILED: &str = "EndpointUpdateFailed";
+
+    /// The rollout made no progress within its deadline.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// The rollout is complete.
+    pub const NEW_SET_AVAILABLE: &str = "NewCaptMachineSetAvailable";
+}

@@ -1,0 +1,85 @@
+//! The twelve CRDs as a cluster installs them.
+//!
+//! The derives give nearly what is wanted; [`crds`] adds what is the same for all of them: Cluster API's
+//! contract labels, one description style, and no `nullable` (Kubernetes then drops an explicit null, or
+//! puts the default in its place, where a nullable field would keep it).
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::names::{VERSION, crd_labels};
+use crate::{cluster, machine, workspace};
+
+/// One kind: its CRD, and the type behind it.
+pub struct Kind {
+    /// The CRD as a cluster installs it.
+    pub crd: CustomResourceDefinition,
+    /// Whether an object is one that the type can hold; says more than a structural schema can, for
+    /// example that a `module` is text or an address.
+    pub parse: fn(Value) -> Result<(), serde_path_to_error::Error<serde_json::Error>>,
+}
+
+/// Every kind, in the order in which they depend on each other.
+pub fn kinds() -> Vec<Kind> {
+    vec![
+        kind::<workspace::WorkspaceProviderConfig>(),
+        kind::<workspace::WorkspaceTemplate>(),
+        kind::<workspace::WorkspaceTemplateApply>(),
+        kind::<cluster::CAPTCluster>(),
+        kind::<cluster::CAPTClusterTemplate>(),
+        kind::<cluster::CAPTControlPlane>(),
+        kind::<cluster::CAPTControlPlaneTemplate>(),
+        kind::<machine::NodeGroup>(),
+        kind::<machine::CaptMachine>(),
+        kind::<machine::CaptMachineTemplate>(),
+        kind::<machine::CaptMachineSet>(),
+        kind::<machine::CaptMachineDeployment>(),
+    ]
+}
+
+/// The CRD of every kind, in the same order.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    kinds().into_iter().map(|kind| kind.crd).collect()
+}
+
+fn kind<K: CustomResourceExt + DeserializeOwned>() -> Kind {
+    Kind { crd: finish(K::crd()), parse: |object| serde_path_to_error::deserialize::<_, K>(object).map(drop) }
+}
+
+fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let labels = crd.metadata.labels.get_or_insert_default();
+    labels.insert(crd_labels::CONTRACT.into(), VERSION.into());
+    labels.insert(crd_labels::VISUALIZER.into(), String::new());
+    for version in &mut crd.spec.versions {
+        if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
+            tidy(schema);
+        }
+    }
+    crd
+}
+
+/// Walks a schema and brings every node of it into the house form.
+fn tidy(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    if let Some(description) = schema.description.as_mut() {
+        *description = unwrap_lines(description);
+    }
+    for property in schema.properties.iter_mut().flat_map(|properties| properties.values_mut()) {
+        tidy(property);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = schema.additional_properties.as_mut() {
+        tidy(values);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = schema.items.as_mut() {
+        tidy(items);
+    }
+}
+
+/// Joins the lines of each paragraph: source lines are wrapped for the editor, not for `kubectl explain`.
+fn unwrap_lines(text: &str) -> String {
+    text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
+}

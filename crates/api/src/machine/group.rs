@@ -1,0 +1,147 @@
+//! `NodeGroup`: what machines join.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Scaling;
+use crate::fragments;
+use crate::refs::ObjectRef;
+
+/// What a node group should be.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta1",
+    kind = "NodeGroup",
+    plural = "nodegroups",
+    singular = "nodegroup",
+    namespaced,
+    status = "NodeGroupStatus",
+    shortname = "ng",
+    category = "capt",
+    category = "cluster-api",
+    derive = "PartialEq",
+    doc = "A group that machines join: one that CAPT builds from a WorkspaceTemplate, or one that exists.",
+    printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
+    printcolumn(name = "MEMBERS", type_ = "integer", json_path = ".status.members"),
+    printcolumn(name = "DESIRED", type_ = "integer", json_path = ".spec.scaling.desiredSize"),
+    printcolumn(name = "EXTERNAL", type_ = "string", json_path = ".spec.external.name", priority = 1),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("size(self.metadata.name) <= 63")
+        .message("metadata.name becomes a label value and the name of a group: at most 63 characters"),
+    validation = Rule::new("has(self.spec.workspaceTemplateRef) == has(oldSelf.spec.workspaceTemplateRef) && (!has(self.spec.workspaceTemplateRef) || self.spec.workspaceTemplateRef == oldSelf.spec.workspaceTemplateRef)")
+        .message("workspaceTemplateRef is immutable: the group that was built from it would be orphaned; edit the template, or create another NodeGroup")
+        .field_path(".spec.workspaceTemplateRef"),
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.workspaceTemplateRef) != has(self.external)")
+    .message("set exactly one of workspaceTemplateRef (CAPT builds the group) or external (the group is there)"))]
+#[x_kube(validation = Rule::new("!has(self.instanceType) || !has(self.instanceTypes)")
+    .message("set instanceType for one machine size or instanceTypes for several, not both").field_path(".instanceTypes"))]
+#[x_kube(validation = Rule::new("!has(self.external) || !has(self.scaling)")
+    .message("scaling is for groups that CAPT builds: leave it out with external").field_path(".scaling"))]
+pub struct NodeGroupSpec {
+    /// WorkspaceTemplate that builds the group. Its module gets the variables cluster_name, node_group_name,
+    /// instance_types, min_size, max_size, desired_size, labels, taints and tags. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace_template_ref: Option<ObjectRef>,
+    /// A group that exists. CAPT never changes or deletes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalGroup>,
+    /// How many nodes the group itself runs, besides the machines that join it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+    /// Machine size of the group's nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "fragments::instance_type")]
+    pub instance_type: Option<String>,
+    /// Machine sizes of the group's nodes, the preferred one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "fragments::instance_types")]
+    pub instance_types: Vec<String>,
+    /// Labels of the Kubernetes nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::labels")]
+    pub labels: BTreeMap<String, String>,
+    /// Taints of the Kubernetes nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["key".into(), "effect".into()]))]
+    pub taints: Vec<Taint>,
+    /// Tags of what the module builds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::tags")]
+    pub tags: BTreeMap<String, String>,
+    /// Stops all work on this group, deletion included, until it is false again.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+/// A group that exists.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalGroup {
+    /// Name of the group in the cloud.
+    #[schemars(schema_with = "fragments::node_group_name")]
+    pub name: String,
+}
+
+/// A taint of Kubernetes nodes.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Taint {
+    /// Key of the taint.
+    #[schemars(length(min = 1, max = 317))]
+    pub key: String,
+    /// Value of the taint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub value: Option<String>,
+    /// What happens to pods that do not tolerate it.
+    pub effect: TaintEffect,
+}
+
+/// What a taint does.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum TaintEffect {
+    /// New pods stay away.
+    NoSchedule,
+    /// New pods stay away if they can.
+    PreferNoSchedule,
+    /// All pods stay away.
+    NoExecute,
+}
+
+/// What CAPT knows of a node group.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeGroupStatus {
+    /// The metadata.generation that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Whether machines can join.
+    #[serde(default)]
+    pub ready: bool,
+    /// How many machines have joined.
+    #[serde(default)]
+    pub members: i32,
+    /// Outputs of the group's module; machines get them as variables. Never a sensitive one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::any_values")]
+    pub outputs: BTreeMap<String, Value>,
+    /// A problem that only a person can solve, as one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_reason: Option<String>,
+    /// The same in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_message: Option<String>,
+    /// Current state in detail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "fragments::conditions")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,218 @@
+//! `CaptMachine`: one machine, or one managed node group, built from a template.
+
+#![allow(
+    clippy::struct_field_names,
+    reason = "minSize, maxSize and desiredSize are what existing manifests say"
+)]
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::InfrastructureInitialization;
+use crate::fragments;
+use crate::refs::ObjectRef;
+
+/// What a machine should be.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta1",
+    kind = "CaptMachine",
+    plural = "captmachines",
+    singular = "captmachine",
+    namespaced,
+    status = "CaptMachineStatus",
+    category = "capt",
+    category = "cluster-api",
+    derive = "PartialEq",
+    doc = "One machine, or the scaling of one managed node group, built from a WorkspaceTemplate. It is also the infrastructure of a Cluster API Machine.",
+    printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
+    printcolumn(name = "PHASE", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "INSTANCE-ID", type_ = "string", json_path = ".status.instanceId"),
+    printcolumn(name = "NODE-GROUP", type_ = "string", json_path = ".status.nodeGroup"),
+    printcolumn(name = "PRIVATE-IP", type_ = "string", json_path = ".status.privateIp", priority = 1),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = Rule::new("size(self.metadata.name) <= 63")
+        .message("metadata.name becomes a label value and a host name: at most 63 characters"),
+    validation = Rule::new("self.spec.workspaceTemplateRef == oldSelf.spec.workspaceTemplateRef")
+        .message("workspaceTemplateRef is immutable: the machine that was built from it would be orphaned; edit the template, or create another CaptMachine")
+        .field_path(".spec.workspaceTemplateRef"),
+    validation = Rule::new("has(self.spec.nodeGroupRef) == has(oldSelf.spec.nodeGroupRef) && (!has(self.spec.nodeGroupRef) || self.spec.nodeGroupRef == oldSelf.spec.nodeGroupRef)")
+        .message("nodeGroupRef is immutable: a machine stays in the group it joined; create another CaptMachine")
+        .field_path(".spec.nodeGroupRef"),
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.nodeGroupRef) != has(self.nodeGroupConfig)")
+    .message("set exactly one of nodeGroupRef (a machine that joins a group) or nodeGroupConfig (a managed group with its scaling)"))]
+#[x_kube(validation = Rule::new("!has(self.nodeGroupRef) || has(self.instanceType)")
+    .message("instanceType is needed with nodeGroupRef, for example instanceType: t3.medium")
+    .field_path(".instanceType").reason(Reason::FieldValueRequired))]
+#[x_kube(validation = Rule::new("!has(self.nodeGroupConfig) || !has(self.instanceType) || self.instanceType == self.nodeGroupConfig.instanceType")
+    .message("with nodeGroupConfig the instance type is nodeGroupConfig.instanceType: leave instanceType out")
+    .field_path(".instanceType"))]
+pub struct CaptMachineSpec {
+    /// WorkspaceTemplate that builds the machine. Its module gets the variables cluster_name, machine_name,
+    /// instance_type, node_group, labels and tags, and returns the outputs instance_id, private_ip and provider_id.
+    pub workspace_template_ref: ObjectRef,
+    /// Group that the machine joins: a NodeGroup object, or the name of a group that exists elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_group_ref: Option<ObjectRef>,
+    /// Managed group that this object scales, in place of a single machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_group_config: Option<NodeGroupConfig>,
+    /// Machine size, for example t3.medium. Needed with nodeGroupRef.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "fragments::instance_type")]
+    pub instance_type: Option<String>,
+    /// Labels of the Kubernetes node.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::labels")]
+    pub labels: BTreeMap<String, String>,
+    /// Tags of what the module builds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::tags")]
+    pub tags: BTreeMap<String, String>,
+    /// How Kubernetes and the cloud call the machine, for example aws:///eu-west-1a/i-0abc. CAPT fills it in.
+    #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub provider_id: Option<String>,
+    /// Stops all work on this machine, deletion included, until it is false again.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+/// A managed node group and its scaling.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeGroupConfig {
+    /// Name of the group in the cloud.
+    #[schemars(schema_with = "fragments::node_group_name")]
+    pub name: String,
+    /// Machine size of the group's nodes.
+    #[schemars(schema_with = "fragments::instance_type")]
+    pub instance_type: String,
+    /// How many nodes the group has.
+    #[serde(default)]
+    pub scaling: Scaling,
+}
+
+/// How many nodes a group has.
+#[derive(Clone, Debug, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("self.minSize <= self.desiredSize && self.desiredSize <= self.maxSize")
+    .message("the sizes must be in order: minSize <= desiredSize <= maxSize"))]
+pub struct Scaling {
+    /// Least number of nodes.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub min_size: i32,
+    /// Greatest number of nodes.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub max_size: i32,
+    /// Number of nodes now.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 100_000))]
+    pub desired_size: i32,
+}
+
+fn one() -> i32 {
+    1
+}
+
+impl Default for Scaling {
+    fn default() -> Self {
+        Self { min_size: 1, max_size: 1, desired_size: 1 }
+    }
+}
+
+/// What CAPT knows of a machine.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CaptMachineStatus {
+    /// The metadata.generation that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Whether the machine is built and has joined its group.
+    #[serde(default)]
+    pub ready: bool,
+    /// First-time provisioning, as Cluster API's contract has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<InfrastructureInitialization>,
+    /// Where the machine is in its life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<MachinePhase>,
+    /// Id of the machine in the cloud.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_id: Option<String>,
+    /// Address of the machine inside its network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_ip: Option<String>,
+    /// All addresses of the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub addresses: Vec<MachineAddress>,
+    /// Name of the group that the machine has joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_group: Option<String>,
+    /// When `ready` last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    /// A problem that only a person can solve, as one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_reason: Option<String>,
+    /// The same in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_message: Option<String>,
+    /// Current state in detail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "fragments::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Where a machine is in its life.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum MachinePhase {
+    /// It waits for something, such as its group.
+    Pending,
+    /// It is being built.
+    Provisioning,
+    /// It is built and has joined its group.
+    Running,
+    /// It could not be built.
+    Failed,
+    /// It is being destroyed.
+    Deleting,
+}
+
+/// One address of a machine.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineAddress {
+    /// What the address is.
+    #[serde(rename = "type")]
+    pub kind: MachineAddressKind,
+    /// The address.
+    #[schemars(length(min = 1, max = 256))]
+    pub address: String,
+}
+
+/// Kinds of addresses, as Kubernetes nodes have them.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum MachineAddressKind {
+    /// A host name.
+    Hostname,
+    /// An address reachable from anywhere.
+    ExternalIP,
+    /// An address inside the network.
+    InternalIP,
+    /// A name reachable from anywhere.
+    ExternalDNS,
+    /// A name inside the network.
+    InternalDNS,
+}

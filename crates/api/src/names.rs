@@ -1,0 +1,66 @@
+//! Names that other programs and existing manifests rely on: groups, labels, annotations, finalizers.
+
+/// API group of networks, machines and workspaces.
+pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
+/// API group of control planes.
+pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
+/// The one served and stored version of every kind.
+pub const VERSION: &str = "v1beta1";
+
+/// Labels on CAPT's CRDs.
+pub mod crd_labels {
+    /// Tells Cluster API core which of our versions fulfil its v1beta2 contract.
+    pub const CONTRACT: &str = "cluster.x-k8s.io/v1beta2";
+    /// Makes the kind appear in the Cluster API visualizer.
+    pub const VISUALIZER: &str = "visualizer.cluster.x-k8s.io";
+}
+
+/// Labels on objects.
+pub mod labels {
+    /// The cluster an object belongs to.
+    pub const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+    /// The CaptMachineDeployment a set or machine belongs to.
+    pub const DEPLOYMENT_NAME: &str = "infrastructure.cluster.x-k8s.io/deployment-name";
+    /// The CaptMachineSet a machine belongs to.
+    pub const SET_NAME: &str = "infrastructure.cluster.x-k8s.io/set-name";
+    /// The NodeGroup a machine has joined.
+    pub const NODE_GROUP_NAME: &str = "infrastructure.cluster.x-k8s.io/node-group-name";
+    /// Hash of the machine-relevant part of a set's template; keeps the sets of one deployment apart.
+    pub const TEMPLATE_HASH: &str = "infrastructure.cluster.x-k8s.io/template-hash";
+}
+
+/// Annotations on objects.
+pub mod annotations {
+    /// Pauses reconciliation of the object that carries it, whatever its value.
+    pub const PAUSED: &str = "cluster.x-k8s.io/paused";
+    /// Something else manages this infrastructure: CAPT touches nothing.
+    pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
+    /// Puts a machine first in line when its set scales down.
+    pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
+    /// Region of a Cluster whose infrastructure names none.
+    pub const REGION: &str = "cluster.x-k8s.io/region";
+    /// Revision of a CaptMachineDeployment that a set stands for.
+    pub const REVISION: &str = "infrastructure.cluster.x-k8s.io/revision";
+    /// Keeps `clusterctl move` away while a run is under way.
+    pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
+}
+
+/// Finalizers, one per kind that has something to clean up.
+pub mod finalizers {
+    /// On CAPTCluster.
+    pub const CLUSTER: &str = "infrastructure.cluster.x-k8s.io/captcluster";
+    /// On CAPTControlPlane.
+    pub const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io/captcontrolplane";
+    /// On WorkspaceTemplate: held while a WorkspaceTemplateApply uses it.
+    pub const WORKSPACE_TEMPLATE: &str = "workspacetemplate.v2.infrastructure.cluster.x-k8s.io";
+    /// On WorkspaceTemplateApply: held until its infrastructure is destroyed or retained.
+    pub const WORKSPACE_TEMPLATE_APPLY: &str = "infrastructure.cluster.x-k8s.io/finalizer";
+    /// On CaptMachine.
+    pub const MACHINE: &str = "captmachine.infrastructure.cluster.x-k8s.io";
+    /// On CaptMachineSet.
+    pub const MACHINE_SET: &str = "captmachineset.infrastructure.cluster.x-k8s.io";
+    /// On CaptMachineDeployment.
+    pub const MACHINE_DEPLOYMENT: &str = "captmachinedeployment.infrastructure.cluster.x-k8s.io";
+    /// On NodeGroup.
+    pub const NODE_GROUP: &str = "nodegroup.infrastructure.cluster.x-k8s.io";
+}

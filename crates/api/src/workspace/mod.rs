@@ -1,0 +1,9 @@
+//! Workspaces: a template holds a Terraform module, an apply is one instance of it.
+
+mod apply;
+mod provider_config;
+mod template;
+
+pub use apply::*;
+pub use provider_config::*;
+pub use template::*;

@@ -1,0 +1,352 @@
+//! `WorkspaceTemplate`: a Terraform module and its defaults, to be instantiated any number of times.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::fragments::{self, is_default};
+use crate::refs::ObjectRef;
+
+/// What a WorkspaceTemplate holds.
+#[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta1",
+    kind = "WorkspaceTemplate",
+    plural = "workspacetemplates",
+    singular = "workspacetemplate",
+    namespaced,
+    status = "WorkspaceTemplateStatus",
+    shortname = "wt",
+    category = "capt",
+    category = "cluster-api",
+    category = "terraform",
+    derive = "PartialEq",
+    doc = "A Terraform module with its default inputs. A WorkspaceTemplateApply is one instance of it. Editing the template reaches every instance. It cannot be deleted while an instance uses it.",
+    printcolumn(name = "VERSION", type_ = "string", json_path = ".spec.template.metadata.version"),
+    printcolumn(name = "REVISION", type_ = "string", json_path = ".status.revision"),
+    printcolumn(name = "USED-BY", type_ = "integer", json_path = ".status.usedBy"),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkspaceTemplateSpec {
+    /// The workspace that each instance gets.
+    pub template: WorkspaceDefinition,
+    /// Secret for the outputs of instances that name none themselves. The same as
+    /// `template.spec.writeConnectionSecretToRef`, which wins where both are set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_connection_secret_to_ref: Option<ObjectRef>,
+}
+
+/// A workspace and what people should know about it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkspaceDefinition {
+    /// For people; nothing of it reaches Terraform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<WorkspaceMetadata>,
+    /// The module, its inputs and how it is run.
+    pub spec: WorkspaceSpec,
+}
+
+/// What people should know about a template.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkspaceMetadata {
+    /// What the module builds, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Version of the module, as its authors count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Free key-value pairs to find templates by.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::tags")]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// The module, its inputs and how it is run: `forProvider` (the long form), or `module` with
+/// `variables` (the short one).
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(dyn(self).module) != has(self.forProvider)")
+    .message("set exactly one of module (the short form) or forProvider (the long form)"))]
+#[x_kube(validation = Rule::new("!has(self.variables) || has(dyn(self).module)")
+    .message("variables belongs to the short form: with forProvider write vars or varmap").field_path(".variables"))]
+pub struct WorkspaceSpec {
+    /// WorkspaceProviderConfig with credentials, provider blocks and backend. Left out: the module brings its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_config_ref: Option<ProviderConfigRef>,
+    /// What happens to the infrastructure when an instance is deleted: Delete destroys it, Orphan leaves it.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+    /// Secret that receives the outputs of an instance. `${key}` of a known variable may be used in its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_connection_secret_to_ref: Option<ConnectionSecretRef>,
+    /// Short form: the module, either as HCL text, or as an address `{source, version}` of a registry,
+    /// git or local module.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "fragments::any_value")]
+    pub module: Option<Module>,
+    /// Short form: the module's inputs, `name: {value: …}`. A value may be of any type.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 256))]
+    #[x_kube(validation = Rule::new("self.all(k, k.matches('^[A-Za-z_][A-Za-z0-9_-]*$'))")
+        .message("a Terraform variable name starts with a letter or _, then has letters, digits, _ and -"))]
+    pub variables: BTreeMap<String, VariableValue>,
+    /// Long form: where the module comes from, its inputs, and arguments for each command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_provider: Option<ForProvider>,
+}
+
+/// Names a WorkspaceProviderConfig in the template's namespace.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderConfigRef {
+    /// Name of the WorkspaceProviderConfig.
+    #[schemars(schema_with = "fragments::object_name")]
+    pub name: String,
+}
+
+/// Names the Secret for the outputs of an instance.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConnectionSecretRef {
+    /// Name of the Secret; `${key}` of a known variable is replaced by its value.
+    #[schemars(schema_with = "fragments::templated_name")]
+    pub name: String,
+    /// Namespace of the Secret. Left out: that of the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "fragments::templated_name")]
+    pub namespace: Option<String>,
+}
+
+/// Names one key of a Secret or ConfigMap for an instance.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplatedKeyRef {
+    /// Name of the Secret or ConfigMap; `${key}` of a known variable is replaced by its value.
+    #[schemars(schema_with = "fragments::templated_name")]
+    pub name: String,
+    /// Namespace of the Secret or ConfigMap. Left out: that of the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "fragments::templated_name")]
+    pub namespace: Option<String>,
+    /// Key whose value is taken.
+    #[schemars(schema_with = "fragments::data_key")]
+    pub key: String,
+}
+
+/// What happens to infrastructure whose workspace is deleted.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum DeletionPolicy {
+    /// Destroy it.
+    #[default]
+    Delete,
+    /// Leave it as it is.
+    Orphan,
+}
+
+/// A module in the short form.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(untagged, expecting = "module is HCL text, or {source, version} of a registry, git or local module")]
+pub enum Module {
+    /// HCL text.
+    Inline(String),
+    /// A module that lives elsewhere.
+    Remote(ModuleAddress),
+}
+
+/// Address of a module that lives elsewhere.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModuleAddress {
+    /// Source as Terraform writes it: a registry module, `git::https://…`, or a folder.
+    pub source: String,
+    /// Version constraint, for registry modules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// An input of a module in the short form.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VariableValue {
+    /// The value: a string, number, boolean, list or map.
+    #[schemars(schema_with = "fragments::any_value")]
+    pub value: Value,
+}
+
+/// Where the module comes from, its inputs, and arguments for each command.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("self.source != 'Inline' || (has(self.module) && size(self.module) > 0)")
+    .message("source: Inline needs the Terraform code in module").field_path(".module"))]
+#[x_kube(validation = Rule::new("self.source != 'Remote' || (has(self.module) && self.module.matches('^[^[:space:]]+$'))")
+    .message("source: Remote needs a module address in module, for example git::https://example.com/network.git?ref=v1 or terraform-aws-modules/vpc/aws").field_path(".module"))]
+#[x_kube(validation = Rule::new("!has(dyn(self).varmap) || dyn(self).varmap.all(k, k.matches('^[A-Za-z_][A-Za-z0-9_-]*$'))")
+    .message("a Terraform variable name starts with a letter or _, then has letters, digits, _ and -").field_path(".varmap"))]
+pub struct ForProvider {
+    /// Inline: `module` is Terraform code. Remote: `module` is the address of a module.
+    pub source: ModuleSource,
+    /// The module: its code, or its address, as `source` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 524_288))]
+    pub module: Option<String>,
+    /// Folder inside a Remote module to run in. Left out: its root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    #[x_kube(validation = Rule::new("!self.startsWith('/') && !self.contains('..')")
+        .message("entrypoint is a folder inside the module: write a relative path without .."))]
+    pub entrypoint: Option<String>,
+    /// Language of an Inline module.
+    #[serde(default)]
+    pub inline_format: InlineFormat,
+    /// Inputs as strings; Terraform converts them to the type that the module declares.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["key".into()]))]
+    pub vars: Vec<Var>,
+    /// Inputs of any type.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::any_values")]
+    pub varmap: BTreeMap<String, Value>,
+    /// Inputs from a Secret or ConfigMap that holds a tfvars file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub var_files: Vec<VarFile>,
+    /// Environment of the Terraform process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub env: Vec<EnvVar>,
+    /// Further arguments of `terraform init`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub init_args: Vec<String>,
+    /// Further arguments of `terraform plan`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub plan_args: Vec<String>,
+    /// Further arguments of `terraform apply`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub apply_args: Vec<String>,
+    /// Further arguments of `terraform destroy`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub destroy_args: Vec<String>,
+    /// Accepted from older manifests and without effect: every run has a log.
+    #[serde(default, rename = "enableTerraformCLILogging", skip_serializing_if = "Option::is_none")]
+    pub enable_terraform_cli_logging: Option<bool>,
+}
+
+/// Where the code of a module is.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum ModuleSource {
+    /// In the manifest.
+    #[default]
+    Inline,
+    /// At an address.
+    Remote,
+}
+
+/// Language of Terraform code.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum InlineFormat {
+    /// HCL, as in `*.tf`.
+    #[default]
+    #[serde(rename = "HCL")]
+    Hcl,
+    /// JSON, as in `*.tf.json`.
+    #[serde(rename = "JSON")]
+    Json,
+}
+
+/// One input as a string.
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Var {
+    /// Name of the Terraform variable.
+    #[schemars(length(min = 1, max = 128))]
+    #[x_kube(validation = Rule::new("self.matches('^[A-Za-z_][A-Za-z0-9_-]*$')")
+        .message("a Terraform variable name starts with a letter or _, then has letters, digits, _ and -"))]
+    pub key: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// Inputs from a tfvars file in a Secret or ConfigMap.
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("self.source != 'ConfigMapKey' || (has(self.configMapKeyRef) && !has(self.secretKeyRef))")
+    .message("source: ConfigMapKey needs configMapKeyRef {name, key}, and no secretKeyRef"))]
+#[x_kube(validation = Rule::new("self.source != 'SecretKey' || (has(self.secretKeyRef) && !has(self.configMapKeyRef))")
+    .message("source: SecretKey needs secretKeyRef {name, key}, and no configMapKeyRef"))]
+pub struct VarFile {
+    /// What holds the file.
+    pub source: VarFileSource,
+    /// Language of the file. Left out: HCL.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub format: InlineFormat,
+    /// The file, where `source` is ConfigMapKey.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_key_ref: Option<TemplatedKeyRef>,
+    /// The file, where `source` is SecretKey. Its values are kept out of logs, status and events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key_ref: Option<TemplatedKeyRef>,
+}
+
+/// What holds a tfvars file.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum VarFileSource {
+    /// A key of a ConfigMap.
+    #[default]
+    ConfigMapKey,
+    /// A key of a Secret.
+    SecretKey,
+}
+
+/// One variable of the environment of the Terraform process.
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("(has(self.value) ? 1 : 0) + (has(self.configMapKeyRef) ? 1 : 0) + (has(self.secretKeyRef) ? 1 : 0) == 1")
+    .message("an environment variable has exactly one of value, configMapKeyRef or secretKeyRef"))]
+pub struct EnvVar {
+    /// Name of the variable.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub name: String,
+    /// Its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Key of a ConfigMap that holds its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_map_key_ref: Option<TemplatedKeyRef>,
+    /// Key of a Secret that holds its value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key_ref: Option<TemplatedKeyRef>,
+}
+
+/// What CAPT knows of a WorkspaceTemplate.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkspaceTemplateStatus {
+    /// The metadata.generation that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Hash of the template's content. An instance that was applied from another one is run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// How many WorkspaceTemplateApplies use the template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_by: Option<i32>,
+    /// Current state in detail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "fragments::conditions")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,13 @@
+//! `capt`: the command line. Each command is a module of [`commands`]; nothing is decided here.
+
+mod commands;
+mod manifest;
+mod validate;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    commands::run(commands::Cli::parse())
+}

@@ -1,0 +1,95 @@
+//! What a stream of manifests becomes, and what each mistake is called.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read(text: &str) -> Vec<Result<Value, String>> {
+    documents(text)
+        .into_iter()
+        .map(|document| match document {
+            Ok(document) => Ok(document.root.to_json()),
+            Err(error) => Err(format!("{}: {error}", error.at)),
+        })
+        .collect()
+}
+
+#[test]
+fn documents_become_the_json_that_kubectl_sends() {
+    let rows = [
+        ("a: 1\nb: [x, yes, 1.30]\n", vec![json!({"a": 1, "b": ["x", true, 1.3]})]),
+        (
+            "a: \"1\"\nb: 'yes'\nc: !!str 2\nd: |\n  text\n",
+            vec![json!({"a": "1", "b": "yes", "c": "2", "d": "text\n"})],
+        ),
+        ("---\n---\n# nothing\n---\na: b\n---\n", vec![json!({"a": "b"})]),
+        ("{\"a\": {\"b\": null}}", vec![json!({"a": {"b": null}})]),
+        ("1: x\nyes: z\n", vec![json!({"1": "x", "true": "z"})]),
+        (
+            "base: &b {p: 1, q: 2}\nmore: {<<: *b, q: 3}\nlast: {q: 4, <<: *b}\n",
+            vec![json!({"base": {"p": 1, "q": 2}, "more": {"p": 1, "q": 3}, "last": {"p": 1, "q": 4}})],
+        ),
+        ("a: &s text\nb: *s\n", vec![json!({"a": "text", "b": "text"})]),
+        (
+            "a: |\n  x\n  --- not a marker\nb: 1\n--- # a comment\nc: 2\n",
+            vec![json!({"a": "x\n--- not a marker\n", "b": 1}), json!({"c": 2})],
+        ),
+        ("", vec![]),
+    ];
+    for (text, expected) in rows {
+        assert_eq!(read(text), expected.into_iter().map(Ok).collect::<Vec<_>>(), "{text}");
+    }
+}
+
+#[test]
+fn a_bad_document_does_not_hide_the_next() {
+    let read = read("a: [1\n---\nb: 2\n");
+    assert!(read[0].as_ref().is_err_and(|error| error.contains("not YAML")), "{read:?}");
+    assert_eq!(read[1], Ok(json!({"b": 2})));
+}
+
+#[test]
+fn mistakes_have_a_place_and_a_name() {
+    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for n in 1..9 {
+        let aliases = vec![format!("*a{}", n - 1); 10].join(", ");
+        writeln!(bomb, "a{n}: &a{n} [{aliases}]").unwrap();
+    }
+    let rows = [
+        ("a: 1\n\nb: 2\na: 3\n".to_owned(), "4:1: key \"a\" is there twice in this map"),
+        ("x: 1\n---\na: 1\na: 3\n".to_owned(), "4:1: key \"a\" is there twice in this map"),
+        ("a:\n  ? [1]\n  : 2\n".to_owned(), "2:5: a key must be text, not a list or a map"),
+        (
+            "a: .nan\n".to_owned(),
+            "1:4: .nan is not a number that JSON has; put it in quotes if it is meant as text",
+        ),
+        ("a: {<<: 1}\n".to_owned(), "1:9: << takes a map, or a list of maps"),
+        ("[".repeat(100_000), "1:256: not YAML: recursion limit exceeded"),
+        ("- ".repeat(200), "1:257: nested deeper than 128 levels"),
+        (bomb, "aliases make this document too large"),
+        ("a: 'b\n".to_owned(), "not YAML: "),
+        ("a: b: c\n".to_owned(), "not YAML: "),
+    ];
+    for (text, expected) in rows {
+        let all = read(&text);
+        let error = all
+            .iter()
+            .find_map(|document| document.as_ref().err())
+            .unwrap_or_else(|| panic!("{text} is accepted: {all:?}"));
+        assert!(error.contains(expected), "{error}\n{expected}");
+    }
+}
+
+#[test]
+fn every_value_knows_its_place() {
+    let text = "---\nkind: X\nspec:\n  list:\n    - a: 1\n      b: 2\n";
+    let documents = documents(text);
+    let root = &documents[0].as_ref().unwrap().root;
+    let spec = root.member("spec").unwrap();
+    assert_eq!(spec.key_at.to_string(), "3:1");
+    let NodeValue::List(items) = &spec.value.get("list").unwrap().value else { panic!("a list") };
+    assert_eq!(items[0].member("b").unwrap().key_at.to_string(), "6:7");
+    assert_eq!(items[0].get("b").unwrap().at.to_string(), "6:10");
+}

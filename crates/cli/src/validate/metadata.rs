@@ -1,0 +1,187 @@
+//! Checks `metadata`, which every kind has and no CRD describes, by the API server's rules.
+
+use capt_schema::{FieldError, FieldErrorKind, FieldPath, UnknownField};
+use serde_json::{Map, Value};
+
+const KNOWN_FIELDS: [&str; 15] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LARGEST_ANNOTATIONS: usize = 256 * 1024;
+
+/// Members of `metadata` that Kubernetes does not know.
+pub fn unknown_fields(object: &Value) -> Vec<UnknownField> {
+    let path = FieldPath::root().field("metadata");
+    let known = KNOWN_FIELDS.map(str::to_owned);
+    members(object, "metadata")
+        .filter(|(name, _)| !KNOWN_FIELDS.contains(&name.as_str()))
+        .map(|(name, _)| UnknownField { path: path.field(name), known: known.to_vec() })
+        .collect()
+}
+
+/// What is wrong with `metadata`.
+pub fn validate(object: &Value) -> Vec<FieldError> {
+    let path = FieldPath::root().field("metadata");
+    let metadata = match object.get("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        None => &Map::new(),
+        Some(_) => return vec![error(&path, FieldErrorKind::Invalid, None, "must be a map")],
+    };
+    let mut errors = Vec::new();
+    names(metadata, &path, &mut errors);
+    labels(metadata, &path.field("labels"), &mut errors);
+    annotations(metadata, &path.field("annotations"), &mut errors);
+    errors
+}
+
+fn names(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let mut texts = [None; 3];
+    for (key, text) in ["name", "generateName", "namespace"].into_iter().zip(&mut texts) {
+        match metadata.get(key) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(value)) => *text = Some(value.as_str()).filter(|value| !value.is_empty()),
+            Some(_) => errors.push(not_a_string(&path.field(key))),
+        }
+    }
+    let [name, generate_name, namespace] = texts;
+    if let Some(name) = name {
+        subdomain(&path.field("name"), name, name, errors);
+    } else if let Some(prefix) = generate_name {
+        // The API server appends letters and digits, so a trailing dash is fine.
+        subdomain(&path.field("generateName"), prefix, prefix.trim_end_matches('-'), errors);
+    } else if errors.is_empty() {
+        let what = "name or generateName is required";
+        errors.push(error(&path.field("name"), FieldErrorKind::Required, None, what));
+    }
+    if let Some(namespace) = namespace
+        && (!is_label(namespace) || namespace.len() > 63)
+    {
+        errors.push(error(&path.field("namespace"), FieldErrorKind::Invalid, Some(namespace), LABEL));
+    }
+}
+
+fn subdomain(path: &FieldPath, shown: &str, name: &str, errors: &mut Vec<FieldError>) {
+    if name.len() > 253 {
+        let what = "must be no more than 253 characters";
+        errors.push(error(path, FieldErrorKind::Invalid, Some(shown), what));
+    }
+    if !name.split('.').all(is_label) {
+        errors.push(error(path, FieldErrorKind::Invalid, Some(shown), SUBDOMAIN));
+    }
+}
+
+fn labels(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    for (key, value) in map(metadata, path, errors) {
+        qualified_name(path, key, errors);
+        match value {
+            Value::String(value) if is_label_value(value) => {}
+            Value::String(value) => {
+                errors.push(error(path, FieldErrorKind::Invalid, Some(value), LABEL_VALUE));
+            }
+            _ => errors.push(not_a_string(&path.key(key))),
+        }
+    }
+}
+
+fn annotations(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let mut size = 0;
+    for (key, value) in map(metadata, path, errors) {
+        qualified_name(path, &key.to_lowercase(), errors);
+        match value {
+            Value::String(value) => size += key.len() + value.len(),
+            _ => errors.push(not_a_string(&path.key(key))),
+        }
+    }
+    if size > LARGEST_ANNOTATIONS {
+        let what = "may not be more than 262144 bytes";
+        errors.push(error(path, FieldErrorKind::TooLong, None, what));
+    }
+}
+
+/// A map of `metadata`; a wrong type is an error, and empty.
+fn map<'a>(
+    metadata: &'a Map<String, Value>,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Vec<(&'a String, &'a Value)> {
+    let name = path.to_string();
+    match metadata.get(name.rsplit('.').next().unwrap_or_default()) {
+        Some(Value::Object(members)) => members.iter().collect(),
+        None | Some(Value::Null) => Vec::new(),
+        Some(_) => {
+            errors.push(error(path, FieldErrorKind::Invalid, None, "must be a map of strings"));
+            Vec::new()
+        }
+    }
+}
+
+/// `role` or `example.com/role`.
+fn qualified_name(path: &FieldPath, key: &str, errors: &mut Vec<FieldError>) {
+    let mut refuse = |what: &str| errors.push(error(path, FieldErrorKind::Invalid, Some(key), what));
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    match prefix {
+        Some("") => refuse("prefix part must be non-empty"),
+        Some(prefix) if prefix.len() > 253 || !prefix.split('.').all(is_label) => {
+            refuse(&format!("prefix part {SUBDOMAIN}"));
+        }
+        _ => {}
+    }
+    if name.is_empty() {
+        refuse("name part must be non-empty");
+    } else if name.len() > 63 {
+        refuse("name part must be no more than 63 characters");
+    }
+    if !is_label_value(&name.chars().take(63).collect::<String>()) || name.is_empty() {
+        refuse(NAME_PART);
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    !text.is_empty()
+        && text.chars().all(|c| inner(c) || c == '-')
+        && text.starts_with(inner)
+        && text.ends_with(inner)
+}
+
+fn is_label_value(text: &str) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    text.is_empty()
+        || (text.len() <= 63
+            && text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
+            && text.starts_with(edge)
+            && text.ends_with(edge))
+}
+
+fn members<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    object.get(key).and_then(Value::as_object).into_iter().flatten()
+}
+
+fn not_a_string(path: &FieldPath) -> FieldError {
+    error(path, FieldErrorKind::Invalid, None, "must be of type string")
+}
+
+fn error(path: &FieldPath, kind: FieldErrorKind, value: Option<&str>, detail: &str) -> FieldError {
+    FieldError::new(path, kind, value.map(Value::from), detail)
+}

@@ -1,0 +1,101 @@
+//! Checks manifests as an API server with CAPT's CRDs would, and tells where each problem stands.
+//!
+//! ```text
+//! files -> documents -> objects -> metadata, unknown fields, schema and rules -> findings with a place
+//! ```
+
+mod catalogue;
+mod metadata;
+mod object;
+mod report;
+mod suggest;
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::manifest::{Node, NodeValue, Origin, Source, documents};
+use catalogue::{Catalogue, Lookup};
+pub use report::{Finding, ObjectName, Report};
+
+/// An object of an earlier version of the manifests, by what identifies it.
+type Earlier = HashMap<ObjectName, Value>;
+
+/// Checks every object in `new`; where `old` has the same object, also the change from there.
+pub fn check(new: &[Origin], old: &[Origin]) -> Report {
+    let catalogue = Catalogue::of_capt();
+    let mut report = Report::default();
+    let mut earlier = Earlier::new();
+    for_each_object(old, &mut report, |_, object, _| {
+        if let Some(name) = ObjectName::of(object) {
+            earlier.insert(name, object.to_json());
+        }
+    });
+    // The summary counts what is checked, not what it is compared with.
+    report.summary.files = 0;
+    for_each_object(new, &mut report, |source, object, report| {
+        check_object(&catalogue, &earlier, source, object, report);
+    });
+    if let (0, Some(first)) =
+        (report.findings.len() + report.summary.checked + report.summary.skipped, new.first())
+    {
+        report.findings.push(Finding::new(&first.name(), None, "holds no object".into()));
+    }
+    report.finish()
+}
+
+/// Calls `visit` for every object of every file; what cannot be read becomes a finding.
+fn for_each_object(origins: &[Origin], report: &mut Report, mut visit: impl FnMut(&str, &Node, &mut Report)) {
+    for file in origins.iter().flat_map(Origin::read) {
+        let Source { name, text } = match file {
+            Ok(source) => source,
+            Err((name, error)) => {
+                report.findings.push(Finding::new(&name, error.position(), error.to_string()));
+                continue;
+            }
+        };
+        report.summary.files += 1;
+        for document in documents(&text) {
+            match document {
+                Ok(document) => for_each_item(&document.root, &mut |item| visit(&name, item, report)),
+                Err(error) => {
+                    report.findings.push(Finding::new(&name, Some(error.at), error.to_string()));
+                }
+            }
+        }
+    }
+}
+
+/// The items of a `List`, of a `CaptMachineList` and the like; of anything else the object itself.
+fn for_each_item(root: &Node, visit: &mut impl FnMut(&Node)) {
+    let is_list = root.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"));
+    match root.get("items").map(|items| &items.value) {
+        Some(NodeValue::List(items)) if is_list => items.iter().for_each(|item| for_each_item(item, visit)),
+        _ => visit(root),
+    }
+}
+
+fn check_object(catalogue: &Catalogue, earlier: &Earlier, file: &str, object: &Node, report: &mut Report) {
+    if !matches!(object.value, NodeValue::Map(_)) {
+        let message = format!("a manifest is a map with apiVersion and kind, this is {}", object.describe());
+        report.findings.push(Finding::new(file, Some(object.at), message));
+        return;
+    }
+    match catalogue.look_up(object) {
+        Lookup::Known(kind) => {
+            report.summary.checked += 1;
+            let name = ObjectName::of(object);
+            let old = name.as_ref().and_then(|name| earlier.get(name));
+            let checked = object::check(kind, file, object, old);
+            report.summary.partial |= checked.partial;
+            for mut finding in checked.findings {
+                finding.object.clone_from(&name);
+                report.findings.push(finding);
+            }
+        }
+        Lookup::Foreign => report.summary.skipped += 1,
+        Lookup::Wrong { at, message, help } => {
+            report.findings.push(Finding { help, ..Finding::new(file, Some(at), message) });
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! Evaluation, with a bound.
+//!
+//! Every step costs, in units of the order an API server counts in: one for a name, a field
+//! or a call, and more for calls whose work grows with their arguments. A rule that costs
+//! more than [`CALL_LIMIT`] is stopped, and with it the rules of the object; so is an object
+//! whose rules cost more than [`OBJECT_LIMIT`] together.
+
+use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Literal, Loop};
+use crate::cel::check::type_identifier;
+use crate::cel::library;
+use crate::cel::ops;
+use crate::cel::program::Program;
+use crate::cel::signatures;
+use crate::cel::value::{EvalError, Evaluated, MapVal, Str, Val};
+
+/// An API server's bound for one evaluation.
+pub(crate) const CALL_LIMIT: u64 = 1_000_000;
+/// An API server's bound for all rules of one object.
+pub(crate) const OBJECT_LIMIT: u64 = 10_000_000;
+
+/// The result of an evaluation and what it cost.
+pub(crate) fn evaluate<'a>(program: &'a Program, variables: Vec<(&'a str, Val<'a>)>) -> (Evaluated<'a>, u64) {
+    let mut eval = Eval { program, variables, cost: 0 };
+    let result = eval.expr(&program.expr);
+    let result = if eval.cost > CALL_LIMIT { Err(EvalError::CostLimit) } else { result };
+    (result, eval.cost)
+}
+
+pub(crate) struct Eval<'a> {
+    pub program: &'a Program,
+    variables: Vec<(&'a str, Val<'a>)>,
+    cost: u64,
+}
+
+impl<'a> Eval<'a> {
+    /// Counts work; an error once there was too much.
+    pub fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > CALL_LIMIT { Err(EvalError::CostLimit) } else { Ok(()) }
+    }
+
+    /// Counts work on so many bytes or elements of text.
+    pub fn spend_on_text(&mut self, length: usize) -> Result<(), EvalError> {
+        self.spend(u64::try_from(length / 10 + 1).unwrap_or(u64::MAX))
+    }
+
+    pub fn spend_on_elements(&mut self, count: usize) -> Result<(), EvalError> {
+        self.spend(u64::try_from(count).unwrap_or(u64::MAX))
+    }
+
+    pub fn expr(&mut self, expr: &'a Expr) -> Evaluated<'a> {
+        match &expr.kind {
+            ExprKind::Literal(literal) => Ok(constant(literal)),
+            ExprKind::Ident(name) => self.ident(name),
+            ExprKind::Select { operand, field, optional } => self.select(expr, operand, field, *optional),
+            ExprKind::Has { operand, field } => {
+                let operand = self.expr(operand)?;
+                has(&operand, field).map(Val::Bool)
+            }
+            ExprKind::Call { function, target, args } => self.call(function, target.as_deref(), args),
+            ExprKind::And(left, right) => self.logical(left, right, false),
+            ExprKind::Or(left, right) => self.logical(left, right, true),
+            ExprKind::Conditional { condition, then, otherwise } => match self.expr(condition)? {
+                Val::Bool(true) => self.expr(then),
+                Val::Bool(false) => self.expr(otherwise),
+                _ => Err(EvalError::bare_overload()),
+            },
+            ExprKind::List(entries) => self.list(entries),
+            ExprKind::Map(entries) => self.map(entries),
+            ExprKind::Comprehension(comprehension) => self.comprehension(comprehension),
+        }
+    }
+
+    fn ident(&mut self, name: &'a str) -> Evaluated<'a> {
+        self.spend(1)?;
+        if let Some((_, value)) = self.variables.iter().rev().find(|(declared, _)| *declared == name) {
+            return Ok(value.clone());
+        }
+        match type_identifier(name) {
+            Some(_) => Ok(Val::Type(type_name(name))),
+            None => Err(EvalError::other(format!("no such attribute(s): {name}"))),
+        }
+    }
+
+    fn select(&mut self, expr: &Expr, operand: &'a Expr, field: &'a str, optional: bool) -> Evaluated<'a> {
+        if let Some(name) = expr.qualified_name()
+            && type_identifier(&name).is_some()
+        {
+            return Ok(Val::Type(type_name(&name)));
+        }
+        self.spend(1)?;
+        let operand = self.expr(operand)?;
+        // An optional's fields are optional, whether asked for with `.?` or not.
+        let (operand, optional) = match operand {
+            Val::Optional(None) => return Ok(Val::Optional(None)),
+            Val::Optional(Some(value)) => ((*value).clone(), true),
+            other => (other, optional),
+        };
+        match (member_of(&operand, field)?, optional) {
+            (Some(value), true) => Ok(Val::some(value)),
+            (None, true) => Ok(Val::Optional(None)),
+            (Some(value), false) => Ok(value),
+            (None, false) => Err(EvalError::NoSuchKey(field.to_owned())),
+        }
+    }
+
+    /// `&&` and `||`: if one side decides, the other's error does not matter.
+    fn logical(&mut self, left: &'a Expr, right: &'a Expr, decisive: bool) -> Evaluated<'a> {
+        let left = self.expr(left);
+        if matches!(left, Err(EvalError::CostLimit)) {
+            return left;
+        }
+        if matches!(left, Ok(Val::Bool(value)) if value == decisive) {
+            return left;
+        }
+        let right = self.expr(right);
+        match (left, right) {
+            (_, Ok(Val::Bool(value))) if value == decisive => Ok(Val::Bool(decisive)),
+            (_, Err(EvalError::CostLimit)) => Err(EvalError::CostLimit),
+            (Ok(Val::Bool(_)), Ok(Val::Bool(_))) => Ok(Val::Bool(!decisive)),
+            (Err(error), _) | (Ok(Val::Bool(_)), Err(error)) => Err(error),
+            _ => Err(EvalError::bare_overload()),
+        }
+    }
+
+    fn call(&mut self, function: &'a str, target: Option<&'a Expr>, args: &'a [Expr]) -> Evaluated<'a> {
+        self.spend(1)?;
+        let namespaced = target
+            .and_then(Expr::qualified_name)
+            .map(|prefix| format!("{prefix}.{function}"))
+            .filter(|name| signatures::lookup(name).is_some_and(|overloads| !overloads[0].member));
+        if let Some(name) = namespaced {
+            let args = self.arguments(args)?;
+            return library::global(self, &name, &args);
+        }
+        let Some(target) = target else {
+            let args = self.arguments(args)?;
+            return self.operator(function, &args);
+        };
+        let target = self.expr(target)?;
+        if let (Val::Optional(value), [default]) = (&target, args)
+            && matches!(function, "or" | "orValue")
+        {
+            return match value {
+                Some(value) if function == "orValue" => Ok((**value).clone()),
+                Some(_) => Ok(target),
+                None => self.expr(default),
+            };
+        }
+        let args = self.arguments(args)?;
+        library::member(self, function, &target, &args)
+    }
+
+    fn arguments(&mut self, args: &'a [Expr]) -> Result<Vec<Val<'a>>, EvalError> {
+        args.iter().map(|arg| self.expr(arg)).collect()
+    }
+
+    fn operator(&mut self, function: &'a str, args: &[Val<'a>]) -> Evaluated<'a> {
+        match (function, args) {
+            ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
+            ("!_" | "-_", [value]) if !matches!(value, Val::Int(_) | Val::Double(_)) || function == "!_" => {
+                Err(EvalError::bare_overload())
+            }
+            ("-_", [Val::Int(value)]) => {
+                value.checked_neg().map(Val::Int).ok_or_else(|| EvalError::other("integer overflow"))
+            }
+            ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
+            ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => {
+                self.spend_on_text(library::size_of(a).saturating_add(library::size_of(b)))?;
+                ops::arithmetic(function, a, b)
+            }
+            ("_==_", [a, b]) => {
+                self.spend_on_text(library::size_of(a).min(library::size_of(b)))?;
+                ops::equal(a, b).map(Val::Bool)
+            }
+            ("_!=_", [a, b]) => {
+                self.spend_on_text(library::size_of(a).min(library::size_of(b)))?;
+                ops::equal(a, b).map(|equal| Val::Bool(!equal))
+            }
+            ("_<_", [a, b]) => ops::compare(a, b).map(|order| Val::Bool(order.is_lt())),
+            ("_<=_", [a, b]) => ops::compare(a, b).map(|order| Val::Bool(order.is_le())),
+            ("_>_", [a, b]) => ops::compare(a, b).map(|order| Val::Bool(order.is_gt())),
+            ("_>=_", [a, b]) => ops::compare(a, b).map(|order| Val::Bool(order.is_ge())),
+            ("@in", [element, container]) => {
+                if let Val::List(list) = container {
+                    self.spend_on_elements(list.len())?;
+                }
+                ops::is_in(element, container).map(Val::Bool)
+            }
+            ("_[_]" | "_[?_]", [Val::Optional(value), key]) => optional_index(value.as_deref(), key),
+            ("_[_]", [container, key]) => {
+                ops::index(container, key)?.ok_or_else(|| ops::missing(container, key))
+            }
+            ("_[?_]", [container, key]) => optional_index(Some(container), key),
+            _ => library::global(self, function, args),
+        }
+    }
+
+    /// The value of an entry; none if it is an optional without one.
+    fn entry(&mut self, entry: &'a Entry) -> Result<Option<Val<'a>>, EvalError> {
+        let value = self.expr(&entry.value)?;
+        if !entry.optional {
+            return Ok(Some(value));
+        }
+        match value {
+            Val::Optional(value) => Ok(value.map(|value| (*value).clone())),
+            _ => Err(EvalError::other("cannot initialize optional entry from non-optional value")),
+        }
+    }
+
+    fn list(&mut self, entries: &'a [Entry]) -> Evaluated<'a> {
+        let mut elements = Vec::with_capacity(entries.len());
+        for entry in entries {
+            elements.extend(self.entry(entry)?);
+        }
+        self.spend(10)?;
+        Ok(Val::list(elements))
+    }
+
+    fn map(&mut self, entries: &'a [Entry]) -> Evaluated<'a> {
+        let mut made: Vec<(Val<'a>, Val<'a>)> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let Some(key) = &entry.key else { continue };
+            let key = self.expr(key)?;
+            if let Some(value) = self.entry(entry)? {
+                replace(&mut made, key, value)?;
+            }
+        }
+        self.spend(30)?;
+        Ok(Val::Map(MapVal::Made(made.into())))
+    }
+
+    fn comprehension(&mut self, comprehension: &'a Comprehension) -> Evaluated<'a> {
+        let range = self.expr(&comprehension.range)?;
+        match (comprehension.kind, &range) {
+            (Loop::OptMap | Loop::OptFlatMap, Val::Optional(value)) => {
+                let Some(value) = value else { return Ok(Val::Optional(None)) };
+                let result =
+                    self.bind(comprehension, (**value).clone(), None, |eval| eval.expr(&comprehension.body))?;
+                Ok(if comprehension.kind == Loop::OptMap { Val::some(result) } else { result })
+            }
+            (Loop::OptMap | Loop::OptFlatMap, _) => Err(EvalError::overload("hasValue")),
+            (Loop::All, _) => self.quantify(comprehension, &range, false),
+            (Loop::Exists, _) => self.quantify(comprehension, &range, true),
+            (Loop::ExistsOne, _) => {
+                let mut count = 0;
+                self.each(comprehension, &range, |eval, _, _| match eval.expr(&comprehension.body)? {
+                    Val::Bool(found) => {
+                        count += usize::from(found);
+                        Ok(())
+                    }
+                    _ => Err(EvalError::bare_overload()),
+                })?;
+                Ok(Val::Bool(count == 1))
+            }
+            (Loop::Map | Loop::Filter | Loop::SortBy, _) => self.transform(comprehension, &range),
+            (Loop::TransformMap | Loop::TransformMapEntry, _) => self.transform_map(comprehension, &range),
+        }
+    }
+
+    /// `all` and `exists`: one element can decide, whatever errors others have.
+    fn quantify(
+        &mut self,
+        comprehension: &'a Comprehension,
+        range: &Val<'a>,
+        decisive: bool,
+    ) -> Evaluated<'a> {
+        let mut decided = false;
+        let mut first_error = None;
+        self.each(comprehension, range, |eval, _, _| {
+            if decided {
+                return Ok(());
+            }
+            match eval.expr(&comprehension.body) {
+                Err(EvalError::CostLimit) => return Err(EvalError::CostLimit),
+                Ok(Val::Bool(value)) => decided = value == decisive,
+                Ok(_) => first_error = first_error.take().or(Some(EvalError::bare_overload())),
+                Err(error) => first_error = first_error.take().or(Some(error)),
+            }
+            Ok(())
+        })?;
+        match first_error {
+            _ if decided => Ok(Val::Bool(decisive)),
+            Some(error) => Err(error),
+            None => Ok(Val::Bool(!decisive)),
+        }
+    }
+
+    fn transform(&mut self, comprehension: &'a Comprehension, range: &Val<'a>) -> Evaluated<'a> {
+        let mut elements = Vec::new();
+        let mut keys = Vec::new();
+        self.each(comprehension, range, |eval, first, _| {
+            let result = eval.expr(&comprehension.body)?;
+            match (comprehension.kind, result) {
+                (Loop::Filter, Val::Bool(true)) => elements.push(first.clone()),
+                (Loop::Filter, Val::Bool(false)) => {}
+                (Loop::Filter, _) => return Err(EvalError::bare_overload()),
+                (Loop::SortBy, key) => {
+                    elements.push(first.clone());
+                    keys.push(key);
+                }
+                (_, result) => elements.push(result),
+            }
+            Ok(())
+        })?;
+        if comprehension.kind == Loop::SortBy {
+            return library::sort_by(elements, &keys).map(Val::list);
+        }
+        Ok(Val::list(elements))
+    }
+
+    fn transform_map(&mut self, comprehension: &'a Comprehension, range: &Val<'a>) -> Evaluated<'a> {
+        let mut entries = Vec::new();
+        self.each(comprehension, range, |eval, first, _| {
+            let result = eval.expr(&comprehension.body)?;
+            if comprehension.kind == Loop::TransformMap {
+                return insert(&mut entries, first.clone(), result);
+            }
+            let Val::Map(map) = result else { return Err(EvalError::bare_overload()) };
+            for key in map.keys() {
+                if let Some(value) = map.find(&key)? {
+                    insert(&mut entries, key, value)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Val::Map(MapVal::Made(entries.into())))
+    }
+
+    /// Calls `body` for each element that the filter takes, with the variables bound.
+    fn each(
+        &mut self,
+        comprehension: &'a Comprehension,
+        range: &Val<'a>,
+        mut body: impl FnMut(&mut Self, &Val<'a>, Option<&Val<'a>>) -> Result<(), EvalError>,
+    ) -> Result<(), EvalError> {
+        let two = comprehension.second.is_some();
+        let mut step = |eval: &mut Self, first: Val<'a>, second: Option<Val<'a>>| {
+            eval.spend(1)?;
+            eval.bind(comprehension, first.clone(), second.clone(), |eval| {
+                if let Some(filter) = &comprehension.filter {
+                    match eval.expr(filter)? {
+                        Val::Bool(true) => {}
+                        Val::Bool(false) => return Ok(()),
+                        _ => return Err(EvalError::bare_overload()),
+                    }
+                }
+                body(eval, &first, second.as_ref())
+            })
+        };
+        match range {
+            Val::List(list) => {
+                for (index, element) in list.iter().enumerate() {
+                    let element = element?;
+                    if two {
+                        let index = i64::try_from(index).unwrap_or(i64::MAX);
+                        step(self, Val::Int(index), Some(element))?;
+                    } else {
+                        step(self, element, None)?;
+                    }
+                }
+                Ok(())
+            }
+            Val::Map(map) => {
+                for key in map.keys() {
+                    let value = if two { map.find(&key)? } else { None };
+                    step(self, key, value)?;
+                }
+                Ok(())
+            }
+            other => {
+                let name = other.go_type();
+                Err(EvalError::other(format!("got '{name}', expected iterable type")))
+            }
+        }
+    }
+
+    fn bind<T>(
+        &mut self,
+        comprehension: &'a Comprehension,
+        first: Val<'a>,
+        second: Option<Val<'a>>,
+        body: impl FnOnce(&mut Self) -> Result<T, EvalError>,
+    ) -> Result<T, EvalError> {
+        let depth = self.variables.len();
+        self.variables.push((&comprehension.variable, first));
+        if let (Some(name), Some(value)) = (&comprehension.second, second) {
+            self.variables.push((name, value));
+        }
+        let result = body(self);
+        self.variables.truncate(depth);
+        result
+    }
+}
+
+fn member_of<'a>(operand: &Val<'a>, field: &str) -> Result<Option<Val<'a>>, EvalError> {
+    match operand {
+        Val::Map(map) => map.find_text(field),
+        Val::List(_) => Err(EvalError::other("unsupported index type 'string' in list")),
+        _ => Ok(None),
+    }
+}
+
+fn has(operand: &Val<'_>, field: &str) -> Result<bool, EvalError> {
+    match operand {
+        Val::Optional(None) => Ok(false),
+        Val::Optional(Some(value)) => has(value, field),
+        operand => Ok(member_of(operand, field)?.is_some()),
+    }
+}
+
+fn optional_index<'a>(container: Option<&Val<'a>>, key: &Val<'a>) -> Evaluated<'a> {
+    let Some(container) = container else { return Ok(Val::Optional(None)) };
+    Ok(match ops::index(container, key)? {
+        Some(value) => Val::some(value),
+        None => Val::Optional(None),
+    })
+}
+
+type Entries<'a> = Vec<(Val<'a>, Val<'a>)>;
+
+fn position<'a>(entries: &Entries<'a>, key: &Val<'a>) -> Result<Option<usize>, EvalError> {
+    if !matches!(key, Val::String(_) | Val::Int(_) | Val::Uint(_) | Val::Bool(_) | Val::Double(_)) {
+        return Err(EvalError::other(format!("unsupported key type: {}", key.type_name())));
+    }
+    for (i, (existing, _)) in entries.iter().enumerate() {
+        if ops::equal(existing, key)? {
+            return Ok(Some(i));
+        }
+    }
+    Ok(None)
+}
+
+/// In a literal, the last value of a key counts.
+fn replace<'a>(entries: &mut Entries<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), EvalError> {
+    match position(entries, &key)? {
+        Some(i) => entries[i].1 = value,
+        None => entries.push((key, value)),
+    }
+    Ok(())
+}
+
+/// In a transformation, a key may come once.
+fn insert<'a>(entries: &mut Entries<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), EvalError> {
+    if position(entries, &key)?.is_some() {
+        let key = ops::display(&key);
+        return Err(EvalError::other(format!("insert failed: key {key} already exists")));
+    }
+    entries.push((key, value));
+    Ok(())
+}
+
+/// The name of a type as values carry it.
+fn type_name(identifier: &str) -> &'static str {
+    const NAMES: [&str; 15] = [
+        "bool",
+        "bytes",
+        "double",
+        "google.protobuf.Duration",
+        "google.protobuf.Timestamp",
+        "int",
+        "list",
+        "map",
+        "null_type",
+        "string",
+        "type",
+        "uint",
+        "optional_type",
+        "net.IP",
+        "net.CIDR",
+    ];
+    NAMES.into_iter().find(|name| *name == identifier).unwrap_or("type")
+}
+
+/// The value of a literal.
+pub(crate) fn constant(literal: &Literal) -> Val<'_> {
+    match literal {
+        Literal::Null => Val::Null,
+        Literal::Bool(value) => Val::Bool(*value),
+        Literal::Int(value) => Val::Int(*value),
+        Literal::Uint(value) => Val::Uint(*value),
+        Literal::Double(value) => Val::Double(*value),
+        Literal::String(value) => Val::String(Str::Borrowed(value)),
+        Literal::Bytes(value) => Val::Bytes(value.as_slice().into()),
+    }
+}

@@ -1,0 +1,223 @@
+//! Which module answers a call.
+
+use std::rc::Rc;
+
+use regex::Regex;
+
+use crate::cel::eval::Eval;
+use crate::cel::library::{convert, lists, named_format, net, quantity, semver, strings, times};
+use crate::cel::value::{EvalError, Evaluated, MapVal, Val};
+use crate::go::{regexp, url};
+
+/// How much there is of a value, for what calls on it cost.
+pub(crate) fn size_of(value: &Val<'_>) -> usize {
+    match value {
+        Val::String(text) => text.len(),
+        Val::Bytes(bytes) => bytes.len(),
+        Val::List(list) => list.len(),
+        Val::Map(map) => map.len(),
+        _ => 1,
+    }
+}
+
+/// A function that is not called on anything.
+pub(crate) fn global<'a>(eval: &mut Eval<'a>, name: &str, args: &[Val<'a>]) -> Evaluated<'a> {
+    for arg in args {
+        eval.spend_on_text(size_of(arg))?;
+    }
+    match (name, args) {
+        ("size", [value]) => size(value),
+        ("dyn", [value]) => Ok(value.clone()),
+        ("type", [Val::Preserved(_)]) => Err(EvalError::other(
+            "type conversion to 'type' not supported for values preserved by x-kubernetes-preserve-unknown-fields",
+        )),
+        ("type", [value]) => Ok(Val::Type(value.type_name())),
+        ("bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint", [value]) => {
+            convert::to(name, value)
+        }
+        ("matches", [Val::String(text), Val::String(pattern)]) => matches(eval, text, pattern),
+        ("optional.of", [value]) => Ok(Val::some(value.clone())),
+        ("optional.ofNonZeroValue", [value]) => {
+            Ok(if is_zero(value) { Val::Optional(None) } else { Val::some(value.clone()) })
+        }
+        ("optional.none", []) => Ok(Val::Optional(None)),
+        ("optional.unwrap", [Val::List(list)]) => lists::unwrap(list),
+        ("strings.quote", [Val::String(text)]) => Ok(Val::text(strings::quote(text))),
+        ("sets.contains" | "sets.equivalent" | "sets.intersects", [Val::List(a), Val::List(b)]) => {
+            eval.spend_on_elements(a.len().saturating_mul(b.len()))?;
+            lists::sets(name, a, b)
+        }
+        ("lists.range", [Val::Int(n)]) => {
+            eval.spend_on_elements(usize::try_from(*n).unwrap_or(0))?;
+            Ok(Val::list((0..*n).map(Val::Int).collect()))
+        }
+        ("url", [Val::String(text)]) => parse_url(text),
+        ("isURL", [Val::String(text)]) => Ok(Val::Bool(url::parse_request_uri(text).is_some())),
+        ("ip" | "isIP" | "ip.isCanonical" | "cidr" | "isCIDR", [Val::String(text)]) => net::parse(name, text),
+        ("quantity" | "isQuantity", [Val::String(text)]) => quantity::parse(name, text),
+        ("sign", [Val::Quantity(quantity)]) => Ok(Val::Int(quantity.sign())),
+        ("semver" | "isSemver", [Val::String(text)]) => semver::parse(name, text, false),
+        ("semver" | "isSemver", [Val::String(text), Val::Bool(normalize)]) => {
+            semver::parse(name, text, *normalize)
+        }
+        ("format.named", [Val::String(format)]) => Ok(match named_format::find(format) {
+            Some(format) => Val::some(Val::Format(format)),
+            None => Val::Optional(None),
+        }),
+        (name, []) if name.starts_with("format.") => {
+            let format = name.strip_prefix("format.").and_then(named_format::find);
+            format.map(Val::Format).ok_or_else(|| EvalError::overload(name))
+        }
+        _ => Err(EvalError::overload(name)),
+    }
+}
+
+/// A function called on `target`.
+pub(crate) fn member<'a>(
+    eval: &mut Eval<'a>,
+    name: &str,
+    target: &Val<'a>,
+    args: &[Val<'a>],
+) -> Evaluated<'a> {
+    eval.spend_on_text(size_of(target))?;
+    if let ("size", []) = (name, args) {
+        return size(target);
+    }
+    match target {
+        Val::String(text) => match (name, args) {
+            ("matches", [Val::String(pattern)]) => matches(eval, text, pattern),
+            ("find" | "findAll", _) => find(eval, name, text, args),
+            _ => strings::member(name, text, args),
+        },
+        Val::List(list) => {
+            if matches!(name, "distinct" | "sort" | "flatten" | "indexOf" | "lastIndexOf") {
+                eval.spend_on_elements(list.len())?;
+            }
+            if name == "distinct" {
+                eval.spend_on_elements(list.len().saturating_mul(list.len()))?;
+            }
+            lists::member(name, list, args)
+        }
+        Val::Optional(value) => match (name, args, value) {
+            ("value", [], Some(value)) => Ok((**value).clone()),
+            ("value", [], None) => Err(EvalError::other("optional.none() dereference")),
+            ("hasValue", [], value) => Ok(Val::Bool(value.is_some())),
+            _ => Err(EvalError::overload(name)),
+        },
+        Val::Timestamp(time) => times::of_timestamp(name, *time, args),
+        Val::Duration(nanos) => times::of_duration(name, *nanos, args),
+        Val::Url(url) => url_part(name, url, args),
+        Val::Ip(ip) => net::of_ip(name, ip, args),
+        Val::Cidr(cidr) => net::of_cidr(name, cidr, args),
+        Val::Quantity(quantity) => quantity::member(name, quantity, args),
+        Val::Semver(version) => semver::member(name, version, args),
+        Val::Format(format) => named_format::member(name, format, args),
+        _ if matches!(name, "contains" | "startsWith" | "endsWith" | "matches") => {
+            Err(EvalError::bare_overload())
+        }
+        _ => Err(EvalError::overload(name)),
+    }
+}
+
+fn size<'a>(value: &Val<'a>) -> Evaluated<'a> {
+    let size = match value {
+        Val::String(text) => text.chars().count(),
+        Val::Bytes(bytes) => bytes.len(),
+        Val::List(list) => list.len(),
+        Val::Map(map) => map.len(),
+        _ => return Err(EvalError::overload("size")),
+    };
+    Ok(Val::Int(i64::try_from(size).unwrap_or(i64::MAX)))
+}
+
+fn is_zero(value: &Val<'_>) -> bool {
+    match value {
+        Val::Null | Val::Optional(None) => true,
+        Val::Bool(value) => !value,
+        Val::Int(value) | Val::Duration(value) => *value == 0,
+        Val::Uint(value) => *value == 0,
+        Val::Double(value) => *value == 0.0,
+        // A part of the object is never zero to an API server.
+        Val::String(text) => text.is_empty(),
+        Val::Bytes(bytes) => bytes.is_empty(),
+        Val::List(list) => !list.is_json() && list.len() == 0,
+        Val::Map(MapVal::Made(entries)) => entries.is_empty(),
+        _ => false,
+    }
+}
+
+/// A pattern of the rule, or one made on the way.
+fn with_pattern<T>(
+    eval: &mut Eval<'_>,
+    text: &str,
+    pattern: &str,
+    use_it: impl FnOnce(&Regex) -> T,
+) -> Result<T, EvalError> {
+    // The cost of a match is bounded by the product of both lengths.
+    eval.spend_on_text((text.len() / 10 + 1).saturating_mul(pattern.len() / 4 + 1).saturating_mul(10))?;
+    if let Some(regex) = eval.program.pattern(pattern) {
+        return Ok(use_it(regex));
+    }
+    match regexp::compile(pattern) {
+        Ok(regex) => Ok(use_it(&regex)),
+        Err(error) => Err(EvalError::other(error.to_string())),
+    }
+}
+
+fn matches<'a>(eval: &mut Eval<'a>, text: &str, pattern: &str) -> Evaluated<'a> {
+    with_pattern(eval, text, pattern, |regex| Val::Bool(regex.is_match(text)))
+}
+
+fn find<'a>(eval: &mut Eval<'a>, name: &str, text: &str, args: &[Val<'a>]) -> Evaluated<'a> {
+    let (Some(Val::String(pattern)), limit) = (args.first(), args.get(1)) else {
+        return Err(EvalError::overload(name));
+    };
+    let limit = match limit {
+        None => usize::MAX,
+        Some(Val::Int(n)) => usize::try_from(*n).unwrap_or(usize::MAX),
+        Some(_) => return Err(EvalError::overload(name)),
+    };
+    with_pattern(eval, text, pattern, |regex| {
+        if name == "find" {
+            Val::text(regex.find(text).map_or("", |found| found.as_str()))
+        } else {
+            Val::list(regex.find_iter(text).take(limit).map(|found| Val::text(found.as_str())).collect())
+        }
+    })
+}
+
+fn parse_url<'a>(text: &str) -> Evaluated<'a> {
+    url::parse(text).map(|url| Val::Url(Rc::new(url))).ok_or_else(|| {
+        EvalError::other(format!(
+            "URL parse error during conversion from string: parse {}: invalid URI for request",
+            crate::go::text::quote(text)
+        ))
+    })
+}
+
+fn url_part<'a>(name: &str, url: &url::Url, args: &[Val<'a>]) -> Evaluated<'a> {
+    let text = match (name, args) {
+        ("getScheme", []) => url.scheme.as_str(),
+        ("getHost", []) => &url.host,
+        ("getHostname", []) => url.hostname(),
+        ("getPort", []) => url.port(),
+        ("getEscapedPath", []) => url.escaped_path.as_str(),
+        ("getQuery", []) => return Ok(query(url)),
+        _ => return Err(EvalError::overload(name)),
+    };
+    Ok(Val::text(text))
+}
+
+fn query<'a>(url: &url::Url) -> Val<'a> {
+    let mut entries: Vec<(String, Vec<Val<'a>>)> = Vec::new();
+    for (key, value) in url.query() {
+        let value = Val::text(value);
+        match entries.iter_mut().find(|(existing, _)| *existing == key) {
+            Some((_, values)) => values.push(value),
+            None => entries.push((key, vec![value])),
+        }
+    }
+    let entries: Vec<_> =
+        entries.into_iter().map(|(key, values)| (Val::text(key), Val::list(values))).collect();
+    Val::Map(MapVal::Made(entries.into()))
+}

@@ -1,0 +1,202 @@
+//! Functions of lists.
+
+use std::cmp::Ordering;
+
+use crate::cel::ops;
+use crate::cel::value::{EvalError, Evaluated, List, Val};
+
+pub(super) fn member<'a>(name: &str, list: &List<'a>, args: &[Val<'a>]) -> Evaluated<'a> {
+    match (name, args) {
+        ("isSorted", []) => {
+            let elements = list.to_vec()?;
+            for pair in elements.windows(2) {
+                if ops::compare(&pair[0], &pair[1])?.is_gt() {
+                    return Ok(Val::Bool(false));
+                }
+            }
+            Ok(Val::Bool(true))
+        }
+        ("sum", []) => sum(list),
+        ("min", []) => extreme(name, list, Ordering::Greater),
+        ("max", []) => extreme(name, list, Ordering::Less),
+        ("indexOf", [element]) => position(list, element, false),
+        ("lastIndexOf", [element]) => position(list, element, true),
+        ("join", []) => join(list, ""),
+        ("join", [Val::String(separator)]) => join(list, separator),
+        ("slice", [Val::Int(start), Val::Int(end)]) => slice(list, *start, *end),
+        ("flatten", []) => flatten(list, 1).map(Val::list),
+        ("flatten", [Val::Int(depth)]) if *depth < 0 => Err(EvalError::other("level must be non-negative")),
+        ("flatten", [Val::Int(depth)]) => flatten(list, *depth).map(Val::list),
+        ("sort", []) => {
+            let elements = list.to_vec()?;
+            sort_by(elements.clone(), &elements).map(Val::list)
+        }
+        ("reverse", []) => {
+            let mut elements = list.to_vec()?;
+            elements.reverse();
+            Ok(Val::list(elements))
+        }
+        ("distinct", []) => {
+            let mut kept: Vec<Val<'a>> = Vec::new();
+            for element in list.iter() {
+                let element = element?;
+                if !has(&kept, &element)? {
+                    kept.push(element);
+                }
+            }
+            Ok(Val::list(kept))
+        }
+        ("first", []) => optional(list.get(0)),
+        ("last", []) => optional(list.len().checked_sub(1).and_then(|last| list.get(last))),
+        ("unwrapOpt", []) => unwrap(list),
+        _ => Err(EvalError::overload(name)),
+    }
+}
+
+fn optional(element: Option<Evaluated<'_>>) -> Evaluated<'_> {
+    Ok(match element.transpose()? {
+        Some(element) => Val::some(element),
+        None => Val::Optional(None),
+    })
+}
+
+fn has<'a>(elements: &[Val<'a>], element: &Val<'a>) -> Result<bool, EvalError> {
+    for candidate in elements {
+        if ops::equal(candidate, element)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn sum<'a>(list: &List<'a>) -> Evaluated<'a> {
+    let mut total: Option<Val<'a>> = None;
+    for element in list.iter() {
+        let element = element?;
+        total = Some(match total {
+            None => element,
+            Some(total) => ops::arithmetic("_+_", &total, &element)?,
+        });
+    }
+    Ok(total.unwrap_or(Val::Int(0)))
+}
+
+fn extreme<'a>(name: &str, list: &List<'a>, worse: Ordering) -> Evaluated<'a> {
+    let mut found: Option<Val<'a>> = None;
+    for element in list.iter() {
+        let element = element?;
+        found = Some(match found {
+            Some(best) if ops::compare(&best, &element)? != worse => best,
+            _ => element,
+        });
+    }
+    found.ok_or_else(|| EvalError::other(format!("{name} called on empty list")))
+}
+
+fn position<'a>(list: &List<'a>, element: &Val<'a>, from_end: bool) -> Evaluated<'a> {
+    let mut found = -1;
+    for (index, candidate) in list.iter().enumerate() {
+        if ops::equal(&candidate?, element)? {
+            found = i64::try_from(index).unwrap_or(i64::MAX);
+            if !from_end {
+                break;
+            }
+        }
+    }
+    Ok(Val::Int(found))
+}
+
+fn join<'a>(list: &List<'a>, separator: &str) -> Evaluated<'a> {
+    let mut out = String::new();
+    for (i, element) in list.iter().enumerate() {
+        if i > 0 {
+            out.push_str(separator);
+        }
+        match element? {
+            Val::String(text) => out.push_str(&text),
+            other => {
+                return Err(EvalError::other(format!("join: invalid input: {}", ops::display(&other))));
+            }
+        }
+    }
+    Ok(Val::text(out))
+}
+
+fn slice<'a>(list: &List<'a>, start: i64, end: i64) -> Evaluated<'a> {
+    let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
+    let problem = if start < 0 || end < 0 {
+        Some("negative indexes not supported".to_owned())
+    } else if start > end {
+        Some("start index must be less than or equal to end index".to_owned())
+    } else if length < end {
+        Some(format!("list is length {length}"))
+    } else {
+        None
+    };
+    if let Some(problem) = problem {
+        return Err(EvalError::other(format!("cannot slice({start}, {end}), {problem}")));
+    }
+    let (start, end) = (usize::try_from(start).unwrap_or(0), usize::try_from(end).unwrap_or(0));
+    let elements: Result<Vec<_>, _> = (start..end).filter_map(|index| list.get(index)).collect();
+    elements.map(Val::list)
+}
+
+fn flatten<'a>(list: &List<'a>, depth: i64) -> Result<Vec<Val<'a>>, EvalError> {
+    let mut flat = Vec::new();
+    for element in list.iter() {
+        match element? {
+            Val::List(inner) if depth > 0 => flat.extend(flatten(&inner, depth - 1)?),
+            other => flat.push(other),
+        }
+    }
+    Ok(flat)
+}
+
+/// The values of the optionals that have one.
+pub(super) fn unwrap<'a>(list: &List<'a>) -> Evaluated<'a> {
+    let mut values = Vec::new();
+    for element in list.iter() {
+        match element? {
+            Val::Optional(value) => values.extend(value.map(|value| (*value).clone())),
+            _ => return Err(EvalError::other("value is not an optional")),
+        }
+    }
+    Ok(Val::list(values))
+}
+
+pub(super) fn sets<'a>(name: &str, a: &List<'a>, b: &List<'a>) -> Evaluated<'a> {
+    let (a, b) = (a.to_vec()?, b.to_vec()?);
+    let contains = |outer: &[Val<'a>], inner: &[Val<'a>]| -> Result<bool, EvalError> {
+        for element in inner {
+            if !has(outer, element)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    Ok(Val::Bool(match name {
+        "sets.contains" => contains(&a, &b)?,
+        "sets.equivalent" => contains(&a, &b)? && contains(&b, &a)?,
+        _ => {
+            let mut found = false;
+            for element in &a {
+                found = found || has(&b, element)?;
+            }
+            found
+        }
+    }))
+}
+
+/// `elements` in the order of their `keys`, which must be of one type.
+pub(crate) fn sort_by<'a>(elements: Vec<Val<'a>>, keys: &[Val<'a>]) -> Result<Vec<Val<'a>>, EvalError> {
+    let Some(first) = keys.first() else { return Ok(elements) };
+    if keys.iter().any(|key| key.type_name() != first.type_name()) {
+        return Err(EvalError::other("list elements must have the same type"));
+    }
+    for key in keys {
+        ops::compare(first, key).map_err(|_| EvalError::other("list elements must be comparable"))?;
+    }
+    let mut paired: Vec<(&Val<'a>, Val<'a>)> = keys.iter().zip(elements).collect();
+    paired.sort_by(|(a, _), (b, _)| ops::compare(a, b).unwrap_or(Ordering::Equal));
+    Ok(paired.into_iter().map(|(_, element)| element).collect())
+}

@@ -1,0 +1,145 @@
+//! Functions of strings. Positions count characters.
+
+use crate::cel::library::text_format;
+use crate::cel::value::{EvalError, Evaluated, Str, Val};
+
+pub(super) fn member<'a>(name: &str, text: &Str<'a>, args: &[Val<'a>]) -> Evaluated<'a> {
+    match (name, args) {
+        ("contains", [Val::String(part)]) => Ok(Val::Bool(text.contains(&**part))),
+        ("startsWith", [Val::String(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
+        ("endsWith", [Val::String(part)]) => Ok(Val::Bool(text.ends_with(&**part))),
+        ("charAt", [Val::Int(index)]) => char_at(text, *index),
+        ("indexOf", [Val::String(part)]) => index_of(text, part, 0),
+        ("indexOf", [Val::String(part), Val::Int(from)]) => index_of(text, part, *from),
+        ("lastIndexOf", [Val::String(part)]) => {
+            let length = signed(text.chars().count());
+            match (part.is_empty(), text.len() < part.len()) {
+                (true, _) => Ok(Val::Int(length)),
+                (_, true) => Ok(Val::Int(-1)),
+                _ => last_index_of(text, part, length - 1),
+            }
+        }
+        ("lastIndexOf", [Val::String(part), Val::Int(from)]) => last_index_of(text, part, *from),
+        ("lowerAscii", []) => Ok(Val::text(text.to_ascii_lowercase())),
+        ("upperAscii", []) => Ok(Val::text(text.to_ascii_uppercase())),
+        ("trim", []) => Ok(Val::text(text.trim())),
+        ("replace", [Val::String(old), Val::String(new)]) => Ok(Val::text(text.replace(&**old, new))),
+        ("replace", [Val::String(old), Val::String(new), Val::Int(count)]) => {
+            Ok(Val::text(match usize::try_from(*count) {
+                Ok(count) => text.replacen(&**old, new, count),
+                Err(_) => text.replace(&**old, new),
+            }))
+        }
+        ("split", [Val::String(separator)]) => Ok(texts(split(text, separator, -1))),
+        ("split", [Val::String(separator), Val::Int(limit)]) => Ok(texts(split(text, separator, *limit))),
+        ("substring", [Val::Int(start)]) => substring(text, *start, signed(text.chars().count())),
+        ("substring", [Val::Int(start), Val::Int(end)]) if start > end => {
+            Err(EvalError::other(format!("invalid substring range. start: {start}, end: {end}")))
+        }
+        ("substring", [Val::Int(start), Val::Int(end)]) => substring(text, *start, *end),
+        ("format", [Val::List(arguments)]) => text_format::format(text, arguments).map(Val::text),
+        _ => Err(EvalError::overload(name)),
+    }
+}
+
+fn signed(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+fn texts<'a>(parts: Vec<&str>) -> Val<'a> {
+    Val::list(parts.into_iter().map(Val::text).collect())
+}
+
+fn out_of_range(index: i64) -> EvalError {
+    EvalError::other(format!("index out of range: {index}"))
+}
+
+fn char_at<'a>(text: &str, index: i64) -> Evaluated<'a> {
+    let position = usize::try_from(index).map_err(|_| out_of_range(index))?;
+    match text.chars().nth(position) {
+        Some(c) => Ok(Val::text(c.to_string())),
+        None if text.chars().count() == position => Ok(Val::text("")),
+        None => Err(out_of_range(index)),
+    }
+}
+
+fn index_of<'a>(text: &str, part: &str, from: i64) -> Evaluated<'a> {
+    if part.is_empty() {
+        return Ok(Val::Int(from));
+    }
+    let skip = usize::try_from(from).map_err(|_| out_of_range(from))?;
+    let Some((start, _)) = text.char_indices().nth(skip) else { return Ok(Val::Int(-1)) };
+    let found = text[start..].find(part).map(|at| from + signed(text[start..start + at].chars().count()));
+    Ok(Val::Int(found.unwrap_or(-1)))
+}
+
+fn last_index_of<'a>(text: &str, part: &str, from: i64) -> Evaluated<'a> {
+    if part.is_empty() {
+        return Ok(Val::Int(from));
+    }
+    let skip = usize::try_from(from).map_err(|_| out_of_range(from))?;
+    let positions: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    if skip >= positions.len() {
+        return Ok(Val::Int(-1));
+    }
+    let found = (0..=skip).rev().find(|i| text[positions[*i]..].starts_with(part));
+    Ok(Val::Int(found.map_or(-1, signed)))
+}
+
+/// Go's `SplitN`: a limit of zero gives nothing, a negative one is none; an empty separator
+/// splits between characters.
+fn split<'t>(text: &'t str, separator: &str, limit: i64) -> Vec<&'t str> {
+    let limit = match limit {
+        0 => return Vec::new(),
+        limit if limit < 0 => usize::MAX,
+        limit => usize::try_from(limit).unwrap_or(usize::MAX),
+    };
+    if !separator.is_empty() {
+        return text.splitn(limit, separator).collect();
+    }
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if parts.len() + 1 == limit {
+            parts.push(rest);
+            return parts;
+        }
+        let (head, tail) = rest.split_at(c.len_utf8());
+        parts.push(head);
+        rest = tail;
+    }
+    parts
+}
+
+fn substring<'a>(text: &str, start: i64, end: i64) -> Evaluated<'a> {
+    let length = signed(text.chars().count());
+    for index in [start, end] {
+        if !(0..=length).contains(&index) {
+            return Err(out_of_range(index));
+        }
+    }
+    let skip = usize::try_from(start).unwrap_or(0);
+    let take = usize::try_from(end - start).unwrap_or(0);
+    Ok(Val::text(text.chars().skip(skip).take(take).collect::<String>()))
+}
+
+/// In double quotes, with CEL's escapes.
+pub(super) fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,33 @@
+//! CEL rules: parsed and type-checked when a schema is compiled, evaluated per object.
+//!
+//! The language, its standard functions and the libraries are those an API server of 1.36
+//! offers to CRD rules. It has its own parser and evaluator because a rule must be checked
+//! against the types of its schema, see the object in place instead of a converted copy, and
+//! stop when it costs too much; see [`eval`] for the bound.
+//!
+//! ```text
+//! source -> lexer -> parser -> Expr -> check (types of the schema) -> Program
+//!                                               Program + object -> eval -> bool or error
+//! ```
+//!
+//! What an API server knows and this does not: the `authorizer` library (no variable of its
+//! types exists in a CRD rule) and construction of protobuf messages. Both are refused when
+//! the rule is compiled.
+
+pub(crate) mod ast;
+pub(crate) mod check;
+pub(crate) mod cost;
+pub(crate) mod escape;
+pub(crate) mod eval;
+mod late;
+mod lexer;
+pub(crate) mod library;
+mod literal;
+mod macros;
+pub(crate) mod ops;
+pub(crate) mod parser;
+pub(crate) mod program;
+pub(crate) mod rules;
+pub(crate) mod signatures;
+pub(crate) mod types;
+pub(crate) mod value;

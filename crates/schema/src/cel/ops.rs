@@ -1,0 +1,346 @@
+//! Operators: equality, order and arithmetic.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use crate::cel::value::{EvalError, Evaluated, JsonMap, List, MapVal, Val};
+use crate::go::{text, time};
+use crate::node::ListType;
+
+/// `==`. Values of different types differ; numbers compare by value.
+pub(crate) fn equal<'a>(a: &Val<'a>, b: &Val<'a>) -> Result<bool, EvalError> {
+    Ok(match (a, b) {
+        (Val::Null, Val::Null) => true,
+        (Val::Null, _) | (_, Val::Null) => false,
+        (Val::Preserved(a), b) => is_same_json(a, b),
+        (a, Val::Preserved(b)) if !matches!(a, Val::List(_) | Val::Map(_)) => is_same_json(b, a),
+        (Val::Bool(a), Val::Bool(b)) => a == b,
+        (Val::Int(_) | Val::Uint(_) | Val::Double(_), Val::Int(_) | Val::Uint(_) | Val::Double(_)) => {
+            compare_numbers(a, b) == Some(Ordering::Equal)
+        }
+        (Val::String(a), Val::String(b)) => **a == **b,
+        (Val::Bytes(a), Val::Bytes(b)) => a == b,
+        (Val::Duration(a), Val::Duration(b)) => a == b,
+        (Val::Timestamp(a), Val::Timestamp(b)) => a == b,
+        (Val::List(a), Val::List(b)) => return equal_lists(a, b),
+        (Val::Map(a), Val::Map(b)) => return equal_maps(a, b),
+        (Val::List(list), _) if list.is_json() => return Err(EvalError::bare_overload()),
+        (Val::Map(MapVal::Json(_)), _) => return Err(EvalError::bare_overload()),
+        (Val::Optional(a), Val::Optional(b)) => match (a, b) {
+            (None, None) => true,
+            (Some(a), Some(b)) => return equal(a, b),
+            _ => false,
+        },
+        (Val::Type(a), Val::Type(b)) | (Val::Format(a), Val::Format(b)) => a == b,
+        (Val::Url(a), Val::Url(b)) => a.text() == b.text(),
+        (Val::Ip(a), Val::Ip(b)) => a == b,
+        (Val::Cidr(a), Val::Cidr(b)) => a == b,
+        (Val::Quantity(a), Val::Quantity(b)) => a == b,
+        (Val::Semver(a), Val::Semver(b)) => a.compare(b) == Ordering::Equal,
+        _ => false,
+    })
+}
+
+/// A value without a type in its schema, compared as the JSON it is.
+fn is_same_json(json: &Value, other: &Val<'_>) -> bool {
+    match (json, other) {
+        (json, Val::Preserved(other)) => json == *other,
+        (Value::Bool(a), Val::Bool(b)) => a == b,
+        (Value::Number(a), Val::Int(b)) => a.as_i64() == Some(*b),
+        (Value::Number(a), Val::Double(b)) => a.is_f64() && a.as_f64() == Some(*b),
+        (Value::String(a), Val::String(b)) => a == &**b,
+        (Value::Object(a), Val::Map(MapVal::Json(b))) => a == b.members,
+        _ => false,
+    }
+}
+
+fn equal_lists<'a>(a: &List<'a>, b: &List<'a>) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    match a.identity {
+        Some(ListType::Set) => {
+            let theirs = b.to_vec()?;
+            let ours = a.to_vec()?;
+            for element in &theirs {
+                if !contains(&ours, element)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        Some(ListType::Map(keys)) => {
+            let ours = a.to_vec()?;
+            for element in b.iter() {
+                let element = element?;
+                match same_keys(keys, &ours, &element)? {
+                    Some(i) if equal(&ours[i], &element)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            Ok(true)
+        }
+        _ => {
+            for (a, b) in a.iter().zip(b.iter()) {
+                if !equal(&a?, &b?)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+    }
+}
+
+fn contains<'a>(elements: &[Val<'a>], element: &Val<'a>) -> Result<bool, EvalError> {
+    for candidate in elements {
+        if equal(candidate, element)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The last of `elements` that has the keys of `element`.
+fn same_keys<'a>(
+    keys: &[String],
+    elements: &[Val<'a>],
+    element: &Val<'a>,
+) -> Result<Option<usize>, EvalError> {
+    let key = |element: &Val<'a>, name: &str| match element {
+        Val::Map(map) => map.find_text(&crate::cel::escape::escape(name).unwrap_or(name.into())),
+        _ => Err(EvalError::other(
+            "unexpected data format for element of array with x-kubernetes-list-type=map",
+        )),
+    };
+    'candidates: for (i, candidate) in elements.iter().enumerate().rev() {
+        for name in keys {
+            let same = match (key(candidate, name)?, key(element, name)?) {
+                (None, None) => true,
+                (Some(a), Some(b)) => equal(&a, &b)?,
+                _ => false,
+            };
+            if !same {
+                continue 'candidates;
+            }
+        }
+        return Ok(Some(i));
+    }
+    Ok(None)
+}
+
+fn equal_maps<'a>(a: &MapVal<'a>, b: &MapVal<'a>) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for key in a.keys() {
+        match (a.find(&key)?, b.find(&key)?) {
+            (None, None) => {}
+            (Some(a), Some(b)) if equal(&a, &b)? => {}
+            _ => return Ok(false),
+        }
+    }
+    match (a, b) {
+        (MapVal::Json(a), MapVal::Json(b)) => Ok(same_unknown_members(a, b)),
+        _ => Ok(true),
+    }
+}
+
+/// Members that the schema does not state are compared as JSON.
+fn same_unknown_members(a: &JsonMap<'_>, b: &JsonMap<'_>) -> bool {
+    a.members.iter().all(|(name, value)| {
+        let stated = a.object.property(name).is_some() || a.object.node.additional_schema().is_some();
+        stated || b.members.get(name).is_none_or(|other| other == value)
+    })
+}
+
+/// Order of numbers of any two types; none if one is not a number at all.
+#[expect(clippy::cast_precision_loss, reason = "as cel-go compares")]
+pub(crate) fn compare_numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
+    match (a, b) {
+        (Val::Int(a), Val::Int(b)) => Some(a.cmp(b)),
+        (Val::Uint(a), Val::Uint(b)) => Some(a.cmp(b)),
+        (Val::Int(a), Val::Uint(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
+        (Val::Uint(a), Val::Int(b)) => Some(i128::from(*a).cmp(&i128::from(*b))),
+        (Val::Double(a), Val::Double(b)) => a.partial_cmp(b),
+        (Val::Int(a), Val::Double(b)) => (*a as f64).partial_cmp(b),
+        (Val::Double(a), Val::Int(b)) => a.partial_cmp(&(*b as f64)),
+        (Val::Uint(a), Val::Double(b)) => (*a as f64).partial_cmp(b),
+        (Val::Double(a), Val::Uint(b)) => a.partial_cmp(&(*b as f64)),
+        _ => None,
+    }
+}
+
+/// Order of values that have one. A NaN has none with anything.
+pub(crate) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, EvalError> {
+    let ordering = match (a, b) {
+        (Val::Bool(a), Val::Bool(b)) => Some(a.cmp(b)),
+        (Val::String(a), Val::String(b)) => Some((**a).cmp(&**b)),
+        (Val::Bytes(a), Val::Bytes(b)) => Some(a.cmp(b)),
+        (Val::Duration(a), Val::Duration(b)) => Some(a.cmp(b)),
+        (Val::Timestamp(a), Val::Timestamp(b)) => Some(a.cmp(b)),
+        (Val::Double(a), _) if a.is_nan() => return Err(EvalError::other("NaN values cannot be ordered")),
+        (_, Val::Double(b)) if b.is_nan() => return Err(EvalError::other("NaN values cannot be ordered")),
+        (a, b) => compare_numbers(a, b),
+    };
+    ordering.ok_or_else(EvalError::bare_overload)
+}
+
+/// `x in y`.
+pub(crate) fn is_in<'a>(element: &Val<'a>, container: &Val<'a>) -> Result<bool, EvalError> {
+    match container {
+        Val::List(list) => {
+            for candidate in list.iter() {
+                if equal(&candidate?, element)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        Val::Map(map) => Ok(map.find(element)?.is_some()),
+        _ => Err(EvalError::overload("@in")),
+    }
+}
+
+/// `x[y]`, none if there is no such element.
+pub(crate) fn index<'a>(container: &Val<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
+    match container {
+        Val::List(list) => {
+            let position = match key {
+                Val::Int(i) => usize::try_from(*i).ok(),
+                Val::Uint(u) => usize::try_from(*u).ok(),
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "whole and not negative"
+                )]
+                Val::Double(d) if d.fract() == 0.0 && *d >= 0.0 => Some(*d as usize),
+                other => {
+                    return Err(EvalError::other(format!(
+                        "unsupported index type '{}' in list",
+                        other.type_name()
+                    )));
+                }
+            };
+            position.and_then(|position| list.get(position)).transpose()
+        }
+        Val::Map(map) => map.find(key),
+        _ => Err(EvalError::overload("_[_]")),
+    }
+}
+
+pub(crate) fn missing(container: &Val<'_>, key: &Val<'_>) -> EvalError {
+    let shown = display(key);
+    match container {
+        Val::List(_) => EvalError::Other(format!("index out of bounds: {shown}")),
+        _ => EvalError::NoSuchKey(shown),
+    }
+}
+
+/// A key as messages show it.
+pub(crate) fn display(value: &Val<'_>) -> String {
+    match value {
+        Val::String(text) => text.to_string(),
+        Val::Int(i) => i.to_string(),
+        Val::Uint(u) => u.to_string(),
+        Val::Double(d) => text::float(*d),
+        Val::Bool(b) => b.to_string(),
+        Val::Null => "null".to_owned(),
+        other => other.type_name().to_owned(),
+    }
+}
+
+/// `+`, `-`, `*`, `/` and `%`.
+pub(crate) fn arithmetic<'a>(function: &str, a: &Val<'a>, b: &Val<'a>) -> Evaluated<'a> {
+    match (a, b) {
+        (Val::Int(a), Val::Int(b)) => int(function, *a, *b).map(Val::Int),
+        (Val::Uint(a), Val::Uint(b)) => uint(function, *a, *b).map(Val::Uint),
+        (Val::Double(a), Val::Double(b)) => match function {
+            "_+_" => Ok(Val::Double(a + b)),
+            "_-_" => Ok(Val::Double(a - b)),
+            "_*_" => Ok(Val::Double(a * b)),
+            "_/_" => Ok(Val::Double(a / b)),
+            _ => Err(EvalError::bare_overload()),
+        },
+        _ if function == "_+_" => add(a, b),
+        _ if function == "_-_" => subtract(a, b),
+        _ => Err(EvalError::bare_overload()),
+    }
+}
+
+fn int(function: &str, a: i64, b: i64) -> Result<i64, EvalError> {
+    let overflow = || EvalError::other("integer overflow");
+    match function {
+        "_+_" => a.checked_add(b).ok_or_else(overflow),
+        "_-_" => a.checked_sub(b).ok_or_else(overflow),
+        "_*_" => a.checked_mul(b).ok_or_else(overflow),
+        "_/_" if b == 0 => Err(EvalError::other("division by zero")),
+        "_/_" => a.checked_div(b).ok_or_else(overflow),
+        "_%_" if b == 0 => Err(EvalError::other("modulus by zero")),
+        "_%_" => a.checked_rem(b).ok_or_else(overflow),
+        _ => Err(EvalError::bare_overload()),
+    }
+}
+
+fn uint(function: &str, a: u64, b: u64) -> Result<u64, EvalError> {
+    let overflow = || EvalError::other("unsigned integer overflow");
+    match function {
+        "_+_" => a.checked_add(b).ok_or_else(overflow),
+        "_-_" => a.checked_sub(b).ok_or_else(overflow),
+        "_*_" => a.checked_mul(b).ok_or_else(overflow),
+        "_/_" => a.checked_div(b).ok_or_else(|| EvalError::other("division by zero")),
+        "_%_" => a.checked_rem(b).ok_or_else(|| EvalError::other("modulus by zero")),
+        _ => Err(EvalError::bare_overload()),
+    }
+}
+
+fn add<'a>(a: &Val<'a>, b: &Val<'a>) -> Evaluated<'a> {
+    let overflow = |what: &str| EvalError::other(format!("{what} overflow"));
+    match (a, b) {
+        (Val::String(a), Val::String(b)) => Ok(Val::text([&**a, &**b].concat())),
+        (Val::Bytes(a), Val::Bytes(b)) => Ok(Val::Bytes([&**a, &**b].concat().into())),
+        (Val::List(a), Val::List(b)) => concat(a, b).map(Val::List),
+        (Val::Duration(a), Val::Duration(b)) => {
+            a.checked_add(*b).map(Val::Duration).ok_or_else(|| overflow("duration"))
+        }
+        (Val::Timestamp(t), Val::Duration(d)) | (Val::Duration(d), Val::Timestamp(t)) => {
+            time::add(*t, *d).map(Val::Timestamp).ok_or_else(|| overflow("timestamp"))
+        }
+        _ => Err(EvalError::bare_overload()),
+    }
+}
+
+fn subtract<'a>(a: &Val<'a>, b: &Val<'a>) -> Evaluated<'a> {
+    let overflow = |what: &str| EvalError::other(format!("{what} overflow"));
+    match (a, b) {
+        (Val::Duration(a), Val::Duration(b)) => {
+            a.checked_sub(*b).map(Val::Duration).ok_or_else(|| overflow("duration"))
+        }
+        (Val::Timestamp(t), Val::Duration(d)) => d
+            .checked_neg()
+            .and_then(|d| time::add(*t, d))
+            .map(Val::Timestamp)
+            .ok_or_else(|| overflow("timestamp")),
+        (Val::Timestamp(a), Val::Timestamp(b)) => {
+            time::since(*a, *b).map(Val::Duration).ok_or_else(|| overflow("duration"))
+        }
+        _ => Err(EvalError::bare_overload()),
+    }
+}
+
+/// `+` of lists: a set takes what is new, a map replaces what has the same keys.
+fn concat<'a>(a: &List<'a>, b: &List<'a>) -> Result<List<'a>, EvalError> {
+    let mut elements = a.to_vec()?;
+    for element in b.iter() {
+        let element = element?;
+        match a.identity {
+            Some(ListType::Set) if contains(&elements, &element)? => {}
+            Some(ListType::Map(keys)) => match same_keys(keys, &elements, &element)? {
+                Some(i) => elements[i] = element,
+                None => elements.push(element),
+            },
+            _ => elements.push(element),
+        }
+    }
+    Ok(List::made(elements, a.identity))
+}

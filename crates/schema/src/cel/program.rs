@@ -1,0 +1,112 @@
+//! A checked expression, ready to be evaluated any number of times.
+
+use std::collections::HashMap;
+
+use regex::Regex;
+
+use crate::cel::ast::{self, Expr, ExprKind, Issue, Literal};
+use crate::cel::check;
+use crate::cel::cost;
+use crate::cel::eval;
+use crate::cel::library;
+use crate::cel::parser;
+use crate::cel::types::Type;
+use crate::cel::value::EvalError;
+use crate::go::regexp::{self, PatternError};
+use crate::node::Node;
+
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub expr: Expr,
+    /// The patterns that are written out in the expression.
+    patterns: HashMap<String, Regex>,
+    /// Whether the variable `oldSelf` occurs.
+    pub uses_old_self: bool,
+    /// The most one evaluation can cost, by the bounds of the schema.
+    pub max_cost: u64,
+}
+
+/// What a program must evaluate to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Bool,
+    String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CompileError {
+    #[error("compilation failed: {}", ast::render(.issues, .source_text))]
+    Issues { issues: Vec<Issue>, source_text: String },
+    #[error("must evaluate to a {0}")]
+    ResultType(&'static str),
+    #[error("program instantiation failed: {0}")]
+    Pattern(PatternError),
+    /// A constant that cannot be converted.
+    #[error("program instantiation failed: {0}")]
+    Constant(EvalError),
+}
+
+impl Program {
+    /// Compiles a rule or message on `node`, where `resource` says whether its values have
+    /// what every resource has.
+    pub fn compile<'n>(
+        source: &str,
+        expected: Expected,
+        variables: &[(&str, Type<'n>)],
+        node: &'n Node,
+        resource: bool,
+    ) -> Result<Self, CompileError> {
+        let failed = |issues| CompileError::Issues { issues, source_text: source.to_owned() };
+        let expr = parser::parse(source).map_err(failed)?;
+        let types = check::infer(&expr, variables).map_err(failed)?;
+        match (expected, types.of(&expr)) {
+            (Expected::Bool, Type::Bool) | (Expected::String, Type::String) => {}
+            (Expected::Bool, _) => return Err(CompileError::ResultType("bool")),
+            (Expected::String, _) => return Err(CompileError::ResultType("string")),
+        }
+        let mut sources = Vec::new();
+        let mut uses_old_self = false;
+        expr.walk(&mut |expr| match &expr.kind {
+            ExprKind::Ident(name) if name == "oldSelf" => uses_old_self = true,
+            ExprKind::Call { function, target, args } => {
+                let pattern = match (function.as_str(), target.is_some()) {
+                    ("matches" | "find" | "findAll", true) => args.first(),
+                    ("matches", false) => args.get(1),
+                    _ => None,
+                };
+                if let Some(ExprKind::Literal(Literal::String(pattern))) = pattern.map(|arg| &arg.kind) {
+                    sources.push(pattern.clone());
+                }
+            }
+            _ => {}
+        });
+        constants(&expr)?;
+        let mut patterns = HashMap::new();
+        for source in sources {
+            let regex = regexp::compile(&source).map_err(CompileError::Pattern)?;
+            patterns.insert(source, regex);
+        }
+        let max_cost = cost::estimate(&expr, &types, node, resource);
+        Ok(Self { expr, patterns, uses_old_self, max_cost })
+    }
+
+    /// A pattern of the expression, compiled.
+    pub fn pattern(&self, pattern: &str) -> Option<&Regex> {
+        self.patterns.get(pattern)
+    }
+}
+
+/// Converts what is written out, as `int('5')`, to see that it can be.
+fn constants(expr: &Expr) -> Result<(), CompileError> {
+    let mut failed = None;
+    expr.walk(&mut |expr| {
+        if let ExprKind::Call { function, target: None, args } = &expr.kind
+            && matches!(function.as_str(), "bool" | "bytes" | "double" | "int" | "string" | "uint")
+            && let [Expr { kind: ExprKind::Literal(literal), .. }] = args.as_slice()
+            && let Err(error) = library::convert(function, &eval::constant(literal))
+        {
+            failed = failed.take().or(Some(error));
+        }
+    });
+    failed.map_or(Ok(()), |error| Err(CompileError::Constant(error)))
+}

@@ -1,0 +1,444 @@
+//! The rules of a schema (`x-kubernetes-validations`): compiled onto its nodes, reported if
+//! they do not compile, and checked against objects.
+
+use serde_json::{Value, json};
+
+use crate::cel::eval::{OBJECT_LIMIT, evaluate};
+use crate::cel::program::{CompileError, Expected, Program};
+use crate::cel::types::Type;
+use crate::cel::value::{EvalError, Evaluated, Val};
+use crate::compile::field_path;
+use crate::compile::raw::{Props, RawRule};
+use crate::error::{FieldError, FieldErrorKind};
+use crate::go::text;
+use crate::node::{Kind, Node};
+use crate::path::{FieldPath, Segment, Trail};
+use crate::validate::{Correlated, MapList};
+
+/// A message longer than this is not used; an API server's bound.
+const MAX_MESSAGE: usize = 5 * 1024;
+
+/// One rule. It is kept even if it does not compile, since defaults are validated, and tell
+/// about it, before rules are judged.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    source: RawRule,
+    program: Result<Program, RuleError>,
+    message: Option<Result<Program, RuleError>>,
+    /// Where in the value the error is, if not at the value itself.
+    field_path: Vec<Segment>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum RuleError {
+    /// The schema the rule is on has no type that rules can see.
+    #[error("unable to convert structural schema to CEL declarations")]
+    Untyped,
+    #[error("{}", detail(.0, "cel expression", ""))]
+    Rule(CompileError),
+    #[error("{}", detail(.0, "messageExpression", "messageExpression "))]
+    Message(CompileError),
+}
+
+fn detail(error: &CompileError, subject: &str, prefix: &str) -> String {
+    match error {
+        CompileError::Issues { .. } => format!("{prefix}{error}"),
+        CompileError::Pattern(_) | CompileError::Constant(_) => error.to_string(),
+        CompileError::ResultType(_) => format!("{subject} {error}"),
+    }
+}
+
+/// Compiles the rules of `props` onto `node` and all below. The root is a resource.
+pub(crate) fn attach(node: &mut Node, props: &Props, is_root: bool) {
+    let resource = is_root || node.embedded_resource;
+    node.rules = props.validations.iter().map(|rule| compile(rule, node, resource)).collect();
+    let mut has_rules = !node.rules.is_empty();
+    if let (Some(node), Some(props)) = (&mut node.items, props.items_schema()) {
+        attach(node, props, false);
+        has_rules |= node.has_rules;
+    }
+    if let (Some(crate::node::Additional::Schema(node)), Some(props)) =
+        (&mut node.additional, props.additional_schema())
+    {
+        attach(node, props, false);
+        has_rules |= node.has_rules;
+    }
+    for (name, node) in &mut node.properties {
+        if let Some(props) = props.properties.get(name) {
+            attach(node, props, false);
+            has_rules |= node.has_rules;
+        }
+    }
+    node.has_rules = has_rules;
+}
+
+fn compile(source: &RawRule, node: &Node, resource: bool) -> Rule {
+    let optional = source.optional_old_self.unwrap_or_default();
+    let variables = Type::of(node, resource).map(|t| {
+        let old = if optional { Type::optional(t.clone()) } else { t.clone() };
+        [("self", t), ("oldSelf", old)]
+    });
+    let program = match &variables {
+        Some(variables) => {
+            Program::compile(&source.rule, Expected::Bool, variables, node, resource).map_err(RuleError::Rule)
+        }
+        None => Err(RuleError::Untyped),
+    };
+    let message = match &variables {
+        Some(variables) if program.is_ok() && !source.message_expression.is_empty() => Some(
+            Program::compile(&source.message_expression, Expected::String, variables, node, resource)
+                .map_err(RuleError::Message),
+        ),
+        _ => None,
+    };
+    let field_path = field_path::parse(&source.field_path, node).unwrap_or_default();
+    Rule { source: source.clone(), program, message, field_path }
+}
+
+/// Tells what is wrong with the rules of one node.
+pub(crate) fn report(
+    node: &Node,
+    path: &FieldPath,
+    uncorrelatable: Option<&FieldPath>,
+    errors: &mut Vec<FieldError>,
+) {
+    let path = path.field("x-kubernetes-validations");
+    if let Some(Err(error @ RuleError::Untyped)) = node.rules.first().map(|rule| &rule.program) {
+        let detail = format!(
+            "internal error: failed to construct type information for x-kubernetes-validations rules: {error}"
+        );
+        errors.push(FieldError::new(&path, FieldErrorKind::Internal, None, detail));
+        return;
+    }
+    for (i, rule) in node.rules.iter().enumerate() {
+        let path = path.index(i);
+        let program = match &rule.program {
+            Ok(program) => program,
+            Err(error) => {
+                errors.push(about_rule(&path.field("rule"), &rule.source, error));
+                if let Some(optional) = rule.source.optional_old_self {
+                    errors.push(unused_option(&path, optional));
+                }
+                continue;
+            }
+        };
+        if let Some(Err(error)) = &rule.message {
+            errors.push(about_rule(&path.field("messageExpression"), &rule.source, error));
+        }
+        if program.uses_old_self {
+            if let Some(uncorrelatable) = uncorrelatable {
+                let detail = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}"
+                );
+                errors.push(FieldError::invalid(&path.field("rule"), rule.source.rule.as_str(), detail));
+            }
+        } else if let Some(optional) = rule.source.optional_old_self {
+            errors.push(unused_option(&path, optional));
+        }
+    }
+}
+
+fn unused_option(path: &FieldPath, optional: bool) -> FieldError {
+    let detail = "may not be set if oldSelf is not used in rule";
+    FieldError::invalid(&path.field("optionalOldSelf"), optional, detail)
+}
+
+/// An error that repeats the rule it is about, its members in their order of declaration.
+fn about_rule(path: &FieldPath, rule: &RawRule, error: &RuleError) -> FieldError {
+    let members = [
+        ("Rule", json!(rule.rule)),
+        ("Message", json!(rule.message)),
+        ("MessageExpression", json!(rule.message_expression)),
+        ("Reason", json!(rule.reason)),
+        ("FieldPath", json!(rule.field_path)),
+        ("OptionalOldSelf", json!(rule.optional_old_self)),
+    ];
+    let shown: Vec<String> =
+        members.iter().map(|(name, value)| format!("\"{name}\":{}", text::json(value))).collect();
+    let value: serde_json::Map<String, Value> =
+        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    FieldError::invalid(path, value, error.to_string()).showing(format!("{{{}}}", shown.join(",")))
+}
+
+/// Checks the rules of a whole object.
+pub(crate) fn check(
+    node: &Node,
+    new: &Value,
+    old: Option<&Value>,
+    correlated: Option<&Correlated<'_>>,
+    errors: &mut Vec<FieldError>,
+) {
+    let place = Place { node, trail: Trail::ROOT, new, old, is_root: true };
+    let ratchet = Ratchet { current: correlated, nearest: None };
+    // Being stopped is told by an error already pushed.
+    let _ = Walk { budget: OBJECT_LIMIT, errors }.visit(&place, ratchet);
+}
+
+/// Rules are no longer run: they cost too much.
+struct Stopped;
+
+/// A node, and the values it applies to.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    node: &'a Node,
+    trail: Trail<'a>,
+    new: &'a Value,
+    old: Option<&'a Value>,
+    is_root: bool,
+}
+
+/// Whether what is wrong here was wrong before: the value's old self, or that of the nearest
+/// value above that has one, decides.
+#[derive(Clone, Copy)]
+struct Ratchet<'c, 'a> {
+    current: Option<&'c Correlated<'a>>,
+    nearest: Option<&'c Correlated<'a>>,
+}
+
+impl Ratchet<'_, '_> {
+    fn forgives(&self) -> bool {
+        self.current.or(self.nearest).is_some_and(Correlated::is_unchanged)
+    }
+}
+
+struct Walk<'e> {
+    budget: u64,
+    errors: &'e mut Vec<FieldError>,
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, place: &Place<'_>, ratchet: Ratchet<'_, '_>) -> Result<(), Stopped> {
+        if place.new.is_null() || !place.node.has_rules {
+            return Ok(());
+        }
+        self.rules(place, ratchet)?;
+        match place.new {
+            Value::Array(elements) => self.elements(place, elements, ratchet),
+            Value::Object(members) => {
+                let old = place.old.and_then(Value::as_object);
+                if let Some(schema) = place.node.additional_schema() {
+                    for (name, member) in members {
+                        let old = old.and_then(|old| old.get(name));
+                        self.member(place, name, schema, place.trail.key(name), (member, old), ratchet)?;
+                    }
+                }
+                for (name, member) in members {
+                    if let Some(schema) = place.node.properties.get(name) {
+                        let old = old.and_then(|old| old.get(name));
+                        self.member(place, name, schema, place.trail.field(name), (member, old), ratchet)?;
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn member(
+        &mut self,
+        parent: &Place<'_>,
+        name: &str,
+        node: &Node,
+        trail: Trail<'_>,
+        (new, old): (&Value, Option<&Value>),
+        ratchet: Ratchet<'_, '_>,
+    ) -> Result<(), Stopped> {
+        if !node.has_rules {
+            return Ok(());
+        }
+        let place = Place { node, trail, new, old: old.filter(|old| !old.is_null()), is_root: false };
+        if ratchet.current.is_none() {
+            return self.visit(&place, ratchet);
+        }
+        // Old and new are of one kind by construction, so a change of these is invisible.
+        if parent.is_root && matches!(name, "apiVersion" | "kind") {
+            return self.visit(&place, Ratchet { current: None, nearest: None });
+        }
+        let child = ratchet.current.and_then(|current| current.key(name));
+        self.visit(&place, Ratchet { current: child.as_ref(), nearest: ratchet.current })
+    }
+
+    fn elements(
+        &mut self,
+        place: &Place<'_>,
+        elements: &[Value],
+        ratchet: Ratchet<'_, '_>,
+    ) -> Result<(), Stopped> {
+        let Some(items) = place.node.items.as_deref().filter(|items| items.has_rules) else { return Ok(()) };
+        let old = place.old.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let old = MapList::new(place.node, old);
+        for (index, new) in elements.iter().enumerate() {
+            let place = Place {
+                node: items,
+                trail: place.trail.index(index),
+                new,
+                old: old.get(new),
+                is_root: false,
+            };
+            match ratchet.current {
+                None => self.visit(&place, ratchet)?,
+                Some(current) => {
+                    let child = current.index(index);
+                    self.visit(&place, Ratchet { current: child.as_ref(), nearest: Some(current) })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn rules(&mut self, place: &Place<'_>, ratchet: Ratchet<'_, '_>) -> Result<(), Stopped> {
+        let resource = place.is_root || place.node.embedded_resource;
+        for rule in &place.node.rules {
+            let program = match &rule.program {
+                Ok(program) => program,
+                Err(error) => {
+                    self.fail(place, format!("rule compile error: {error}"));
+                    continue;
+                }
+            };
+            let optional = rule.source.optional_old_self.unwrap_or_default();
+            if program.uses_old_self && place.old.is_none() && !optional {
+                continue;
+            }
+            let context = Context { place, resource };
+            let (result, cost) = context.evaluate(program, optional);
+            self.pay(place, cost, &result, &rule.source)?;
+            match result {
+                Ok(Val::Bool(true)) => {}
+                Ok(_) => self.violated(&context, rule, program, ratchet)?,
+                Err(error) => self.failed(place, &error, &rule.source),
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, place: &Place<'_>, detail: impl Into<String>) {
+        let kind = place.node.kind.map_or("", Kind::name);
+        self.errors.push(FieldError::invalid(&place.trail.to_path(), kind, detail));
+    }
+
+    fn pay(
+        &mut self,
+        place: &Place<'_>,
+        cost: u64,
+        result: &Evaluated<'_>,
+        rule: &RawRule,
+    ) -> Result<(), Stopped> {
+        if matches!(result, Err(EvalError::CostLimit)) {
+            let detail = format!(
+                "'{}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                EvalError::CostLimit,
+                rule_text(rule)
+            );
+            self.fail(place, detail);
+            return Err(Stopped);
+        }
+        if let Some(rest) = self.budget.checked_sub(cost) {
+            self.budget = rest;
+            return Ok(());
+        }
+        self.fail(
+            place,
+            "validation failed due to running out of cost budget, no further validation rules will be run",
+        );
+        Err(Stopped)
+    }
+
+    fn failed(&mut self, place: &Place<'_>, error: &EvalError, rule: &RawRule) {
+        let text = rule_text(rule);
+        let detail = match error {
+            EvalError::NoSuchOverload(_) => format!(
+                "'{error}': call arguments did not match a supported operator, function or macro signature for rule: {text}"
+            ),
+            error => format!("{error} evaluating rule: {text}"),
+        };
+        self.fail(place, detail);
+    }
+
+    fn violated(
+        &mut self,
+        context: &Context<'_, '_>,
+        rule: &Rule,
+        program: &Program,
+        ratchet: Ratchet<'_, '_>,
+    ) -> Result<(), Stopped> {
+        let place = context.place;
+        let message = match &rule.message {
+            Some(Ok(message)) => {
+                let (result, cost) = context.evaluate(message, false);
+                self.pay(place, cost, &result, &rule.source)?;
+                result.ok().and_then(|value| usable_message(&value))
+            }
+            _ => None,
+        };
+        if !program.uses_old_self && ratchet.forgives() {
+            return Ok(());
+        }
+        let message = message.unwrap_or_else(|| {
+            if rule.source.message.is_empty() {
+                format!("failed rule: {}", rule_text(&rule.source))
+            } else {
+                rule.source.message.trim().to_owned()
+            }
+        });
+        let mut path = place.trail.to_path();
+        for segment in &rule.field_path {
+            path = path.child(segment.clone());
+        }
+        let value = match place.node.kind {
+            Some(Kind::Object | Kind::Array) => None,
+            _ => Some(place.new.clone()),
+        };
+        self.errors.push(match rule.source.reason.as_deref() {
+            Some("FieldValueForbidden") => FieldError::forbidden(&path, message),
+            Some("FieldValueRequired") => FieldError::required(&path, message),
+            Some("FieldValueDuplicate") => FieldError::new(&path, FieldErrorKind::Duplicate, value, ""),
+            _ => FieldError::new(&path, FieldErrorKind::Invalid, value, message),
+        });
+        Ok(())
+    }
+}
+
+/// What a rule's expressions see.
+struct Context<'p, 'a> {
+    place: &'p Place<'a>,
+    resource: bool,
+}
+
+impl<'a> Context<'_, 'a> {
+    /// `oldSelf` is an optional only for a rule that asked for it; its message expression
+    /// sees the plain value, or none.
+    fn evaluate<'r>(&self, program: &'r Program, optional_old: bool) -> (Evaluated<'r>, u64)
+    where
+        'a: 'r,
+    {
+        let node = self.place.node;
+        let value = |value: &'a Value| -> Evaluated<'r> { Val::of_resource(value, node, self.resource) };
+        let mut variables = Vec::with_capacity(4);
+        match value(self.place.new) {
+            Ok(new) => variables.push(("self", new)),
+            Err(error) => return (Err(error), 0),
+        }
+        if program.uses_old_self {
+            match (self.place.old.map(value).transpose(), optional_old) {
+                (Err(error), _) => return (Err(error), 0),
+                (Ok(Some(old)), true) => variables.push(("oldSelf", Val::some(old))),
+                (Ok(None), true) => variables.push(("oldSelf", Val::Optional(None))),
+                (Ok(Some(old)), false) => variables.push(("oldSelf", old)),
+                (Ok(None), false) => {}
+            }
+        }
+        evaluate(program, variables)
+    }
+}
+
+fn rule_text(rule: &RawRule) -> &str {
+    if rule.message.is_empty() { rule.rule.trim() } else { rule.message.trim() }
+}
+
+fn usable_message(value: &Val<'_>) -> Option<String> {
+    let Val::String(text) = value else { return None };
+    let text = text.trim();
+    let usable = !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
+    usable.then(|| text.to_owned())
+}

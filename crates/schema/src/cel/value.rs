@@ -1,0 +1,380 @@
+//! Values at run time. What comes from the object stays there: lists and maps of JSON are
+//! views that convert an element when it is asked for, guided by its schema.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value};
+
+use crate::cel::escape;
+use crate::cel::library::{Cidr, Quantity, Semver};
+use crate::cel::types::ObjectType;
+use crate::go::time;
+use crate::go::url::Url;
+use crate::node::{Kind, ListType, Node};
+
+/// Why an evaluation has no result, in the words of an API server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EvalError {
+    #[error("no such overload{0}")]
+    NoSuchOverload(String),
+    #[error("no such key: {0}")]
+    NoSuchKey(String),
+    #[error("operation cancelled: actual cost limit exceeded")]
+    CostLimit,
+    #[error("{0}")]
+    Other(String),
+}
+
+impl EvalError {
+    pub fn other(message: impl Into<String>) -> Self {
+        Self::Other(message.into())
+    }
+
+    pub fn overload(function: &str) -> Self {
+        Self::NoSuchOverload(format!(": {function}"))
+    }
+
+    pub fn bare_overload() -> Self {
+        Self::NoSuchOverload(String::new())
+    }
+}
+
+pub(crate) type Evaluated<'a> = Result<Val<'a>, EvalError>;
+
+/// Text of the object or of the rule, or made on the way.
+#[derive(Clone, Debug)]
+pub(crate) enum Str<'a> {
+    Borrowed(&'a str),
+    Shared(Rc<str>),
+}
+
+impl Deref for Str<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Val<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Str<'a>),
+    Bytes(Rc<[u8]>),
+    /// Nanoseconds.
+    Duration(i64),
+    Timestamp(Timestamp),
+    List(List<'a>),
+    Map(MapVal<'a>),
+    Optional(Option<Rc<Val<'a>>>),
+    /// A type, by its name.
+    Type(&'static str),
+    /// A value whose schema states no type: it can only be compared.
+    Preserved(&'a Value),
+    Url(Rc<Url>),
+    Ip(IpAddr),
+    Cidr(Cidr),
+    Quantity(Quantity),
+    Semver(Rc<Semver>),
+    Format(&'static str),
+}
+
+impl<'a> Val<'a> {
+    pub fn text(text: impl Into<Rc<str>>) -> Self {
+        Self::String(Str::Shared(text.into()))
+    }
+
+    pub fn list(elements: Vec<Val<'a>>) -> Self {
+        Self::List(List { elements: Elements::Made(elements.into()), identity: None })
+    }
+
+    pub fn some(value: Val<'a>) -> Self {
+        Self::Optional(Some(Rc::new(value)))
+    }
+
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Uint(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+            Self::Optional(_) => "optional_type",
+            Self::Type(_) => "type",
+            Self::Preserved(_) => "unknown",
+            Self::Url(_) => crate::cel::signatures::URL,
+            Self::Ip(_) => crate::cel::signatures::IP,
+            Self::Cidr(_) => crate::cel::signatures::CIDR,
+            Self::Quantity(_) => crate::cel::signatures::QUANTITY,
+            Self::Semver(_) => crate::cel::signatures::SEMVER,
+            Self::Format(_) => crate::cel::signatures::FORMAT,
+        }
+    }
+
+    /// The type an API server's messages name in its own language.
+    pub fn go_type(&self) -> &'static str {
+        match self {
+            Self::Null => "types.Null",
+            Self::Bool(_) => "types.Bool",
+            Self::Int(_) => "types.Int",
+            Self::Uint(_) => "types.Uint",
+            Self::Double(_) => "types.Double",
+            Self::String(_) => "types.String",
+            Self::Bytes(_) => "types.Bytes",
+            Self::Duration(_) => "types.Duration",
+            Self::Timestamp(_) => "types.Timestamp",
+            Self::Optional(_) => "*types.Optional",
+            Self::Type(_) => "*types.Type",
+            Self::Preserved(_) => "*common.unknownPreserved",
+            other => other.type_name(),
+        }
+    }
+
+    /// The value of a part of the object.
+    pub fn of(value: &'a Value, node: &'a Node) -> Evaluated<'a> {
+        Self::of_resource(value, node, node.embedded_resource)
+    }
+
+    /// Same, where `resource` says whether `value` has what every resource has.
+    pub fn of_resource(value: &'a Value, node: &'a Node, resource: bool) -> Evaluated<'a> {
+        if value.is_null() {
+            return if node.nullable {
+                Ok(Self::Null)
+            } else {
+                Err(EvalError::other("invalid data, got null for schema with nullable=false"))
+            };
+        }
+        if node.int_or_string {
+            return match (value, value.as_i64()) {
+                (Value::String(text), _) => Ok(Self::String(Str::Borrowed(text))),
+                (_, Some(int)) => Ok(Self::Int(int)),
+                _ => Err(EvalError::other(
+                    "invalid data, expected XIntOrString value to be either a string or integer",
+                )),
+            };
+        }
+        let Some(kind) = node.kind else {
+            return Ok(Self::Preserved(value));
+        };
+        match (kind, value) {
+            (Kind::Object, Value::Object(members)) => {
+                Ok(Self::Map(MapVal::Json(JsonMap { members, object: ObjectType { node, resource } })))
+            }
+            (Kind::Array, Value::Array(elements)) => match &node.items {
+                Some(items) => Ok(Self::List(List {
+                    elements: Elements::Json(elements, items),
+                    identity: Some(&node.list_type),
+                })),
+                None => Err(EvalError::other("invalid array type, expected Items with a non-empty Schema")),
+            },
+            (Kind::String, Value::String(text)) => string(text, &node.checks.format_name),
+            (Kind::Number, Value::Number(number)) => Ok(Self::Double(number.as_f64().unwrap_or(f64::NAN))),
+            (Kind::Integer, Value::Number(number)) if number.is_i64() => {
+                Ok(Self::Int(number.as_i64().unwrap_or_default()))
+            }
+            (Kind::Boolean, Value::Bool(b)) => Ok(Self::Bool(*b)),
+            (kind, value) => Err(wrong_data(kind, value)),
+        }
+    }
+}
+
+fn wrong_data(kind: Kind, value: &Value) -> EvalError {
+    let expected = match kind {
+        Kind::Object => {
+            return EvalError::other("invalid data, expected a map for the provided schema with type=object");
+        }
+        Kind::Array => {
+            return EvalError::other(
+                "invalid data, expected an array for the provided schema with type=array",
+            );
+        }
+        Kind::String => "string",
+        Kind::Number => "float",
+        Kind::Integer => "int",
+        Kind::Boolean => "bool",
+    };
+    let actual = match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    EvalError::other(format!("invalid data, expected {expected}, got {actual}"))
+}
+
+fn string<'a>(text: &'a str, format: &str) -> Evaluated<'a> {
+    let invalid = |what: &str| EvalError::other(format!("Invalid {what} {text}"));
+    match format {
+        "duration" => time::parse_format_duration(text).map(Val::Duration).ok_or_else(|| invalid("duration")),
+        "date" => time::parse_date(text)
+            .and_then(|date| date.to_zoned(TimeZone::UTC).ok())
+            .map(|zoned| Val::Timestamp(zoned.timestamp()))
+            .ok_or_else(|| invalid("date formatted string")),
+        "date-time" if text.is_empty() => Ok(Val::Timestamp(Timestamp::UNIX_EPOCH)),
+        "date-time" => time::parse_time(text, true)
+            .map(Val::Timestamp)
+            .ok_or_else(|| invalid("date-time formatted string")),
+        "byte" => URL_SAFE
+            .decode(text)
+            .map(|bytes| Val::Bytes(bytes.into()))
+            .map_err(|_| invalid("byte formatted string")),
+        _ => Ok(Val::String(Str::Borrowed(text))),
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct List<'a> {
+    elements: Elements<'a>,
+    /// How the schema tells elements apart; it decides on equality and addition.
+    pub identity: Option<&'a ListType>,
+}
+
+#[derive(Clone, Debug)]
+enum Elements<'a> {
+    Json(&'a [Value], &'a Node),
+    Made(Rc<[Val<'a>]>),
+}
+
+impl<'a> List<'a> {
+    pub fn made(elements: Vec<Val<'a>>, identity: Option<&'a ListType>) -> Self {
+        Self { elements: Elements::Made(elements.into()), identity }
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.elements {
+            Elements::Json(elements, _) => elements.len(),
+            Elements::Made(elements) => elements.len(),
+        }
+    }
+
+    /// Whether it is a part of the object.
+    pub fn is_json(&self) -> bool {
+        matches!(self.elements, Elements::Json(..))
+    }
+
+    pub fn get(&self, index: usize) -> Option<Evaluated<'a>> {
+        match &self.elements {
+            Elements::Json(elements, node) => elements.get(index).map(|element| Val::of(element, node)),
+            Elements::Made(elements) => elements.get(index).cloned().map(Ok),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Evaluated<'a>> + '_ {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+
+    pub fn to_vec(&self) -> Result<Vec<Val<'a>>, EvalError> {
+        self.iter().collect()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum MapVal<'a> {
+    Json(JsonMap<'a>),
+    Made(Rc<[(Val<'a>, Val<'a>)]>),
+}
+
+/// An object, seen through its schema.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JsonMap<'a> {
+    pub members: &'a Map<String, Value>,
+    pub object: ObjectType<'a>,
+}
+
+impl<'a> JsonMap<'a> {
+    /// Whether members are properties, written as identifiers, rather than keys of a map.
+    fn has_properties(&self) -> bool {
+        self.object.resource || !self.object.node.properties.is_empty()
+    }
+
+    fn schema(&self, name: &str) -> Option<&'a Node> {
+        if self.has_properties() { self.object.property(name) } else { self.object.node.additional_schema() }
+    }
+
+    fn find(&self, key: &str) -> Option<Evaluated<'a>> {
+        let name = if self.has_properties() { escape::unescape(key)? } else { Cow::Borrowed(key) };
+        let value = self.members.get(&*name)?;
+        if self.has_properties() && value.is_null() {
+            return None;
+        }
+        self.schema(&name).map(|node| Val::of(value, node))
+    }
+
+    fn keys(&self) -> impl Iterator<Item = Str<'a>> {
+        let this = *self;
+        this.members.keys().filter(move |name| this.schema(name).is_some()).map(move |name| {
+            match escape::escape(name) {
+                Some(Cow::Owned(identifier)) if this.has_properties() => Str::Shared(identifier.into()),
+                _ => Str::Borrowed(name.as_str()),
+            }
+        })
+    }
+}
+
+impl<'a> MapVal<'a> {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Json(map) => map.members.len(),
+            Self::Made(entries) => entries.len(),
+        }
+    }
+
+    /// The value under a key; none if there is none. A key of the wrong type is an error for
+    /// an object, and no key of a made map.
+    pub fn find(&self, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
+        match self {
+            Self::Json(map) => match key {
+                Val::String(key) => map.find(key).transpose(),
+                _ => Err(EvalError::bare_overload()),
+            },
+            Self::Made(entries) => {
+                for (candidate, value) in entries.iter() {
+                    if crate::cel::ops::equal(candidate, key)? {
+                        return Ok(Some(value.clone()));
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    pub fn find_text(&self, key: &str) -> Result<Option<Val<'a>>, EvalError> {
+        match self {
+            Self::Json(map) => map.find(key).transpose(),
+            Self::Made(entries) => Ok(entries
+                .iter()
+                .find(|(candidate, _)| matches!(candidate, Val::String(text) if &**text == key))
+                .map(|(_, value)| value.clone())),
+        }
+    }
+
+    pub fn keys(&self) -> Vec<Val<'a>> {
+        match self {
+            Self::Json(map) => map.keys().map(Val::String).collect(),
+            Self::Made(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The compiled schema of one CRD version.
+
+use serde_json::Value;
+
+use crate::compile;
+use crate::default;
+use crate::error::FieldError;
+use crate::node::Node;
+use crate::path::FieldPath;
+use crate::prune::{self, Resource};
+use crate::validate;
+
+/// The compiled structural schema of one `CustomResourceDefinition` version.
+#[derive(Debug)]
+pub struct Schema {
+    root: Node,
+}
+
+/// A field an object has and its schema does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownField {
+    /// The field; displays as in `unknown field "spec.foo"`.
+    pub path: FieldPath,
+    /// The names the schema knows at that place, sorted.
+    pub known: Vec<String>,
+}
+
+impl Schema {
+    /// Compiles an `openAPIV3Schema`.
+    ///
+    /// # Errors
+    ///
+    /// All that an API server would refuse, with paths that start at the schema itself
+    /// (see [`FieldPath::under`] to place them in a CRD): what is not structural, forbidden
+    /// keywords, defaults that do not fit, rules that do not compile.
+    pub fn compile(open_api_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
+        compile::compile(open_api_v3_schema).map(|root| Self { root })
+    }
+
+    /// Fills in defaults, also in place of a null where the field is not nullable, and drops
+    /// such nulls where there is no default.
+    pub fn default(&self, object: &mut Value) {
+        default::apply(object, &self.root);
+    }
+
+    /// Drops the fields the schema does not know and tells which, sorted by path.
+    pub fn prune(&self, object: &mut Value) -> Vec<UnknownField> {
+        prune::apply(object, &self.root, Resource(true))
+    }
+
+    /// What [`Schema::prune`] would drop.
+    pub fn unknown_fields(&self, object: &Value) -> Vec<UnknownField> {
+        prune::find(object, &self.root, Resource(true))
+    }
+
+    /// Validates an object on creation, or on update if `old` is given.
+    ///
+    /// The object is expected as an API server validates it: defaulted and pruned.
+    pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        validate::object(&self.root, new, old)
+    }
+}

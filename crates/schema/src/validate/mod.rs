@@ -1,0 +1,51 @@
+//! Validation of objects, in the order of an API server.
+//!
+//! First the values against the schema's keywords, then embedded resources, then list types,
+//! and then, unless an error so far makes rules meaningless, the CEL rules. On update, an
+//! error in a part that did not change is forgiven (ratcheting).
+
+mod correlate;
+pub(crate) mod formats;
+mod lists;
+mod numbers;
+mod resource;
+mod value;
+
+pub(crate) use correlate::{Correlated, MapList};
+pub(crate) use resource::check as check_resources;
+pub(crate) use value::check as check_values;
+
+use serde_json::Value;
+
+use crate::cel::rules;
+use crate::error::{FieldError, FieldErrorKind};
+use crate::node::Node;
+use crate::path::{FieldPath, Trail};
+
+pub(crate) fn object(node: &Node, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let correlated = old.map(|old| Correlated::new(new, old, node));
+    let mut errors = Vec::new();
+    value::check(node, new, correlated.as_ref(), &mut errors);
+    resource::check(node, new, Trail::ROOT, &mut errors);
+    if old.is_none_or(|old| !lists::is_violated(node, old)) {
+        lists::check(node, new, Trail::ROOT, &mut errors);
+    }
+    if node.has_rules {
+        if errors.iter().any(is_blocking) {
+            errors.push(FieldError::invalid(
+                &FieldPath::root(),
+                Value::Null,
+                "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+            ));
+        } else {
+            rules::check(node, new, old, correlated.as_ref(), &mut errors);
+        }
+    }
+    errors
+}
+
+/// Errors after which a rule could not trust the types it was compiled for.
+fn is_blocking(error: &FieldError) -> bool {
+    use FieldErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+    matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+}

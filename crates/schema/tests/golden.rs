@@ -1,0 +1,111 @@
+//! Verdicts and words of a real API server, recorded; see `golden/README.md`.
+
+use capt_schema::{FieldError, Schema};
+use serde_json::{Value, json};
+
+fn shown<'a>(errors: impl IntoIterator<Item = &'a FieldError>) -> Vec<Value> {
+    sorted(errors.into_iter().map(|e| json!([e.path.to_string(), e.reason(), e.body()])).collect())
+}
+
+/// The order of errors follows that of a Go map, so it is none.
+fn sorted(mut errors: Vec<Value>) -> Vec<Value> {
+    errors.sort_by_cached_key(ToString::to_string);
+    errors
+}
+
+fn expected(case: &Value, key: &str) -> Vec<Value> {
+    sorted(case.get(key).and_then(Value::as_array).cloned().unwrap_or_default())
+}
+
+fn cases(recorded: &str) -> Vec<Value> {
+    serde_json::from_str(recorded).expect("the recording is JSON")
+}
+
+fn prepare(schema: &Schema, object: &Value) -> (Value, Vec<String>) {
+    let mut object = object.clone();
+    let unknown = schema.prune(&mut object).iter().map(|unknown| unknown.path.to_string()).collect();
+    schema.default(&mut object);
+    (object, unknown)
+}
+
+/// As Go writes JSON: a whole number has no fraction.
+fn encoded(value: &Value) -> Value {
+    match value {
+        Value::Array(elements) => elements.iter().map(encoded).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), encoded(value))).collect()
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "whole and small in these recordings")]
+        Value::Number(number) => match number.as_f64() {
+            Some(double) if double.fract() == 0.0 && double.abs() < 1e15 => json!(double as i64),
+            _ => value.clone(),
+        },
+        other => other.clone(),
+    }
+}
+
+fn check_case(case: &Value) {
+    let schema = match Schema::compile(&case["schema"]) {
+        Ok(schema) => {
+            assert_eq!(expected(case, "refused"), Vec::<Value>::new(), "{}", case["schema"]);
+            schema
+        }
+        Err(errors) => {
+            assert_eq!(shown(&errors), expected(case, "refused"), "{}", case["schema"]);
+            return;
+        }
+    };
+    for object in case["objects"].as_array().expect("objects are listed") {
+        let (new, unknown) = prepare(&schema, &object["new"]);
+        let old = object.get("old").map(|old| prepare(&schema, old).0);
+        let errors = schema.validate(&new, old.as_ref());
+        let context = format!("{} on {object}", case["schema"]);
+        assert_eq!(shown(&errors), expected(object, "errors"), "{context}");
+        if let Some(stored) = object.get("stored") {
+            assert_eq!(&encoded(&new), stored, "{context}");
+        }
+        if old.is_none() {
+            let dropped: Vec<Value> = unknown.into_iter().map(Value::from).collect();
+            assert_eq!(dropped, expected(object, "unknown"), "{context}");
+        }
+    }
+}
+
+#[test]
+fn values() {
+    cases(include_str!("golden/values.json")).iter().for_each(check_case);
+}
+
+#[test]
+fn schemas() {
+    cases(include_str!("golden/schemas.json")).iter().for_each(check_case);
+}
+
+#[test]
+fn updates() {
+    cases(include_str!("golden/updates.json")).iter().for_each(check_case);
+}
+
+#[test]
+fn rules() {
+    let recorded: Value =
+        serde_json::from_str(include_str!("golden/rules.json")).expect("the recording is JSON");
+    for case in recorded["rules"].as_array().expect("rules are listed") {
+        let schema = json!({"type": "object", "properties": {"spec": {
+            "type": "object",
+            "properties": recorded["properties"],
+            "x-kubernetes-validations": [{"rule": case["rule"], "message": "no"}],
+        }}});
+        match Schema::compile(&schema) {
+            Err(errors) => assert_eq!(shown(&errors), expected(case, "refused"), "{}", case["rule"]),
+            Ok(schema) => {
+                assert!(case.get("refused").is_none(), "{} should be refused", case["rule"]);
+                let (object, _) = prepare(&schema, &json!({"spec": recorded["spec"]}));
+                if case.get("errors").is_some() {
+                    let errors = schema.validate(&object, None);
+                    assert_eq!(shown(&errors), expected(case, "errors"), "{}", case["rule"]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Real peers for tests: the programs CAPT talks to in production, started on this machine.
+//!
+//! [`Peers`] finds the binaries that `make peers` built, [`KubeApiserver`] runs one kube-apiserver with its etcd,
+//! and [`Process`] runs anything else that must not outlive the test. Everything listens on loopback or on a unix
+//! socket, keeps its files in a fresh folder, and is gone when the test process is gone, however that ended.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let Some(peers) = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS) else { return Ok(()) };
+//! let server = capt_e2e::KubeApiserver::start(&peers).await?;
+//! let version = server.client().apiserver_version().await?;
+//! # let _ = version; Ok(())
+//! # }
+//! ```
+
+mod apiserver;
+mod choice;
+mod peers;
+mod pki;
+mod process;
+mod wait;
+
+pub use apiserver::{KubeApiserver, StartError};
+pub use choice::runs_on;
+pub use peers::{MissingPeers, Peer, Peers, required};
+pub use process::{Folder, Process, ProcessError};
+pub use wait::{TimedOut, until};

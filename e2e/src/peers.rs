@@ -1,0 +1,139 @@
+//! Where the peers' binaries are.
+//!
+//! The rule (cache folder, pins, `KUBEBUILDER_ASSETS`) lives in `e2e/peers/build` and only there: this module asks it.
+
+use std::{
+    env, fmt, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const BUILD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/build");
+
+/// A program the tests run for real.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// The Kubernetes API server.
+    KubeApiserver,
+    /// Its store.
+    Etcd,
+    /// The command-line client.
+    Kubectl,
+    /// OpenTofu.
+    Tofu,
+}
+
+impl Peer {
+    /// The name of its binary.
+    pub const fn binary(self) -> &'static str {
+        match self {
+            Self::KubeApiserver => "kube-apiserver",
+            Self::Etcd => "etcd",
+            Self::Kubectl => "kubectl",
+            Self::Tofu => "tofu",
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.binary())
+    }
+}
+
+/// Why the peers cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MissingPeers {
+    /// The build script, which knows the folder, could not be asked.
+    #[error("ask {BUILD_SCRIPT} for the folder of the peers")]
+    Script(#[source] io::Error),
+    /// The build script refused.
+    #[error("{BUILD_SCRIPT} --print-dir failed: {0}")]
+    Refused(String),
+    /// Some were never built.
+    #[error("not built: {}; run `make peers` (or set KUBEBUILDER_ASSETS)", names(.0))]
+    NotBuilt(Vec<Peer>),
+}
+
+fn names(peers: &[Peer]) -> String {
+    peers.iter().map(|peer| peer.binary()).collect::<Vec<_>>().join(", ")
+}
+
+/// True when a missing peer is a failure and not a reason to skip: `make e2e` sets `CAPT_E2E=1`.
+pub fn required() -> bool {
+    env::var_os("CAPT_E2E").is_some_and(|value| value == "1")
+}
+
+/// The folder of the binaries, known to hold those that were asked for.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    folder: PathBuf,
+}
+
+impl Peers {
+    /// Finds the peers in `needed`; names all that are missing.
+    pub fn find(needed: &[Peer]) -> Result<Self, MissingPeers> {
+        let output = Command::new(BUILD_SCRIPT).arg("--print-dir").output().map_err(MissingPeers::Script)?;
+        if !output.status.success() {
+            return Err(MissingPeers::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        Self::in_folder(Path::new(String::from_utf8_lossy(&output.stdout).trim_end()), needed)
+    }
+
+    /// [`Peers::find`] for the first line of a test: `None`, and a line on standard error, means skip.
+    ///
+    /// # Panics
+    /// If peers are missing and [`required`].
+    #[expect(clippy::print_stderr, reason = "the test harness shows it; a skip must not be silent")]
+    pub fn find_or_skip(needed: &[Peer]) -> Option<Self> {
+        match Self::find(needed) {
+            Ok(peers) => Some(peers),
+            Err(missing) if required() => panic!("{missing}"),
+            Err(missing) => {
+                eprintln!("skipped: {missing}");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn in_folder(folder: &Path, needed: &[Peer]) -> Result<Self, MissingPeers> {
+        let peers = Self { folder: folder.to_owned() };
+        // `is_file` follows links: a link to what is not built yet does not count.
+        let missing: Vec<_> = needed.iter().copied().filter(|peer| !peers.path(*peer).is_file()).collect();
+        if missing.is_empty() { Ok(peers) } else { Err(MissingPeers::NotBuilt(missing)) }
+    }
+
+    /// The binary of a peer.
+    pub fn path(&self, peer: Peer) -> PathBuf {
+        self.folder.join(peer.binary())
+    }
+
+    /// The folder of all binaries, fit for `KUBEBUILDER_ASSETS` and `PATH`.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Folder;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let folder = Folder::new("peers-test").unwrap();
+        folder.write("etcd", "").unwrap();
+        std::os::unix::fs::symlink("not-built", folder.path().join("tofu")).unwrap();
+        let needed = [Peer::Etcd, Peer::Kubectl, Peer::Tofu];
+        let missing = Peers::in_folder(folder.path(), &needed).unwrap_err().to_string();
+        assert_eq!(missing, "not built: kubectl, tofu; run `make peers` (or set KUBEBUILDER_ASSETS)");
+        assert_eq!(Peers::in_folder(folder.path(), &[Peer::Etcd]).unwrap().folder(), folder.path());
+    }
+
+    #[test]
+    fn the_script_names_one_folder() {
+        let peers = Peers::find(&[]).unwrap();
+        assert!(peers.folder().is_absolute());
+        assert_eq!(peers.folder(), Peers::find(&[]).unwrap().folder());
+    }
+}
