@@ -27,6 +27,7 @@ mod compile;
 mod default;
 mod error;
 mod go;
+pub mod metadata;
 mod node;
 mod path;
 mod prune;

@@ -86,26 +86,54 @@ fn updates() {
     cases(include_str!("golden/updates.json")).iter().for_each(check_case);
 }
 
+fn with_rule(properties: &Value, rule: &str) -> Value {
+    json!({"type": "object", "properties": {"spec": {
+        "type": "object",
+        "properties": properties,
+        "x-kubernetes-validations": [{"rule": rule, "message": "no"}],
+    }}})
+}
+
+#[test]
+fn costs() {
+    let recorded: Value = serde_json::from_str(include_str!("golden/costs.json")).expect("JSON");
+    for case in recorded["rules"].as_array().expect("rules are listed") {
+        let rule = case["rule"].as_str().expect("a rule is text");
+        let refused = Schema::compile(&with_rule(&recorded["properties"], rule)).err().unwrap_or_default();
+        assert_eq!(shown(&refused), expected(case, "refused"), "{rule}");
+    }
+    recorded["schemas"].as_array().expect("schemas are listed").iter().for_each(check_case);
+}
+
 #[test]
 fn rules() {
-    let recorded: Value =
-        serde_json::from_str(include_str!("golden/rules.json")).expect("the recording is JSON");
+    let recorded: Value = serde_json::from_str(include_str!("golden/rules.json")).expect("JSON");
     for case in recorded["rules"].as_array().expect("rules are listed") {
-        let schema = json!({"type": "object", "properties": {"spec": {
-            "type": "object",
-            "properties": recorded["properties"],
-            "x-kubernetes-validations": [{"rule": case["rule"], "message": "no"}],
-        }}});
-        match Schema::compile(&schema) {
-            Err(errors) => assert_eq!(shown(&errors), expected(case, "refused"), "{}", case["rule"]),
-            Ok(schema) => {
-                assert!(case.get("refused").is_none(), "{} should be refused", case["rule"]);
-                let (object, _) = prepare(&schema, &json!({"spec": recorded["spec"]}));
-                if case.get("errors").is_some() {
-                    let errors = schema.validate(&object, None);
-                    assert_eq!(shown(&errors), expected(case, "errors"), "{}", case["rule"]);
-                }
+        let rule = case["rule"].as_str().expect("a rule is text");
+        let schema = match Schema::compile(&with_rule(&recorded["properties"], rule)) {
+            Ok(schema) => schema,
+            Err(errors) => {
+                assert_eq!(shown(&errors), expected(case, "refused"), "{rule}");
+                continue;
             }
+        };
+        assert!(case.get("refused").is_none(), "{rule} should be refused");
+        if case.get("errors").is_none() {
+            continue;
+        }
+        let (object, _) = prepare(&schema, &json!({"spec": recorded["spec"]}));
+        let errors = schema.validate(&object, None);
+        assert_eq!(shown(&errors), expected(case, "errors"), "{rule}");
+        if errors.is_empty() {
+            negated_is_violated(&recorded["properties"], rule, &object);
         }
     }
+}
+
+/// A rule that holds must hold for its own sake.
+fn negated_is_violated(properties: &Value, rule: &str, object: &Value) {
+    let negated = format!("!({rule}\n)");
+    let schema = Schema::compile(&with_rule(properties, &negated)).expect("its negation compiles");
+    let errors: Vec<String> = schema.validate(object, None).iter().map(ToString::to_string).collect();
+    assert_eq!(errors, ["spec: Invalid value: no"], "{negated}");
 }

@@ -184,6 +184,32 @@ fn deep_nesting_is_refused_not_followed() {
 }
 
 #[test]
+fn a_rule_that_runs_away_is_stopped() {
+    let schema = Schema::compile(&json!({"type": "object", "properties": {"n": {
+        "type": "array",
+        "maxItems": 1000,
+        "items": {"type": "integer"},
+        "x-kubernetes-validations": [
+            {"rule": "self.all(x, self.all(y, x == y))", "message": "all the same"},
+            {"rule": "self.size() < 0", "message": "never reached"},
+        ],
+    }}}))
+    .expect("its worst case is within the limit of a schema");
+    let said = |count: usize| -> Vec<String> {
+        let object = json!({"n": vec![1; count]});
+        schema.validate(&object, None).iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(said(400), ["n: Invalid value: never reached"]);
+    assert_eq!(
+        said(450),
+        [
+            "n: Invalid value: \"array\": 'operation cancelled: actual cost limit exceeded': no further validation rules \
+          will be run due to call cost exceeds limit for rule: all the same"
+        ]
+    );
+}
+
+#[test]
 fn a_schema_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Schema>();

@@ -5,7 +5,6 @@
 //! ```
 
 mod catalogue;
-mod metadata;
 mod object;
 mod report;
 mod suggest;

@@ -3,11 +3,10 @@
 //! In the order of an API server: unknown fields are told and dropped, status is dropped, defaults are
 //! filled in, then metadata, schema and rules are checked, and the change from an earlier version.
 
-use capt_schema::{FieldError, FieldErrorKind, FieldPath, Schema, Segment, UnknownField};
+use capt_schema::{FieldError, FieldErrorKind, FieldPath, Schema, Segment, UnknownField, metadata};
 use serde_json::Value;
 
 use super::catalogue::Kind;
-use super::metadata;
 use super::report::Finding;
 use super::suggest::nearest;
 use crate::manifest::{Node, NodeValue, Position};

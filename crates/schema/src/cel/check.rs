@@ -323,7 +323,7 @@ impl<'n> Checker<'n> {
         let inferred = self.expr(range);
         let range_type = self.subst.resolve(&inferred);
         let (first_type, second_type) = match kind {
-            Loop::OptMap | Loop::OptFlatMap => (self.optional_range(range, &range_type), Type::Dyn),
+            Loop::OptMap | Loop::OptFlatMap => (self.optional_range(position, &range_type), Type::Dyn),
             _ => self.iteration(range, &range_type, second.is_some()),
         };
         let depth = self.scope.len();
@@ -358,12 +358,12 @@ impl<'n> Checker<'n> {
         }
     }
 
-    fn optional_range(&mut self, range: &Expr, range_type: &Type<'n>) -> Type<'n> {
+    fn optional_range(&mut self, position: usize, range_type: &Type<'n>) -> Type<'n> {
         match range_type {
             Type::Optional(value) => (**value).clone(),
             t if t.is_dyn() => Type::Dyn,
             other => self.issue(
-                range.position,
+                position,
                 format!("found no matching overload for 'hasValue' applied to '{other}.()'"),
             ),
         }

@@ -39,9 +39,9 @@ impl<'a> Eval<'a> {
         if self.cost > CALL_LIMIT { Err(EvalError::CostLimit) } else { Ok(()) }
     }
 
-    /// Counts work on so many bytes or elements of text.
+    /// Counts work on so many bytes of text, or elements that are compared.
     pub fn spend_on_text(&mut self, length: usize) -> Result<(), EvalError> {
-        self.spend(u64::try_from(length / 10 + 1).unwrap_or(u64::MAX))
+        self.spend(u64::try_from(length.div_ceil(10)).unwrap_or(u64::MAX))
     }
 
     pub fn spend_on_elements(&mut self, count: usize) -> Result<(), EvalError> {
@@ -124,7 +124,6 @@ impl<'a> Eval<'a> {
     }
 
     fn call(&mut self, function: &'a str, target: Option<&'a Expr>, args: &'a [Expr]) -> Evaluated<'a> {
-        self.spend(1)?;
         let namespaced = target
             .and_then(Expr::qualified_name)
             .map(|prefix| format!("{prefix}.{function}"))
@@ -156,43 +155,12 @@ impl<'a> Eval<'a> {
     }
 
     fn operator(&mut self, function: &'a str, args: &[Val<'a>]) -> Evaluated<'a> {
-        match (function, args) {
-            ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
-            ("!_" | "-_", [value]) if !matches!(value, Val::Int(_) | Val::Double(_)) || function == "!_" => {
-                Err(EvalError::bare_overload())
+        match ops::cost(function, args) {
+            Some(cost) => {
+                self.spend(cost)?;
+                ops::operate(function, args)
             }
-            ("-_", [Val::Int(value)]) => {
-                value.checked_neg().map(Val::Int).ok_or_else(|| EvalError::other("integer overflow"))
-            }
-            ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
-            ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => {
-                self.spend_on_text(library::size_of(a).saturating_add(library::size_of(b)))?;
-                ops::arithmetic(function, a, b)
-            }
-            ("_==_", [a, b]) => {
-                self.spend_on_text(library::size_of(a).min(library::size_of(b)))?;
-                ops::equal(a, b).map(Val::Bool)
-            }
-            ("_!=_", [a, b]) => {
-                self.spend_on_text(library::size_of(a).min(library::size_of(b)))?;
-                ops::equal(a, b).map(|equal| Val::Bool(!equal))
-            }
-            ("_<_", [a, b]) => ops::compare(a, b).map(|order| Val::Bool(order.is_lt())),
-            ("_<=_", [a, b]) => ops::compare(a, b).map(|order| Val::Bool(order.is_le())),
-            ("_>_", [a, b]) => ops::compare(a, b).map(|order| Val::Bool(order.is_gt())),
-            ("_>=_", [a, b]) => ops::compare(a, b).map(|order| Val::Bool(order.is_ge())),
-            ("@in", [element, container]) => {
-                if let Val::List(list) = container {
-                    self.spend_on_elements(list.len())?;
-                }
-                ops::is_in(element, container).map(Val::Bool)
-            }
-            ("_[_]" | "_[?_]", [Val::Optional(value), key]) => optional_index(value.as_deref(), key),
-            ("_[_]", [container, key]) => {
-                ops::index(container, key)?.ok_or_else(|| ops::missing(container, key))
-            }
-            ("_[?_]", [container, key]) => optional_index(Some(container), key),
-            _ => library::global(self, function, args),
+            None => library::global(self, function, args),
         }
     }
 
@@ -292,7 +260,10 @@ impl<'a> Eval<'a> {
         self.each(comprehension, range, |eval, first, _| {
             let result = eval.expr(&comprehension.body)?;
             match (comprehension.kind, result) {
-                (Loop::Filter, Val::Bool(true)) => elements.push(first.clone()),
+                (Loop::Filter, Val::Bool(true)) => {
+                    eval.spend(LIST + 2)?;
+                    elements.push(first.clone());
+                }
                 (Loop::Filter, Val::Bool(false)) => {}
                 (Loop::Filter, _) => return Err(EvalError::bare_overload()),
                 (Loop::SortBy, key) => {
@@ -336,7 +307,7 @@ impl<'a> Eval<'a> {
     ) -> Result<(), EvalError> {
         let two = comprehension.second.is_some();
         let mut step = |eval: &mut Self, first: Val<'a>, second: Option<Val<'a>>| {
-            eval.spend(1)?;
+            eval.spend(round_cost(comprehension.kind))?;
             eval.bind(comprehension, first.clone(), second.clone(), |eval| {
                 if let Some(filter) = &comprehension.filter {
                     match eval.expr(filter)? {
@@ -409,12 +380,19 @@ fn has(operand: &Val<'_>, field: &str) -> Result<bool, EvalError> {
     }
 }
 
-fn optional_index<'a>(container: Option<&Val<'a>>, key: &Val<'a>) -> Evaluated<'a> {
-    let Some(container) = container else { return Ok(Val::Optional(None)) };
-    Ok(match ops::index(container, key)? {
-        Some(value) => Val::some(value),
-        None => Val::Optional(None),
-    })
+/// What making a list costs.
+const LIST: u64 = 10;
+
+/// What a round of a loop costs besides its body: reading the accumulator, combining it with
+/// the body's result, and asking whether to go on.
+fn round_cost(kind: Loop) -> u64 {
+    match kind {
+        Loop::All | Loop::TransformMap => 3,
+        Loop::Exists => 4,
+        Loop::Map | Loop::SortBy => LIST + 2,
+        Loop::ExistsOne | Loop::TransformMapEntry => 2,
+        Loop::Filter | Loop::OptMap | Loop::OptFlatMap => 1,
+    }
 }
 
 type Entries<'a> = Vec<(Val<'a>, Val<'a>)>;

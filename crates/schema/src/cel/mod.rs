@@ -11,8 +11,9 @@
 //! ```
 //!
 //! What an API server knows and this does not: the `authorizer` library (no variable of its
-//! types exists in a CRD rule) and construction of protobuf messages. Both are refused when
-//! the rule is compiled.
+//! types exists in a CRD rule) and construction of protobuf messages; both are refused when
+//! the rule is compiled, as are brackets nested more than 100 deep. A time read from the
+//! object is printed by `string()` in UTC, not with the offset it was written with.
 
 pub(crate) mod ast;
 pub(crate) mod check;
@@ -27,6 +28,7 @@ mod macros;
 pub(crate) mod ops;
 pub(crate) mod parser;
 pub(crate) mod program;
+pub(crate) mod report;
 pub(crate) mod rules;
 pub(crate) mod signatures;
 pub(crate) mod types;

@@ -4,9 +4,53 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use crate::cel::library::size_of;
 use crate::cel::value::{EvalError, Evaluated, JsonMap, List, MapVal, Val};
 use crate::go::{text, time};
 use crate::node::ListType;
+
+/// What an operator costs on these operands; none if it is not one.
+pub(crate) fn cost(function: &str, args: &[Val<'_>]) -> Option<u64> {
+    let text = |length: usize| u64::try_from(length.div_ceil(10)).unwrap_or(u64::MAX);
+    Some(match (function, args) {
+        ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) => text(size_of(a).min(size_of(b))),
+        ("_+_", [a @ (Val::String(_) | Val::Bytes(_)), b]) => text(size_of(a).saturating_add(size_of(b))),
+        ("@in", [_, Val::List(list)]) => u64::try_from(list.len()).unwrap_or(u64::MAX),
+        ("!_" | "-_", [_]) | ("_+_" | "_-_" | "_*_" | "_/_" | "_%_" | "@in" | "_[_]" | "_[?_]", [_, _]) => 1,
+        _ => return None,
+    })
+}
+
+/// Applies an operator.
+pub(crate) fn operate<'a>(function: &str, args: &[Val<'a>]) -> Evaluated<'a> {
+    match (function, args) {
+        ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
+        ("-_", [Val::Int(value)]) => {
+            value.checked_neg().map(Val::Int).ok_or_else(|| EvalError::other("integer overflow"))
+        }
+        ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
+        ("_==_", [a, b]) => equal(a, b).map(Val::Bool),
+        ("_!=_", [a, b]) => equal(a, b).map(|equal| Val::Bool(!equal)),
+        ("_<_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_lt())),
+        ("_<=_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_le())),
+        ("_>_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_gt())),
+        ("_>=_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_ge())),
+        ("@in", [element, container]) => is_in(element, container).map(Val::Bool),
+        ("_[_]" | "_[?_]", [Val::Optional(value), key]) => optional_index(value.as_deref(), key),
+        ("_[_]", [container, key]) => index(container, key)?.ok_or_else(|| missing(container, key)),
+        ("_[?_]", [container, key]) => optional_index(Some(container), key),
+        (_, [a, b]) => arithmetic(function, a, b),
+        _ => Err(EvalError::bare_overload()),
+    }
+}
+
+fn optional_index<'a>(container: Option<&Val<'a>>, key: &Val<'a>) -> Evaluated<'a> {
+    let Some(container) = container else { return Ok(Val::Optional(None)) };
+    Ok(match index(container, key)? {
+        Some(value) => Val::some(value),
+        None => Val::Optional(None),
+    })
+}
 
 /// `==`. Values of different types differ; numbers compare by value.
 pub(crate) fn equal<'a>(a: &Val<'a>, b: &Val<'a>) -> Result<bool, EvalError> {
@@ -156,7 +200,7 @@ fn same_unknown_members(a: &JsonMap<'_>, b: &JsonMap<'_>) -> bool {
 
 /// Order of numbers of any two types; none if one is not a number at all.
 #[expect(clippy::cast_precision_loss, reason = "as cel-go compares")]
-pub(crate) fn compare_numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
+fn compare_numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
     match (a, b) {
         (Val::Int(a), Val::Int(b)) => Some(a.cmp(b)),
         (Val::Uint(a), Val::Uint(b)) => Some(a.cmp(b)),
@@ -187,7 +231,7 @@ pub(crate) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, EvalError> {
 }
 
 /// `x in y`.
-pub(crate) fn is_in<'a>(element: &Val<'a>, container: &Val<'a>) -> Result<bool, EvalError> {
+fn is_in<'a>(element: &Val<'a>, container: &Val<'a>) -> Result<bool, EvalError> {
     match container {
         Val::List(list) => {
             for candidate in list.iter() {
@@ -203,7 +247,7 @@ pub(crate) fn is_in<'a>(element: &Val<'a>, container: &Val<'a>) -> Result<bool, 
 }
 
 /// `x[y]`, none if there is no such element.
-pub(crate) fn index<'a>(container: &Val<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
+fn index<'a>(container: &Val<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
     match container {
         Val::List(list) => {
             let position = match key {
@@ -229,7 +273,7 @@ pub(crate) fn index<'a>(container: &Val<'a>, key: &Val<'a>) -> Result<Option<Val
     }
 }
 
-pub(crate) fn missing(container: &Val<'_>, key: &Val<'_>) -> EvalError {
+fn missing(container: &Val<'_>, key: &Val<'_>) -> EvalError {
     let shown = display(key);
     match container {
         Val::List(_) => EvalError::Other(format!("index out of bounds: {shown}")),

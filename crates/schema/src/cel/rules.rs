@@ -1,7 +1,7 @@
-//! The rules of a schema (`x-kubernetes-validations`): compiled onto its nodes, reported if
-//! they do not compile, and checked against objects.
+//! The rules of a schema (`x-kubernetes-validations`): compiled onto its nodes, and checked
+//! against objects.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cel::eval::{OBJECT_LIMIT, evaluate};
 use crate::cel::program::{CompileError, Expected, Program};
@@ -10,9 +10,8 @@ use crate::cel::value::{EvalError, Evaluated, Val};
 use crate::compile::field_path;
 use crate::compile::raw::{Props, RawRule};
 use crate::error::{FieldError, FieldErrorKind};
-use crate::go::text;
 use crate::node::{Kind, Node};
-use crate::path::{FieldPath, Segment, Trail};
+use crate::path::{Segment, Trail};
 use crate::validate::{Correlated, MapList};
 
 /// A message longer than this is not used; an API server's bound.
@@ -22,15 +21,15 @@ const MAX_MESSAGE: usize = 5 * 1024;
 /// about it, before rules are judged.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    source: RawRule,
-    program: Result<Program, RuleError>,
-    message: Option<Result<Program, RuleError>>,
+    pub(super) source: RawRule,
+    pub(super) program: Result<Program, RuleError>,
+    pub(super) message: Option<Result<Program, RuleError>>,
     /// Where in the value the error is, if not at the value itself.
     field_path: Vec<Segment>,
 }
 
 #[derive(Debug, thiserror::Error)]
-enum RuleError {
+pub(super) enum RuleError {
     /// The schema the rule is on has no type that rules can see.
     #[error("unable to convert structural schema to CEL declarations")]
     Untyped,
@@ -93,71 +92,6 @@ fn compile(source: &RawRule, node: &Node, resource: bool) -> Rule {
     };
     let field_path = field_path::parse(&source.field_path, node).unwrap_or_default();
     Rule { source: source.clone(), program, message, field_path }
-}
-
-/// Tells what is wrong with the rules of one node.
-pub(crate) fn report(
-    node: &Node,
-    path: &FieldPath,
-    uncorrelatable: Option<&FieldPath>,
-    errors: &mut Vec<FieldError>,
-) {
-    let path = path.field("x-kubernetes-validations");
-    if let Some(Err(error @ RuleError::Untyped)) = node.rules.first().map(|rule| &rule.program) {
-        let detail = format!(
-            "internal error: failed to construct type information for x-kubernetes-validations rules: {error}"
-        );
-        errors.push(FieldError::new(&path, FieldErrorKind::Internal, None, detail));
-        return;
-    }
-    for (i, rule) in node.rules.iter().enumerate() {
-        let path = path.index(i);
-        let program = match &rule.program {
-            Ok(program) => program,
-            Err(error) => {
-                errors.push(about_rule(&path.field("rule"), &rule.source, error));
-                if let Some(optional) = rule.source.optional_old_self {
-                    errors.push(unused_option(&path, optional));
-                }
-                continue;
-            }
-        };
-        if let Some(Err(error)) = &rule.message {
-            errors.push(about_rule(&path.field("messageExpression"), &rule.source, error));
-        }
-        if program.uses_old_self {
-            if let Some(uncorrelatable) = uncorrelatable {
-                let detail = format!(
-                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelatable}"
-                );
-                errors.push(FieldError::invalid(&path.field("rule"), rule.source.rule.as_str(), detail));
-            }
-        } else if let Some(optional) = rule.source.optional_old_self {
-            errors.push(unused_option(&path, optional));
-        }
-    }
-}
-
-fn unused_option(path: &FieldPath, optional: bool) -> FieldError {
-    let detail = "may not be set if oldSelf is not used in rule";
-    FieldError::invalid(&path.field("optionalOldSelf"), optional, detail)
-}
-
-/// An error that repeats the rule it is about, its members in their order of declaration.
-fn about_rule(path: &FieldPath, rule: &RawRule, error: &RuleError) -> FieldError {
-    let members = [
-        ("Rule", json!(rule.rule)),
-        ("Message", json!(rule.message)),
-        ("MessageExpression", json!(rule.message_expression)),
-        ("Reason", json!(rule.reason)),
-        ("FieldPath", json!(rule.field_path)),
-        ("OptionalOldSelf", json!(rule.optional_old_self)),
-    ];
-    let shown: Vec<String> =
-        members.iter().map(|(name, value)| format!("\"{name}\":{}", text::json(value))).collect();
-    let value: serde_json::Map<String, Value> =
-        members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    FieldError::invalid(path, value, error.to_string()).showing(format!("{{{}}}", shown.join(",")))
 }
 
 /// Checks the rules of a whole object.

@@ -270,6 +270,16 @@ impl<'a> List<'a> {
         }
     }
 
+    /// The sum of no elements. A list made by a rule has lost the type of elements it could
+    /// have had, so an empty one adds up to an integer, which compares with any number.
+    pub fn zero(&self) -> Val<'a> {
+        match &self.elements {
+            Elements::Json(_, node) if node.kind == Some(Kind::Number) => Val::Double(0.0),
+            Elements::Json(_, node) if node.checks.format_name == "duration" => Val::Duration(0),
+            _ => Val::Int(0),
+        }
+    }
+
     /// Whether it is a part of the object.
     pub fn is_json(&self) -> bool {
         matches!(self.elements, Elements::Json(..))

@@ -28,8 +28,10 @@ pub(crate) fn compile(schema: &Value) -> Result<Node, Vec<FieldError>> {
             "nullable cannot be true at the root",
         ));
     }
-    let not_structural = structural::check(&props);
-    let node = not_structural.is_empty().then(|| {
+    // What cannot be expressed is refused below, in words of its own.
+    let expressible = props.is_expressible();
+    let not_structural = if expressible { structural::check(&props) } else { Vec::new() };
+    let node = (expressible && not_structural.is_empty()).then(|| {
         let mut node = build::node(&props);
         rules::attach(&mut node, &props, true);
         node

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cel::rules;
+use crate::cel::report::{Report, Site};
 use crate::compile::field_path;
 use crate::compile::raw::{Additional, Items, Props, RawRule};
 use crate::error::FieldError;
@@ -22,20 +22,33 @@ struct Context {
     inside_metadata: bool,
     /// The highest schema above whose parts cannot be told apart across an update.
     uncorrelatable: Option<FieldPath>,
+    /// How many values of this schema an object can have, if bounded.
+    cardinality: Option<u64>,
 }
 
 /// Schema errors, then those of rules. `node` is the compiled schema, if it could be compiled
 /// and its defaults are right; without it, rules are not judged.
 pub(crate) fn check(root: &Props, node: Option<&Node>) -> Vec<FieldError> {
-    let mut walk = Walk { schema: Vec::new(), rules: Vec::new() };
-    walk.visit(root, node, &FieldPath::root(), &Context::default());
-    walk.schema.append(&mut walk.rules);
-    walk.schema
+    let mut walk = Walk { schema: Vec::new(), rules: Report::default() };
+    let context = Context { cardinality: Some(1), ..Context::default() };
+    walk.visit(root, node, &FieldPath::root(), &context);
+    let (rules, sum) = walk.rules.finish();
+    walk.schema.into_iter().chain(rules).chain(sum).collect()
+}
+
+/// How many children of one kind a value of this schema can have, if bounded.
+fn max_children(props: &Props) -> Option<u64> {
+    let bound = match props.kind.as_str() {
+        "object" if props.additional_properties.is_some() => props.max_properties,
+        "array" => props.max_items,
+        _ => Some(1),
+    };
+    bound.map(|bound| u64::try_from(bound).unwrap_or(0))
 }
 
 struct Walk {
     schema: Vec<FieldError>,
-    rules: Vec<FieldError>,
+    rules: Report,
 }
 
 impl Walk {
@@ -53,7 +66,12 @@ impl Walk {
         if self.schema.len() == before
             && let Some(node) = node
         {
-            rules::report(node, path, context.uncorrelatable.as_ref(), &mut self.rules);
+            let site = Site {
+                path,
+                uncorrelatable: context.uncorrelatable.as_ref(),
+                cardinality: context.cardinality,
+            };
+            self.rules.rules(node, &site);
         }
     }
 
@@ -105,7 +123,9 @@ impl Walk {
     }
 
     fn children(&mut self, props: &Props, node: Option<&Node>, path: &FieldPath, context: &Context) {
-        let inherited = context.clone();
+        let cardinality =
+            context.cardinality.and_then(|above| Some(above.saturating_mul(max_children(props)?)));
+        let inherited = Context { cardinality, ..context.clone() };
         if let Some(schema) = props.additional_schema() {
             let mut context = inherited.clone();
             if context.inside_metadata {

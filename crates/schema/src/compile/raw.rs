@@ -100,6 +100,19 @@ impl Props {
         }
     }
 
+    /// Whether nothing here or below is beyond what a structural schema can express.
+    pub fn is_expressible(&self) -> bool {
+        let nested = self.properties.values().chain(&self.all_of).chain(&self.any_of).chain(&self.one_of);
+        self.unsupported.is_empty()
+            && !matches!(self.items, Some(Items::Tuple))
+            && self.preserve_unknown != Some(false)
+            && nested
+                .chain(self.items_schema())
+                .chain(self.additional_schema())
+                .chain(self.not.as_deref())
+                .all(Self::is_expressible)
+    }
+
     pub fn preserves_unknown(&self) -> bool {
         self.preserve_unknown == Some(true)
     }

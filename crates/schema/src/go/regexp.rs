@@ -13,6 +13,11 @@ use regex::{Regex, RegexBuilder};
 
 /// Go refuses repetition counts above this.
 const MAX_REPEAT: u32 = 1000;
+/// Names of classes, as in `[[:alpha:]]`.
+const CLASSES: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "word", "xdigit",
+];
 /// Bounds the memory of one compiled pattern; Go's own bound on program size is of this order.
 const SIZE_LIMIT: usize = 10 * (1 << 20);
 
@@ -28,6 +33,12 @@ pub(crate) enum PatternError {
     TrailingBackslash,
     #[error("error parsing regexp: invalid nested repetition operator: `{0}`")]
     NestedRepetition(String),
+    #[error("error parsing regexp: missing argument to repetition operator: `{0}`")]
+    NothingToRepeat(String),
+    #[error("error parsing regexp: invalid named capture: `{0}`")]
+    GroupName(String),
+    #[error("error parsing regexp: invalid character class range: `{0}`")]
+    ClassName(String),
     #[error("error parsing regexp: invalid repeat count: `{0}`")]
     RepeatCount(String),
     #[error("error parsing regexp: invalid escape sequence: `\\{0}`")]
@@ -46,9 +57,10 @@ fn one_line(error: &regex::Error) -> String {
 /// Compiles a pattern written for Go's `regexp`.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, PatternError> {
     let mut out = String::with_capacity(pattern.len() + 8);
-    let mut translator = Translator { chars: pattern.chars().peekable(), out: &mut out, open_groups: 0 };
+    let mut translator =
+        Translator { chars: pattern.chars().peekable(), out: &mut out, repeats: vec![1], last: 1 };
     translator.run(pattern)?;
-    if translator.open_groups > 0 {
+    if translator.repeats.len() > 1 {
         return Err(PatternError::UnclosedGroup(pattern.to_owned()));
     }
     Ok(RegexBuilder::new(&out).size_limit(SIZE_LIMIT).build()?)
@@ -63,40 +75,22 @@ fn unclosed(inside: &Peekable<Chars<'_>>) -> PatternError {
 struct Translator<'a> {
     chars: Peekable<Chars<'a>>,
     out: &'a mut String,
-    open_groups: usize,
+    /// For each open group, and the whole: how often its most repeated part is repeated.
+    repeats: Vec<u32>,
+    /// The same for what was read last.
+    last: u32,
 }
 
 impl Translator<'_> {
     fn run(&mut self, pattern: &str) -> Result<(), PatternError> {
         let mut last_repetition: Option<String> = None;
+        let mut repeatable = false;
         while let Some(c) = self.chars.next() {
             let repetition = match c {
-                '\\' => {
-                    self.escape()?;
-                    None
-                }
-                '[' => {
-                    self.class()?;
-                    None
-                }
-                '(' => {
-                    self.open_groups += 1;
-                    self.group()?;
-                    None
-                }
-                ')' if self.open_groups == 0 => {
-                    return Err(PatternError::UnopenedGroup(pattern.to_owned()));
-                }
-                ')' => {
-                    self.open_groups -= 1;
-                    self.out.push(')');
-                    None
-                }
                 '*' | '+' | '?' => Some(c.to_string()),
                 '{' => self.counted()?,
-                // Free-spacing mode does not exist in Go, so a `#` or a blank is itself.
                 c => {
-                    self.out.push(c);
+                    self.atom(c, pattern)?;
                     None
                 }
             };
@@ -104,6 +98,7 @@ impl Translator<'_> {
                 (Some(first), Some(second)) => {
                     return Err(PatternError::NestedRepetition(first + &second));
                 }
+                (None, Some(text)) if !repeatable => return Err(PatternError::NothingToRepeat(text)),
                 (None, Some(mut text)) => {
                     if self.chars.next_if_eq(&'?').is_some() {
                         text.push('?');
@@ -113,8 +108,38 @@ impl Translator<'_> {
                 }
                 (_, None) => None,
             };
+            repeatable = !matches!(c, '(' | '|');
         }
         Ok(())
+    }
+
+    fn atom(&mut self, c: char, pattern: &str) -> Result<(), PatternError> {
+        self.last = 1;
+        match c {
+            '\\' => self.escape()?,
+            '[' => self.class()?,
+            '(' => {
+                self.repeats.push(1);
+                self.group()?;
+            }
+            ')' => {
+                if self.repeats.len() < 2 {
+                    return Err(PatternError::UnopenedGroup(pattern.to_owned()));
+                }
+                self.last = self.repeats.pop().unwrap_or(1);
+                self.note_repeats();
+                self.out.push(')');
+            }
+            // Free-spacing mode does not exist in Go, so a `#` or a blank is itself.
+            c => self.out.push(c),
+        }
+        Ok(())
+    }
+
+    fn note_repeats(&mut self) {
+        if let Some(most) = self.repeats.last_mut() {
+            *most = self.last.max(*most);
+        }
     }
 
     /// A `{` that starts no repetition is itself in Go.
@@ -139,32 +164,64 @@ impl Translator<'_> {
         let counts: Vec<u32> =
             inner.split(',').filter(|n| !n.is_empty()).map(|n| n.parse().unwrap_or(u32::MAX)).collect();
         let ordered = counts.windows(2).all(|pair| pair[0] <= pair[1]);
-        if !ordered || counts.iter().any(|n| *n > MAX_REPEAT) {
+        let most = counts.iter().copied().max().unwrap_or(0);
+        self.last = self.last.saturating_mul(most.max(1));
+        if !ordered || most > MAX_REPEAT || self.last > MAX_REPEAT {
             return Err(PatternError::RepeatCount(text));
         }
+        self.note_repeats();
         self.chars = ahead;
         Ok(Some(text))
     }
 
+    /// Captures are not used, so their names, which Go lets repeat, are dropped.
     fn group(&mut self) -> Result<(), PatternError> {
         self.out.push('(');
         if self.chars.next_if_eq(&'?').is_none() {
             return Ok(());
         }
-        self.out.push('?');
         match self.chars.peek() {
-            // Flags, a non-capturing group, or a name; look-around and flags of the crate's
-            // own are not Go's.
-            Some('i' | 'm' | 's' | 'U' | '-' | ':' | 'P') | None => Ok(()),
-            Some('<') => {
-                let mut ahead = self.chars.clone();
-                ahead.next();
-                match ahead.peek() {
-                    Some(&c) if c == '=' || c == '!' => Err(PatternError::Group('<')),
-                    _ => Ok(()),
-                }
+            Some('i' | 'm' | 's' | 'U' | '-' | ':') | None => {
+                self.out.push('?');
+                Ok(())
             }
+            Some('<' | 'P') => self.group_name(),
+            // Look-around, and flags of the crate's own.
             Some(&c) => Err(PatternError::Group(c)),
+        }
+    }
+
+    fn group_name(&mut self) -> Result<(), PatternError> {
+        let mut shown = String::from("(?");
+        shown.extend(self.chars.next_if_eq(&'P'));
+        if self.chars.next_if_eq(&'<').is_none() {
+            return Err(PatternError::Group('P'));
+        }
+        shown.push('<');
+        let start = shown.len();
+        for c in self.chars.by_ref() {
+            if c == '>' && shown.len() > start {
+                return Ok(());
+            }
+            shown.push(c);
+            if !(c.is_ascii_alphanumeric() || c == '_') {
+                break;
+            }
+        }
+        shown.extend(self.chars.clone());
+        Err(PatternError::GroupName(shown))
+    }
+
+    /// The braces after `\p` or `\x`, which are no repetition.
+    fn braced(&mut self) {
+        if self.chars.peek() != Some(&'{') {
+            return;
+        }
+        for c in self.chars.by_ref() {
+            self.out.push(c);
+            if c == '}' {
+                return;
+            }
         }
     }
 
@@ -180,9 +237,14 @@ impl Translator<'_> {
             'b' => self.out.push_str("(?-u:\\b)"),
             'B' => self.out.push_str("(?-u:\\B)"),
             'Q' => self.quoted(),
-            'A' | 'z' | 'a' | 'f' | 'n' | 'r' | 't' | 'v' | 'p' | 'P' | 'x' => {
+            'A' | 'z' | 'a' | 'f' | 'n' | 'r' | 't' | 'v' => {
                 self.out.push('\\');
                 self.out.push(c);
+            }
+            'p' | 'P' | 'x' => {
+                self.out.push('\\');
+                self.out.push(c);
+                self.braced();
             }
             c => self.literal_escape(c)?,
         }
@@ -244,7 +306,7 @@ impl Translator<'_> {
                     self.out.push(']');
                     return Ok(());
                 }
-                '[' if self.chars.peek() == Some(&':') => self.posix_class(),
+                '[' if self.chars.peek() == Some(&':') => self.posix_class()?,
                 '\\' => self.class_escape()?,
                 c @ ('[' | ']' | '&' | '~' | '^' | '#') => {
                     self.out.push('\\');
@@ -266,7 +328,7 @@ impl Translator<'_> {
         }
     }
 
-    fn posix_class(&mut self) {
+    fn posix_class(&mut self) -> Result<(), PatternError> {
         let mut ahead = self.chars.clone();
         let mut name = String::from("[");
         for c in ahead.by_ref() {
@@ -275,12 +337,16 @@ impl Translator<'_> {
                 break;
             }
         }
-        if name.ends_with(":]") {
-            self.chars = ahead;
-            self.out.push_str(&name);
-        } else {
+        let Some(inner) = name.strip_prefix("[:").and_then(|rest| rest.strip_suffix(":]")) else {
             self.out.push_str("\\[");
+            return Ok(());
+        };
+        if !CLASSES.contains(&inner.trim_start_matches('^')) {
+            return Err(PatternError::ClassName(name));
         }
+        self.chars = ahead;
+        self.out.push_str(&name);
+        Ok(())
     }
 
     fn class_escape(&mut self) -> Result<(), PatternError> {
@@ -292,9 +358,14 @@ impl Translator<'_> {
             'D' => self.out.push_str("[^0-9]"),
             'W' => self.out.push_str("[^0-9A-Za-z_]"),
             'S' => self.out.push_str("[^\\t\\n\\x0C\\r ]"),
-            'a' | 'f' | 'n' | 'r' | 't' | 'v' | 'p' | 'P' | 'x' => {
+            'a' | 'f' | 'n' | 'r' | 't' | 'v' => {
                 self.out.push('\\');
                 self.out.push(c);
+            }
+            'p' | 'P' | 'x' => {
+                self.out.push('\\');
+                self.out.push(c);
+                self.braced();
             }
             c => self.literal_escape(c)?,
         }
@@ -337,6 +408,11 @@ mod tests {
             (r"^[a--]+$", "-", false),
             (r"^[+--]+$", "-,+", true),
             (r"^a+?$", "aa", true),
+            (r"^\p{Greek}+$", "\u{3b1}", true),
+            (r"^[\p{Lu}]$", "A", true),
+            (r"^\x{1F600}$", "\u{1f600}", true),
+            (r"^(?P<n>a)(?P<n>b)$", "ab", true),
+            (r"^[[:^alpha:]]$", "1", true),
             (r"", "x", true),
         ];
         for (pattern, text, expected) in rows {
@@ -350,8 +426,30 @@ mod tests {
     #[test]
     fn what_go_refuses_is_refused() {
         for pattern in [
-            "[", "(", ")", "a**", "a+*", "a{2}{3}", "a{1001}", "a{2,1}", r"\1", r"\8", r"\y", r"\", "(?=a)",
-            "(?<!a)", "(?x)a", "*a", r"\Z", r"[\b]",
+            "[",
+            "(",
+            ")",
+            "a**",
+            "a+*",
+            "a{2}{3}",
+            "a{1001}",
+            "a{2,1}",
+            r"\1",
+            r"\8",
+            r"\y",
+            r"\",
+            "(?=a)",
+            "(?<!a)",
+            "(?x)a",
+            "*a",
+            r"\Z",
+            r"[\b]",
+            "a|*",
+            "(*)",
+            "[[:nope:]]",
+            "(a{500}){3}",
+            "(?P<>a)",
+            "(?P=a)",
         ] {
             assert!(compile(pattern).is_err(), "{pattern}");
         }

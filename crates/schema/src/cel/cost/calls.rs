@@ -220,7 +220,7 @@ fn text_member(function: &str, target: &Operand<'_, '_>, args: &[Operand<'_, '_>
             let scanned = size.plus(Range::ONE).scaled(TEXT).times(pattern.size().scaled(PATTERN));
             if function == "matches" { cost(scanned) } else { sized(scanned, Range::up_to(size.max)) }
         }
-        ("format", _) | ("indexOf" | "lastIndexOf", _) => cost(text),
+        ("format" | "indexOf" | "lastIndexOf", _) => cost(text),
         ("lowerAscii" | "upperAscii" | "substring" | "trim", _) => sized(text, size),
         ("replace", [old, new, ..]) => sized(size.scaled(2.0 * TEXT), replaced(size, old.size(), new.size())),
         ("split", args) => {

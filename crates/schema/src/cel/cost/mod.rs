@@ -13,7 +13,7 @@ pub(crate) use sizes::min_size;
 use std::collections::HashMap;
 
 use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Literal, Loop};
-use crate::cel::check::Types;
+use crate::cel::check::{Types, type_identifier};
 use crate::cel::cost::calls::Operand;
 use crate::cel::cost::range::Range;
 use crate::cel::cost::sizes::{MAX_REQUEST, Place};
@@ -147,6 +147,10 @@ impl<'e, 'n> Coster<'e, 'n> {
     }
 
     fn select(&mut self, expr: &'e Expr, operand: &'e Expr, field: &str) -> Range {
+        if let Some(name) = expr.qualified_name().filter(|name| type_identifier(name).is_some()) {
+            self.known(expr).path = vec![name];
+            return Range::ONE;
+        }
         let mut cost = self.cost(operand);
         if matches!(self.kind(operand), Type::Map(..) | Type::Object(_) | Type::Var(_)) {
             cost = cost.plus(Range::ONE);
@@ -298,8 +302,8 @@ impl<'e, 'n> Coster<'e, 'n> {
 
     /// `target.hasValue() ? f(target.value()) : optional.none()`, with a variable bound.
     fn optional(&mut self, expr: &'e Expr, comprehension: &'e Comprehension, target: Range) -> Range {
-        let path = self.path(&comprehension.range);
-        self.locals.push((&comprehension.variable, Known { path, ..Known::default() }));
+        // Where the value is from is forgotten, and with it its size.
+        self.locals.push((&comprehension.variable, Known::default()));
         let body = self.cost(&comprehension.body);
         self.locals.pop();
         let call = target.plus(Range::ONE);

@@ -78,7 +78,7 @@ fn sum<'a>(list: &List<'a>) -> Evaluated<'a> {
             Some(total) => ops::arithmetic("_+_", &total, &element)?,
         });
     }
-    Ok(total.unwrap_or(Val::Int(0)))
+    Ok(total.unwrap_or_else(|| list.zero()))
 }
 
 fn extreme<'a>(name: &str, list: &List<'a>, worse: Ordering) -> Evaluated<'a> {

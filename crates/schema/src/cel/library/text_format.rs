@@ -65,10 +65,11 @@ fn clause(verb: char, precision: Option<usize>, argument: &Val<'_>) -> Result<St
             Ok(special(value)
                 .unwrap_or_else(|| grouped(&format!("{value:.*}", precision.unwrap_or(DEFAULT_PRECISION)))))
         }
+        // An API server takes the precision of this clause for a width, which is never reached.
         ('e', argument) => {
             let value =
                 double(argument).ok_or_else(|| wrong("scientific clause can only be used on doubles"))?;
-            Ok(special(value).unwrap_or_else(|| scientific(value, precision.unwrap_or(DEFAULT_PRECISION))))
+            Ok(special(value).unwrap_or_else(|| scientific(value)))
         }
         ('b', Val::Int(value)) => Ok(signed(*value, |size| format!("{size:b}"))),
         ('b', Val::Uint(value)) => Ok(format!("{value:b}")),
@@ -142,8 +143,8 @@ fn grouped(text: &str) -> String {
     out + fraction
 }
 
-fn scientific(value: f64, precision: usize) -> String {
-    let text = format!("{value:.precision$e}");
+fn scientific(value: f64) -> String {
+    let text = format!("{value:.DEFAULT_PRECISION$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let (sign, digits) = exponent.strip_prefix('-').map_or(("", exponent), |digits| ("\u{207b}", digits));
     let raised: String = digits

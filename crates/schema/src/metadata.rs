@@ -1,7 +1,10 @@
-//! Checks `metadata`, which every kind has and no CRD describes, by the API server's rules.
+//! Checks `metadata`, which every object has and no CRD describes, in the words of an API server.
 
-use capt_schema::{FieldError, FieldErrorKind, FieldPath, UnknownField};
 use serde_json::{Map, Value};
+
+use crate::error::{FieldError, FieldErrorKind};
+use crate::path::{FieldPath, Segment};
+use crate::schema::UnknownField;
 
 const KNOWN_FIELDS: [&str; 15] = [
     "annotations",
@@ -49,7 +52,79 @@ pub fn validate(object: &Value) -> Vec<FieldError> {
     names(metadata, &path, &mut errors);
     labels(metadata, &path.field("labels"), &mut errors);
     annotations(metadata, &path.field("annotations"), &mut errors);
+    owners(metadata, &path.field("ownerReferences"), &mut errors);
+    finalizers(metadata, &path.field("finalizers"), &mut errors);
     errors
+}
+
+/// Every owner is named whole, and at most one of them is the controller.
+fn owners(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let Some(owners) = list(metadata, path, errors) else { return };
+    let mut controllers = Vec::new();
+    for (index, owner) in owners.iter().enumerate() {
+        let path = path.index(index);
+        for (key, what) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
+            if owner.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
+                errors.push(error(&path.field(key), FieldErrorKind::Invalid, Some(""), what));
+            }
+        }
+        if owner.get("controller") == Some(&Value::Bool(true)) {
+            controllers.push(owner.get("name").and_then(Value::as_str).unwrap_or_default());
+        }
+    }
+    if let [first, second, ..] = controllers[..] {
+        let what = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        errors.push(FieldError::new(path, FieldErrorKind::Invalid, Value::Array(owners.clone()), what));
+    }
+}
+
+fn finalizers(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let Some(finalizers) = list(metadata, path, errors) else { return };
+    let mut names = Vec::new();
+    for (index, finalizer) in finalizers.iter().enumerate() {
+        match finalizer.as_str() {
+            Some(name) => {
+                qualified_name(path, name, errors);
+                names.push(name);
+            }
+            None => errors.push(not_a_string(&path.index(index))),
+        }
+    }
+    if names.contains(&"orphan") && names.contains(&"foregroundDeletion") {
+        let what = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::new(path, FieldErrorKind::Invalid, Value::Array(finalizers.clone()), what));
+    }
+}
+
+/// A list of `metadata`; a wrong type is an error, and absent.
+fn list<'a>(
+    metadata: &'a Map<String, Value>,
+    path: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Option<&'a Vec<Value>> {
+    match metadata.get(last(path)) {
+        Some(Value::Array(items)) => Some(items),
+        None | Some(Value::Null) => None,
+        Some(_) => {
+            errors.push(error(path, FieldErrorKind::Invalid, None, "must be a list"));
+            None
+        }
+    }
+}
+
+/// The member of `metadata` that `path` names.
+fn last(path: &FieldPath) -> &str {
+    match path.segments().last() {
+        Some(Segment::Field(name) | Segment::Key(name)) => name,
+        Some(Segment::Index(_)) | None => "",
+    }
 }
 
 fn names(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -122,8 +197,7 @@ fn map<'a>(
     path: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) -> Vec<(&'a String, &'a Value)> {
-    let name = path.to_string();
-    match metadata.get(name.rsplit('.').next().unwrap_or_default()) {
+    match metadata.get(last(path)) {
         Some(Value::Object(members)) => members.iter().collect(),
         None | Some(Value::Null) => Vec::new(),
         Some(_) => {
@@ -184,4 +258,57 @@ fn not_a_string(path: &FieldPath) -> FieldError {
 
 fn error(path: &FieldPath, kind: FieldErrorKind, value: Option<&str>, detail: &str) -> FieldError {
     FieldError::new(path, kind, value.map(Value::from), detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn metadata_is_refused_in_the_words_of_an_api_server() {
+        let rows = [
+            (json!({"name": "a.b-1", "labels": {"x.y/z": ""}, "annotations": {"K": "v"}}), vec![]),
+            (json!({"generateName": "a-"}), vec![]),
+            (json!({}), vec!["metadata.name: Required value: name or generateName is required"]),
+            (
+                json!({"name": "A"}),
+                vec!["metadata.name: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist"],
+            ),
+            (json!({"name": 3}), vec!["metadata.name: Invalid value: must be of type string"]),
+            (
+                json!({"name": "a", "labels": {"k": "no good"}}),
+                vec!["metadata.labels: Invalid value: \"no good\": a valid label must be"],
+            ),
+            (
+                json!({"name": "a", "labels": {"/k": "v"}}),
+                vec!["metadata.labels: Invalid value: \"/k\": prefix part must be non-empty"],
+            ),
+            (
+                json!({"name": "a", "labels": ["v"]}),
+                vec!["metadata.labels: Invalid value: must be a map of strings"],
+            ),
+            (
+                json!({"name": "a", "annotations": {"k": 1}}),
+                vec!["metadata.annotations[k]: Invalid value: must be of type string"],
+            ),
+            (
+                json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}),
+                vec!["metadata.ownerReferences[0].uid: Invalid value: \"\": must not be empty"],
+            ),
+            (
+                json!({"name": "a", "finalizers": ["no good"]}),
+                vec!["metadata.finalizers: Invalid value: \"no good\": name part must consist"],
+            ),
+        ];
+        for (metadata, expected) in rows {
+            let errors: Vec<String> =
+                validate(&json!({"metadata": metadata})).iter().map(ToString::to_string).collect();
+            assert_eq!(errors.len(), expected.len(), "{metadata}: {errors:#?}");
+            for (error, expected) in errors.iter().zip(expected) {
+                assert!(error.starts_with(expected), "{error}\n{expected}");
+            }
+        }
+    }
 }
