@@ -32,10 +32,12 @@ lint: ## Check formatting, lints, dependencies and generated files
 
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 $(CARGO) test --locked -p capt-e2e
+	CAPT_CRASH_ROUNDS=200 $(CARGO) test --locked -p capt-apiserver --lib -- store::tests::crash
 	CAPT_E2E=1 CAPT_TEST_API=kube-apiserver $(CARGO) test --locked -p capt --test rules --test kubectl
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate
+	$(CARGO) bench --locked -p capt-apiserver --bench store
 
 crds: ## Write config/crd from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd

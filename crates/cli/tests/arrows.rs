@@ -5,9 +5,10 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crate, the crates of CAPT it may depend on, and what it must never depend on.
-const ARROWS: [(&str, &[&str], &[&str]); 4] = [
+const ARROWS: [(&str, &[&str], &[&str]); 5] = [
     ("capt-api", &[], &["tokio", "reqwest", "rusqlite"]),
     ("capt-schema", &[], &["kube", "k8s-openapi", "tokio"]),
+    ("capt-apiserver", &["capt-schema"], &[]),
     ("capt", &["capt-api", "capt-schema"], &[]),
     // Tests alone use it: it may be a dev-dependency of any crate and a dependency of none.
     ("capt-e2e", &[], &[]),

@@ -1,0 +1,127 @@
+//! The folder: who may use it, and what is refused in it.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt as _,
+};
+
+use rusqlite::Connection;
+
+use super::*;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn refused(folder: &Path) -> OpenError {
+    Store::open(folder, &Options::default()).unwrap_err()
+}
+
+#[tokio::test]
+async fn a_store_outlives_its_handles() {
+    let parent = private();
+    let folder = parent.path().join("data");
+    let one = key("things", "a", "one");
+    let store = open(&folder);
+    let written = store.create(one.clone(), value("x")).await.unwrap();
+    store.create(key("things", "a", "two"), value("y")).await.unwrap();
+    store.delete(key("things", "a", "two"), None).await.unwrap();
+    let clone = store.clone();
+    drop(store);
+    assert_eq!(clone.get(&one), Some(written.clone()), "one handle is enough");
+    drop(clone);
+    let store = open(&folder);
+    assert_eq!((store.get(&one), store.revision().get()), (Some(written), 4));
+    let mut watcher = store.watch(Filter::default(), Revision::new(2)).unwrap();
+    let events: Vec<_> = drain(&mut watcher).unwrap().iter().map(short).collect();
+    assert_eq!(events, ["+3 two", "-4 two"], "a watch resumes over a restart");
+    let updated = store.update(one.clone(), value("z"), None).await.unwrap();
+    store.create(key("things", "a", "three"), value("y")).await.unwrap();
+    store.delete(key("things", "a", "three"), None).await.unwrap();
+    store.compact(store.revision()).await.unwrap();
+    drop(store);
+    let store = open(&folder);
+    assert_eq!(store.revision().get(), 7, "the revision of a deletion that was compacted is not taken again");
+    assert_eq!(store.snapshot().compacted().get(), 7);
+    assert_eq!(store.list(&Query { resource: "things", ..Query::default() }).unwrap().objects, [updated]);
+    assert!(store.stats().disk_bytes > 0);
+}
+
+#[tokio::test]
+async fn files_are_private() {
+    let parent = private();
+    let folder = parent.path().join("data");
+    let store = open(&folder);
+    store.create(key("things", "", "a"), value("a")).await.unwrap();
+    assert_eq!(mode(&folder), 0o700);
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 3, "lock, database and its log: {files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_folder_open_to_others() {
+    let parent = private();
+    let folder = parent.path().join("data");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    drop(open(&folder));
+    assert_eq!(mode(&folder), 0o700, "an empty folder is made private");
+    fs::set_permissions(&folder, Permissions::from_mode(0o750)).unwrap();
+    let error = refused(&folder);
+    assert!(matches!(error, OpenError::Exposed { mode: 0o750, .. }), "{error}");
+    assert_eq!(mode(&folder), 0o750, "and any other is left alone");
+}
+
+#[test]
+fn one_store_at_a_time() {
+    let folder = private();
+    let store = open(folder.path());
+    let error = refused(folder.path());
+    assert!(error.to_string().ends_with(&format!("is in use by process {}", std::process::id())), "{error}");
+    drop(store);
+    drop(open(folder.path()));
+}
+
+#[test]
+fn what_is_no_folder() {
+    let parent = private();
+    let file = parent.path().join("file");
+    fs::write(&file, "x").unwrap();
+    for path in [file.clone(), file.join("below"), parent.path().join("missing").join("below")] {
+        let error = refused(&path);
+        assert!(matches!(error, OpenError::File { .. } | OpenError::Exposed { .. }), "{error}");
+    }
+}
+
+#[test]
+fn another_programs_database_is_left_alone() {
+    let folder = private();
+    let path = folder.path().join("store.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (x)").unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = refused(folder.path());
+    assert!(matches!(error, OpenError::Foreign { found: 0, .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn another_format_is_left_alone() {
+    let folder = private();
+    drop(open(folder.path()));
+    let path = folder.path().join("store.db");
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = refused(folder.path());
+    assert!(error.to_string().ends_with("has format 2; this program reads format 1"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_start_that_was_cut_short_is_started_again() {
+    let folder = private();
+    fs::write(folder.path().join("store.db.new"), "half").unwrap();
+    assert_eq!(open(folder.path()).revision(), Revision::START);
+}
