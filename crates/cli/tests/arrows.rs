@@ -5,11 +5,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crate, the crates of CAPT it may depend on, and what it must never depend on.
-const ARROWS: [(&str, &[&str], &[&str]); 5] = [
+const ARROWS: [(&str, &[&str], &[&str]); 6] = [
     ("capt-api", &[], &["tokio", "reqwest", "rusqlite"]),
     ("capt-schema", &[], &["kube", "k8s-openapi", "tokio"]),
-    ("capt-apiserver", &["capt-schema"], &[]),
-    ("capt", &["capt-api", "capt-schema"], &[]),
+    ("capt-yaml", &[], &["kube", "k8s-openapi", "tokio"]),
+    ("capt-apiserver", &["capt-schema", "capt-yaml"], &[]),
+    ("capt", &["capt-api", "capt-apiserver", "capt-schema", "capt-yaml"], &[]),
     // Tests alone use it: it may be a dev-dependency of any crate and a dependency of none.
     ("capt-e2e", &[], &[]),
 ];

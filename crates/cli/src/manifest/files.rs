@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::Position;
+use capt_yaml::Position;
 
 /// Far above any real manifest; a larger file is a mistake and not worth the memory.
 const LARGEST_FILE: u64 = 32 * 1024 * 1024;

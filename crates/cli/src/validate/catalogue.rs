@@ -5,7 +5,7 @@ use capt_schema::Schema;
 use serde_json::Value;
 
 use super::suggest::nearest;
-use crate::manifest::{Node, Position};
+use capt_yaml::{Node, Position};
 
 /// The kinds of Kubernetes' own group without a name, where a kind outside this list is a mistake.
 const CORE_KINDS: [&str; 17] = [

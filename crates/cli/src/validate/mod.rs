@@ -13,7 +13,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::manifest::{Node, NodeValue, Origin, Source, documents};
+use capt_yaml::{Node, NodeValue, documents};
+
+use crate::manifest::{Origin, Source};
 use catalogue::{Catalogue, Lookup};
 pub use report::{Finding, ObjectName, Report};
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::catalogue::Kind;
 use super::report::Finding;
 use super::suggest::nearest;
-use crate::manifest::{Node, NodeValue, Position};
+use capt_yaml::{Node, NodeValue, Position};
 
 /// What is wrong with an object.
 pub struct Checked {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::manifest::{Node, Position};
+use capt_yaml::{Node, Position};
 
 /// All that was found.
 #[derive(Debug, Default, Serialize)]

@@ -8,6 +8,7 @@ use serde_json::{Number, Value};
 /// Why a scalar has no JSON value.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum ScalarError {
+    /// Not a number, or infinite.
     #[error("{0} is not a number that JSON has; put it in quotes if it is meant as text")]
     NotFinite(String),
 }

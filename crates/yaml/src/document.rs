@@ -10,7 +10,7 @@ use std::fmt;
 use granit_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value};
 
-use super::scalar;
+use crate::scalar;
 
 /// Deeper nesting is refused; real manifests stay below twenty.
 const DEEPEST: usize = 128;
@@ -20,7 +20,9 @@ const MOST_NODES: usize = 2_000_000;
 /// A place in a file; both count from one.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, serde::Serialize)]
 pub struct Position {
+    /// The line.
     pub line: usize,
+    /// The column, in characters.
     pub column: usize,
 }
 
@@ -41,35 +43,49 @@ impl fmt::Display for Position {
 /// One document of a stream, with something in it.
 #[derive(Debug)]
 pub struct Document {
+    /// All of it.
     pub root: Node,
 }
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub struct Node {
+    /// Where it begins.
     pub at: Position,
+    /// What it is.
     pub value: NodeValue,
 }
 
+/// A value.
 #[derive(Clone, Debug)]
 pub enum NodeValue {
+    /// Nothing.
     Null,
+    /// True or false.
     Bool(bool),
+    /// A number.
     Number {
+        /// What it is.
         value: Number,
         /// As written: `1.30`, where the value is 1.3.
         text: String,
     },
+    /// A text.
     String(String),
+    /// A list.
     List(Vec<Node>),
+    /// A map.
     Map(Vec<Member>),
 }
 
 /// One `key: value` of a map.
 #[derive(Clone, Debug)]
 pub struct Member {
+    /// The key.
     pub key: String,
+    /// Where the key stands.
     pub key_at: Position,
+    /// The value.
     pub value: Node,
 }
 
@@ -129,26 +145,50 @@ impl Node {
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 pub struct YamlError {
+    /// Where.
     pub at: Position,
+    /// What.
     pub problem: YamlProblem,
 }
 
+/// What is wrong with a document.
 #[derive(Debug, thiserror::Error)]
 pub enum YamlProblem {
+    /// It is not YAML.
     #[error("not YAML: {0}")]
     Syntax(String),
+    /// A map has a key twice.
     #[error("key {0:?} is there twice in this map")]
     DuplicateKey(String),
+    /// A key is a list or a map.
     #[error("a key must be text, not a list or a map")]
     ComplexKey,
+    /// A merge of something that is no map.
     #[error("<< takes a map, or a list of maps")]
     Merge,
+    /// A scalar has no JSON value.
     #[error(transparent)]
     Scalar(#[from] scalar::ScalarError),
+    /// It is nested too deep.
     #[error("nested deeper than {DEEPEST} levels")]
     TooDeep,
+    /// Aliases make it too large.
     #[error("aliases make this document too large")]
     TooLarge,
+    /// There is more than one document where one is expected.
+    #[error("there is more than one document")]
+    Several,
+}
+
+/// Reads a text that is one document; an empty one is nothing.
+pub fn single(text: &str) -> Result<Value, YamlError> {
+    let mut documents = documents(text).into_iter();
+    let first = documents.next().transpose()?.map_or(Value::Null, |document| document.root.to_json());
+    match documents.next() {
+        None => Ok(first),
+        Some(Ok(second)) => Err(YamlError { at: second.root.at, problem: YamlProblem::Several }),
+        Some(Err(error)) => Err(error),
+    }
 }
 
 /// Reads every document of a stream that is not empty; each stands or falls alone.
