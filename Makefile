@@ -33,7 +33,8 @@ lint: ## Check formatting, lints, dependencies and generated files
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 $(CARGO) test --locked -p capt-e2e
 	CAPT_CRASH_ROUNDS=200 $(CARGO) test --locked -p capt-apiserver --lib -- store::tests::crash
-	CAPT_E2E=1 CAPT_TEST_API=kube-apiserver $(CARGO) test --locked -p capt --test rules --test kubectl
+	CAPT_E2E=1 $(CARGO) test --locked -p capt-apiserver --test differential --test edge --test describe --test record --test kubectl
+	CAPT_E2E=1 $(CARGO) test --locked -p capt --test rules --test kubectl
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate

@@ -5,7 +5,35 @@
 //! | Room | What is in it |
 //! |---|---|
 //! | [`store`] | a durable, ordered, watchable map of objects |
+//! | [`resource`], [`builtin`], [`registry`] | what is served: built-in resources, and those that CRDs define |
+//! | [`object`], [`fields`], [`patch`] | what happens to an object on its way in |
+//! | [`engine`] | what each verb does, without HTTP |
+//! | [`request`], [`status`], [`output`] | requests and answers as Kubernetes writes them |
+//! | [`discovery`], [`openapi`] | how the server describes itself |
+//! | [`serve`] | HTTP in, HTTP out |
+//! | [`door`] | TLS, who is who, limits, audit |
+//! | [`control`], [`gc`] | what the server does by itself |
+//! | [`Server`] | all of it, running |
 
 #![warn(missing_docs)]
 
+pub mod builtin;
+pub mod control;
+pub mod discovery;
+pub mod door;
+pub mod engine;
+pub mod fields;
+pub mod gc;
+pub mod object;
+pub mod openapi;
+pub mod output;
+pub mod patch;
+pub mod registry;
+pub mod request;
+pub mod resource;
+pub mod serve;
+mod server;
+pub mod status;
 pub mod store;
+
+pub use server::{Server, StartError};

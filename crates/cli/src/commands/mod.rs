@@ -1,6 +1,7 @@
 //! The commands, and what they share: arguments, exit codes, what happens when nobody reads the output.
 
 mod crds;
+mod server;
 mod validate;
 
 use std::io;
@@ -22,6 +23,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Crds(crds::Args),
+    Server(server::Args),
     Validate(validate::Args),
 }
 
@@ -37,6 +39,7 @@ enum Outcome {
 pub fn run(cli: Cli) -> ExitCode {
     let end = match cli.command {
         Command::Crds(args) => crds::run(&args),
+        Command::Server(args) => server::run(&args),
         Command::Validate(args) => validate::run(&args),
     };
     match end {

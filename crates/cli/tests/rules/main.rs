@@ -1,9 +1,9 @@
-//! Every rule of the API, case by case (see `crates/api/rules`), through `capt validate` and through a real
-//! kube-apiserver. `CAPT_TEST_API=offline` or `=kube-apiserver` runs one of them alone.
+//! Every rule of the API, case by case (see `crates/api/rules`), through `capt validate`, through the embedded API
+//! and through a real kube-apiserver. `CAPT_TEST_API=offline`, `=embedded` or `=kube-apiserver` runs one of them alone.
 
 mod cases;
-mod kube_apiserver;
 mod offline;
+mod online;
 
 use cases::{Case, Expected, Refusal, Verdict};
 
@@ -48,7 +48,23 @@ fn capt_validate_gives_the_expected_verdicts() {
     );
 }
 
-/// The real thing gives the expected verdicts too, and `capt validate` says the same of the same fields.
+/// An API gives the expected verdicts too, and `capt validate` says the same of the same fields.
+async fn agrees(name: &str, client: &kube::Client) {
+    let cases = cases::load();
+    let offline = offline::verdicts(&cases);
+    let crds = online::install_crds(client).await;
+    let mut complaints = Vec::new();
+    for (case, offline) in cases.iter().zip(&offline) {
+        let online = online::verdict(client, &crds, case).await;
+        complaints.extend(complaint(case, &online));
+        if online != *offline {
+            let title = format!("{} / {}", case.file, case.name);
+            complaints.push(format!("{title}: {name} says {online:#?}, capt validate says {offline:#?}"));
+        }
+    }
+    assert_no_complaints(&complaints);
+}
+
 #[tokio::test]
 async fn a_real_kube_apiserver_agrees() {
     if !capt_e2e::runs_on("kube-apiserver") {
@@ -56,18 +72,14 @@ async fn a_real_kube_apiserver_agrees() {
     }
     let Some(peers) = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS) else { return };
     let server = capt_e2e::KubeApiserver::start(&peers).await.expect("kube-apiserver starts");
-    let cases = cases::load();
-    let offline = offline::verdicts(&cases);
-    let crds = kube_apiserver::install_crds(&server.client()).await;
-    let mut complaints = Vec::new();
-    for (case, offline) in cases.iter().zip(&offline) {
-        let real = kube_apiserver::verdict(&server.client(), &crds, case).await;
-        complaints.extend(complaint(case, &real));
-        if real != *offline {
-            let title = format!("{} / {}", case.file, case.name);
-            complaints
-                .push(format!("{title}: kube-apiserver says {real:#?}, capt validate says {offline:#?}"));
-        }
+    agrees("kube-apiserver", &server.client()).await;
+}
+
+#[tokio::test]
+async fn the_embedded_api_agrees() {
+    if !capt_e2e::runs_on("embedded") {
+        return;
     }
-    assert_no_complaints(&complaints);
+    let server = capt_apiserver::Server::in_memory().await.expect("the embedded API starts");
+    agrees("the embedded API", &server.client("default")).await;
 }

@@ -1,4 +1,4 @@
-//! The cases through a real kube-apiserver, with the CRDs of `capt crds`.
+//! The cases through an API, whichever it is, with the CRDs of `capt crds`.
 
 use std::collections::HashMap;
 use std::process::Command;

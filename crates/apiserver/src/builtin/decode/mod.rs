@@ -1,0 +1,310 @@
+//! What becomes of the body of a request for a built-in kind.
+//!
+//! Kubernetes decodes such bodies into Go structs and encodes those again. That has effects that clients see, and
+//! this module has the same: unknown fields are dropped and named, a value of the wrong type is refused in Go's
+//! words, empty optional fields vanish, and fields that every object has appear with their zero value.
+//!
+//! Custom resources are not decoded this way; their schema decides.
+
+mod scalar;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    definitions::{self, Package},
+    schema::{Definition, Field, Shape, Type},
+};
+
+/// Why a body is no object of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// No built-in kind of that name.
+    #[error("no kind {kind:?} is built in for group {group:?}")]
+    NoKind {
+        /// The group.
+        group: String,
+        /// The kind.
+        kind: String,
+    },
+    /// A value of another JSON type than the field has.
+    #[error("json: cannot unmarshal {found} into Go struct field {structure}.{field} of type {wanted}")]
+    Type {
+        /// What was found: `string`, or `number 1.5`.
+        found: String,
+        /// Type of the innermost struct.
+        structure: &'static str,
+        /// The field, from the root on.
+        field: String,
+        /// Go's name of the type.
+        wanted: String,
+    },
+    /// The whole body is of the wrong type.
+    #[error("json: cannot unmarshal {found} into Go value of type v1.{kind}")]
+    NotAnObject {
+        /// What was found.
+        found: String,
+        /// The kind.
+        kind: String,
+    },
+    /// Not base64.
+    #[error("illegal base64 data at input byte {0}")]
+    Base64(usize),
+    /// Not a time.
+    #[error("parsing time {0}")]
+    Time(String),
+    /// Not a quantity.
+    #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
+    Quantity,
+}
+
+/// A body, decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The object as Kubernetes would store it, before defaults and rules.
+    pub object: Value,
+    /// Fields that were dropped because the kind has none of that name, in the order of the body; such as
+    /// `spec.rules[0].foo`.
+    pub unknown_fields: Vec<String>,
+}
+
+/// Decodes the body of a request for a built-in kind.
+pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeError> {
+    let no_kind = || DecodeError::NoKind { group: group.to_owned(), kind: kind.to_owned() };
+    let (package, definition) = definitions::find_kind(group, kind).ok_or_else(no_kind)?;
+    if !body.is_object() {
+        return Err(DecodeError::NotAnObject { found: describe(&body), kind: kind.to_owned() });
+    }
+    let mut walk = Walk { unknown: Vec::new(), silent: false };
+    let root = Place { structure: definition.name, field: String::new(), strict: String::new() };
+    let object = walk.structure(package, definition, body, &root)?;
+    Ok(Decoded { object, unknown_fields: walk.unknown })
+}
+
+struct Walk {
+    unknown: Vec<String>,
+    /// Inside of types that decode themselves: what they drop is not told.
+    silent: bool,
+}
+
+/// Where the walk is, as errors name it and as unknown fields are named.
+struct Place {
+    structure: &'static str,
+    field: String,
+    strict: String,
+}
+
+impl Place {
+    fn member(&self, structure: &'static str, name: &str) -> Self {
+        let join = |path: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        Self { structure, field: join(&self.field), strict: join(&self.strict) }
+    }
+
+    fn element(&self, strict: String) -> Self {
+        Self { structure: self.structure, field: self.field.clone(), strict }
+    }
+
+    fn mismatch(&self, found: &Value, wanted: Type) -> DecodeError {
+        DecodeError::Type {
+            found: describe(found),
+            structure: self.structure,
+            field: self.field.clone(),
+            wanted: go_type(wanted),
+        }
+    }
+}
+
+impl Walk {
+    fn structure(
+        &mut self,
+        package: Package,
+        definition: &'static Definition,
+        value: Value,
+        place: &Place,
+    ) -> Result<Value, DecodeError> {
+        let Value::Object(members) = value else {
+            let own = Type::Of(package, definition.name);
+            return Err(place.mismatch(&value, own));
+        };
+        let mut decoded = Map::new();
+        for (name, value) in members {
+            let Some(field) = definition.field(&name) else {
+                if !self.silent {
+                    self.unknown.push(place.member("", &name).strict);
+                }
+                continue;
+            };
+            if value.is_null() {
+                continue;
+            }
+            let value = self.value(field.kind, value, &place.member(definition.name, &name))?;
+            if is_shown(field, &value) {
+                decoded.insert(name, value);
+            }
+        }
+        for field in definition.all_fields() {
+            if !decoded.contains_key(field.name)
+                && let Some(zero) = zero_of_absent(field)
+            {
+                decoded.insert(field.name.to_owned(), zero);
+            }
+        }
+        Ok(decoded.into())
+    }
+
+    fn value(&mut self, kind: Type, value: Value, place: &Place) -> Result<Value, DecodeError> {
+        let mismatch = |value: &Value| Err(place.mismatch(value, kind));
+        match kind {
+            Type::Text if value.is_string() => Ok(value),
+            Type::Bool if value.is_boolean() => Ok(value),
+            Type::Double if value.is_number() => Ok(value),
+            Type::Int32 | Type::Int64 => scalar::integer(kind, value).map_err(|found| DecodeError::Type {
+                found,
+                structure: place.structure,
+                field: place.field.clone(),
+                wanted: go_type(kind),
+            }),
+            Type::Bytes => match value.as_str() {
+                Some(text) => scalar::bytes(text),
+                None => mismatch(&value),
+            },
+            Type::List(items) | Type::Atomic(items) | Type::Set(items) | Type::Keyed(items, _) => {
+                let Value::Array(elements) = value else { return mismatch(&value) };
+                let decoded = elements.into_iter().enumerate().map(|(index, element)| {
+                    self.element(*items, element, &place.element(format!("{}[{index}]", place.strict)))
+                });
+                Ok(Value::Array(decoded.collect::<Result<_, _>>()?))
+            }
+            Type::Map(values) => {
+                let Value::Object(members) = value else { return mismatch(&value) };
+                let decoded = members.into_iter().map(|(key, member)| {
+                    let member =
+                        self.element(*values, member, &place.element(format!("{}.{key}", place.strict)))?;
+                    Ok((key, member))
+                });
+                Ok(Value::Object(decoded.collect::<Result<_, DecodeError>>()?))
+            }
+            Type::Of(package, name) => self.named(package, name, value, place),
+            Type::Text | Type::Bool | Type::Double => mismatch(&value),
+        }
+    }
+
+    fn element(&mut self, kind: Type, value: Value, place: &Place) -> Result<Value, DecodeError> {
+        if value.is_null() { Ok(zero(kind)) } else { self.value(kind, value, place) }
+    }
+
+    fn named(
+        &mut self,
+        package: Package,
+        name: &'static str,
+        value: Value,
+        place: &Place,
+    ) -> Result<Value, DecodeError> {
+        let Some(definition) = definitions::find(package, name) else { return Ok(value) };
+        match definition.shape {
+            Shape::Time => match &value {
+                Value::String(text) => scalar::time(text, name == "MicroTime"),
+                other => Err(place.mismatch(other, Type::Text)),
+            },
+            Shape::Quantity => scalar::quantity(&value),
+            Shape::Any => Ok(value),
+            Shape::Schemas => self.schemas(value, place),
+            Shape::Open if value.is_object() => Ok(value),
+            Shape::Open => Err(place.mismatch(&value, Type::Of(package, name))),
+            _ => self.structure(package, definition, value, place),
+        }
+    }
+
+    /// A schema, several, or something else: the type decodes itself, so that nothing is told of unknown fields.
+    fn schemas(&mut self, value: Value, place: &Place) -> Result<Value, DecodeError> {
+        let schema = Type::Of(Package::Apiextensions, "JSONSchemaProps");
+        let was_silent = std::mem::replace(&mut self.silent, true);
+        let decoded = match value {
+            Value::Object(_) => self.value(schema, value, place),
+            Value::Array(elements) if elements.iter().all(Value::is_object) => {
+                elements.into_iter().map(|element| self.value(schema, element, place)).collect()
+            }
+            other => Ok(other),
+        };
+        self.silent = was_silent;
+        decoded
+    }
+}
+
+/// Whether a field that was given is kept: Go omits optional fields that are empty, unless they are pointers.
+fn is_shown(field: &Field, value: &Value) -> bool {
+    field.pointer || field.required || field.always || is_embedded(field.kind) || !is_zero(value)
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+    }
+}
+
+/// What stands for a field that was not given, if anything does.
+fn zero_of_absent(field: &Field) -> Option<Value> {
+    let shown =
+        !field.pointer && (field.required || field.always || is_embedded(field.kind) || is_time(field.kind));
+    shown.then(|| zero(field.kind))
+}
+
+/// Structs within structs are never omitted.
+fn is_embedded(kind: Type) -> bool {
+    let Type::Of(package, name) = kind else { return false };
+    definitions::find(package, name)
+        .is_some_and(|definition| matches!(definition.shape, Shape::Part | Shape::AtomicPart))
+}
+
+fn is_time(kind: Type) -> bool {
+    let Type::Of(package, name) = kind else { return false };
+    definitions::find(package, name).is_some_and(|definition| definition.shape == Shape::Time)
+}
+
+fn zero(kind: Type) -> Value {
+    match kind {
+        Type::Text => json!(""),
+        Type::Bool => json!(false),
+        Type::Int32 | Type::Int64 | Type::Double => json!(0),
+        Type::Of(package, name) if is_embedded(kind) => {
+            let fields = definitions::find(package, name).into_iter().flat_map(Definition::all_fields);
+            fields.filter_map(|field| Some((field.name.to_owned(), zero_of_absent(field)?))).collect()
+        }
+        _ => Value::Null,
+    }
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+    .to_owned()
+}
+
+fn go_type(kind: Type) -> String {
+    match kind {
+        Type::Text => "string".into(),
+        Type::Bytes => "[]uint8".into(),
+        Type::Bool => "bool".into(),
+        Type::Int32 => "int32".into(),
+        Type::Int64 => "int64".into(),
+        Type::Double => "float64".into(),
+        Type::Of(_, name) => format!("v1.{name}"),
+        Type::List(items) | Type::Atomic(items) | Type::Set(items) | Type::Keyed(items, _) => {
+            format!("[]{}", go_type(*items))
+        }
+        Type::Map(values) => format!("map[string]{}", go_type(*values)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

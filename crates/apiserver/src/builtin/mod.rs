@@ -1,0 +1,183 @@
+//! The resources that are there without any CRD: what they are called, what they look like, what rules they have.
+//!
+//! ```text
+//! definitions (tables) --schema--> definitions() : OpenAPI v3 with $ref    --> documents, apply, strategic merge
+//!                                       |
+//!                                  structural    --> Version::open_api     --> prune, type check
+//! ```
+//!
+//! [`resources`] are stored; [`virtual_resources`] are questions that are answered on creation and never stored.
+//! Rules beyond the schema are pure functions over JSON: [`prepare_create`] and [`prepare_update`] complete what
+//! a client sends, [`validate_create`] and [`validate_update`] judge it, in the words of Kubernetes 1.36.
+
+pub mod decode;
+mod definitions;
+pub mod events;
+mod fields;
+pub mod names;
+pub(crate) mod rules;
+mod schema;
+mod structural;
+pub mod table;
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Map, Value};
+
+use crate::resource::{Column, Resource, Version};
+
+pub use decode::{DecodeError, Decoded, decode};
+pub use fields::field_value;
+pub use names::NameRule;
+pub use rules::{
+    allows_create_on_update, allows_unconditional_update, name_rule, prepare_create, prepare_finalize,
+    prepare_status_update, prepare_update, tracks_generation, validate_create, validate_finalize,
+    validate_status_update, validate_update,
+};
+pub use schema::REFERENCE_PREFIX;
+
+/// Verbs of a resource that is stored.
+const ALL_VERBS: [&str; 8] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(definitions::all);
+
+/// The definitions of all built-in kinds and of what they are made of, as `components.schemas` of an OpenAPI v3
+/// document has them: by full name, with references between them.
+pub fn definitions() -> &'static Map<String, Value> {
+    &DEFINITIONS
+}
+
+/// The name under which [`definitions`] has a built-in kind.
+pub fn definition_name(group: &str, kind: &str) -> Option<String> {
+    definitions::find_kind(group, kind).map(|(package, definition)| package.name_of(definition.name))
+}
+
+/// The structural schema of `metadata`, for checking its types apart from the rest of an object.
+pub fn metadata_schema() -> Value {
+    structural::of_definition(definitions(), "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+}
+
+/// A subresource that only one built-in has, besides `/status` and `/scale`.
+#[derive(Debug)]
+pub struct Subresource {
+    /// Group of the resource.
+    pub group: &'static str,
+    /// Plural of the resource.
+    pub plural: &'static str,
+    /// Name of the subresource.
+    pub name: &'static str,
+    /// Verbs it knows.
+    pub verbs: &'static [&'static str],
+}
+
+/// Subresources of built-ins that are neither `/status` nor `/scale`.
+pub const SUBRESOURCES: &[Subresource] =
+    &[Subresource { group: "", plural: "namespaces", name: "finalize", verbs: &["update"] }];
+
+/// One line of the table of resources.
+struct Row {
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short_names: &'static [&'static str],
+    namespaced: bool,
+    status: bool,
+}
+
+const fn row(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Row {
+    Row { group, kind, plural, short_names: &[], namespaced, status: false }
+}
+
+impl Row {
+    const fn short(self, short_names: &'static [&'static str]) -> Self {
+        Self { short_names, ..self }
+    }
+
+    const fn with_status(self) -> Self {
+        Self { status: true, ..self }
+    }
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+const STORED: &[Row] = &[
+    row("", "ConfigMap", "configmaps", true).short(&["cm"]),
+    row("", "Event", "events", true).short(&["ev"]),
+    row("", "Namespace", "namespaces", false).short(&["ns"]).with_status(),
+    row("", "Node", "nodes", false).short(&["no"]).with_status(),
+    row("", "Secret", "secrets", true),
+    row("", "ServiceAccount", "serviceaccounts", true).short(&["sa"]),
+    row("events.k8s.io", "Event", "events", true).short(&["ev"]),
+    row(RBAC, "ClusterRoleBinding", "clusterrolebindings", false),
+    row(RBAC, "ClusterRole", "clusterroles", false),
+    row(RBAC, "RoleBinding", "rolebindings", true),
+    row(RBAC, "Role", "roles", true),
+    row("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false)
+        .short(&["crd", "crds"])
+        .with_status(),
+    row("coordination.k8s.io", "Lease", "leases", true),
+];
+
+const VIRTUAL: &[Row] = &[
+    row("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", false),
+    row("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", false),
+    row("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", false),
+];
+
+/// The resources that are stored.
+pub fn resources() -> Vec<Arc<Resource>> {
+    STORED.iter().map(|row| Arc::new(resource(row, &stored_verbs(row)))).collect()
+}
+
+/// The resources that are answered on creation and never stored; `create` is their only verb.
+pub fn virtual_resources() -> Vec<Arc<Resource>> {
+    VIRTUAL.iter().map(|row| Arc::new(resource(row, &["create"]))).collect()
+}
+
+fn stored_verbs(row: &Row) -> Vec<&'static str> {
+    // All namespaces at once cannot be meant.
+    ALL_VERBS.into_iter().filter(|verb| row.plural != "namespaces" || *verb != "deletecollection").collect()
+}
+
+fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
+    let open_api = match definition_name(row.group, row.kind) {
+        Some(name) => structural::of_kind(definitions(), &name),
+        None => structural::of_kind(definitions(), row.kind),
+    };
+    let version = Version {
+        name: "v1".into(),
+        deprecation: None,
+        open_api: Arc::new(open_api),
+        status: row.status,
+        scale: None,
+        columns: columns(row),
+        selectable_fields: fields::selectable(row.group, row.kind),
+    };
+    Resource {
+        group: row.group.into(),
+        plural: row.plural.into(),
+        singular: row.kind.to_lowercase(),
+        kind: row.kind.into(),
+        list_kind: format!("{}List", row.kind),
+        short_names: row.short_names.iter().map(|&name| name.into()).collect(),
+        categories: if row.group == "apiextensions.k8s.io" {
+            vec!["api-extensions".into()]
+        } else {
+            Vec::new()
+        },
+        namespaced: row.namespaced,
+        verbs: verbs.to_vec(),
+        custom: false,
+        versions: vec![Arc::new(version)],
+        storage_version: "v1".into(),
+    }
+}
+
+/// The columns without a JSON path are computed by [`table::cells`].
+fn columns(row: &Row) -> Vec<Column> {
+    table::columns(row.group, row.kind).into_iter().filter(|column| column.format != "name").collect()
+}
+
+#[cfg(test)]
+mod tests;

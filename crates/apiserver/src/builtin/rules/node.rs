@@ -1,0 +1,112 @@
+//! Nodes, as plain objects: what identifies them stays, taints and addresses make sense.
+
+use std::collections::HashSet;
+
+use capt_schema::{FieldError, FieldErrorKind, FieldPath};
+use serde_json::Value;
+
+use super::{complaints, forbidden, get, invalid, list, not_supported, path, required, text};
+use crate::builtin::names::{label_value, qualified_name};
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+pub(super) fn apply_defaults(node: &mut Value) {
+    let capacity = get(node, &["status", "capacity"]).clone();
+    if get(node, &["status", "allocatable"]).is_null() && !capacity.is_null() {
+        node["status"]["allocatable"] = capacity;
+    }
+}
+
+pub(super) fn validate_create(node: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    taints(node, &mut errors);
+    pod_ranges(node, &mut errors);
+    errors
+}
+
+pub(super) fn validate_update(node: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut seen = HashSet::new();
+    for (index, address) in list(node, &["status", "addresses"]).iter().enumerate() {
+        if !seen.insert((text(address, &["type"]), text(address, &["address"]))) {
+            let at = path(&["status", "addresses"]).index(index);
+            errors.push(FieldError::new(&at, FieldErrorKind::Duplicate, address.clone(), ""));
+        }
+    }
+    let (ranges, old_ranges) = (list(node, &["spec", "podCIDRs"]), list(old, &["spec", "podCIDRs"]));
+    if !old_ranges.is_empty() && ranges != old_ranges {
+        let detail = "node updates may not change podCIDR except from \"\" to valid";
+        errors.push(forbidden(&path(&["spec", "podCIDRs"]), detail));
+    }
+    let (id, old_id) = (text(node, &["spec", "providerID"]), text(old, &["spec", "providerID"]));
+    if !old_id.is_empty() && id != old_id {
+        let detail = "node updates may not change providerID except from \"\" to valid";
+        errors.push(forbidden(&path(&["spec", "providerID"]), detail));
+    }
+    taints(node, &mut errors);
+    if text(node, &["spec", "externalID"]) != text(old, &["spec", "externalID"]) {
+        errors.push(forbidden(&path(&["spec", "externalID"]), "may not be updated"));
+    }
+    errors.extend(validate_create(node));
+    errors
+}
+
+fn taints(node: &Value, errors: &mut Vec<FieldError>) {
+    let mut seen = HashSet::new();
+    for (index, taint) in list(node, &["spec", "taints"]).iter().enumerate() {
+        // Upstream looks for taints in the metadata when it names them.
+        let at = path(&["metadata", "taints"]).index(index);
+        let (key, value, effect) = (text(taint, &["key"]), text(taint, &["value"]), text(taint, &["effect"]));
+        errors.extend(complaints(&at.field("key"), key, qualified_name(key)));
+        let complaint = label_value(value).join(";");
+        if !complaint.is_empty() {
+            errors.push(invalid(&at.field("value"), value, complaint));
+        }
+        taint_effect(effect, &at.field("effect"), errors);
+        if !seen.insert((key, effect)) {
+            let detail = "taints must be unique by key and effect pair";
+            errors.push(FieldError::new(&at, FieldErrorKind::Duplicate, taint.clone(), detail));
+        }
+    }
+}
+
+fn taint_effect(effect: &str, at: &FieldPath, errors: &mut Vec<FieldError>) {
+    if effect.is_empty() {
+        errors.push(required(at, ""));
+    } else if !EFFECTS.contains(&effect) {
+        errors.push(not_supported(at, effect, &EFFECTS));
+    }
+}
+
+fn pod_ranges(node: &Value, errors: &mut Vec<FieldError>) {
+    let ranges = list(node, &["spec", "podCIDRs"]);
+    let at = path(&["spec", "podCIDRs"]);
+    let mut families = HashSet::new();
+    let mut unreadable = None;
+    for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
+        if let Some(is_v6) = address_family(range) {
+            families.insert(is_v6);
+        } else {
+            let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+            errors.push(invalid(&at.index(index), range, detail));
+            unreadable.get_or_insert((index, range));
+        }
+    }
+    if let Some((index, range)) = unreadable.filter(|_| ranges.len() > 1) {
+        let detail = format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {range})"
+        );
+        errors.push(FieldError::new(&at, FieldErrorKind::Internal, None, detail));
+    }
+    if ranges.len() > 1 && (families.len() < 2 || ranges.len() > 2) {
+        let detail = "may specify no more than one CIDR for each IP family";
+        errors.push(invalid(&at, ranges.to_vec(), detail));
+    }
+}
+
+fn address_family(range: &str) -> Option<bool> {
+    let (address, length) = range.split_once('/')?;
+    let address: std::net::IpAddr = address.parse().ok()?;
+    let length: u8 = length.parse().ok()?;
+    (length <= if address.is_ipv6() { 128 } else { 32 }).then_some(address.is_ipv6())
+}

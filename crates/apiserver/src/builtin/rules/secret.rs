@@ -1,0 +1,106 @@
+//! Secrets: some types need certain keys, the type stays, and what is immutable stays as well.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use capt_schema::FieldError;
+use serde_json::{Map, Value, json};
+
+use super::{
+    MAX_DATA, complaints, forbidden, get, immutable, invalid, json_text, path, required, text, too_long,
+};
+use crate::builtin::names::config_key;
+
+const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+const IMMUTABLE: &str = "field is immutable when `immutable` is set";
+
+/// `stringData` is only for writing: it ends up in `data`.
+pub(super) fn apply_defaults(secret: &mut Value) {
+    let Value::Object(members) = secret else { return };
+    if let Some(Value::Object(texts)) = members.shift_remove("stringData")
+        && !texts.is_empty()
+    {
+        let data = members.entry("data").or_insert_with(|| json!({}));
+        if !data.is_object() {
+            *data = json!({});
+        }
+        for (key, value) in texts {
+            data[key.as_str()] = BASE64_STANDARD.encode(value.as_str().unwrap_or_default()).into();
+        }
+    }
+    let kind = members.entry("type").or_insert_with(|| "".into());
+    if kind.as_str().is_none_or(str::is_empty) {
+        *kind = "Opaque".into();
+    }
+}
+
+pub(super) fn validate(secret: &Value) -> Vec<FieldError> {
+    let none = Map::new();
+    let data = secret.get("data").and_then(Value::as_object).unwrap_or(&none);
+    let data_path = path(&["data"]);
+    let mut errors = Vec::new();
+    let mut size = 0;
+    for (key, value) in data {
+        errors.extend(complaints(&data_path.key(key), key, config_key(key)));
+        size += decoded(value).len();
+    }
+    if size > MAX_DATA {
+        errors.push(too_long(&data_path, MAX_DATA));
+    }
+    of_type(secret, data, &mut errors);
+    errors
+}
+
+fn of_type(secret: &Value, data: &Map<String, Value>, errors: &mut Vec<FieldError>) {
+    let data_path = path(&["data"]);
+    let missing = |key: &str| required(&data_path.key(key), "");
+    let mut need = |keys: &[&str]| {
+        errors.extend(keys.iter().filter(|key| !data.contains_key(**key)).map(|key| missing(key)));
+    };
+    match text(secret, &["type"]) {
+        "kubernetes.io/tls" => need(&["tls.crt", "tls.key"]),
+        // One of the two is enough.
+        "kubernetes.io/basic-auth" if !data.contains_key("username") && !data.contains_key("password") => {
+            need(&["username", "password"]);
+        }
+        "kubernetes.io/ssh-auth" if data.get("ssh-privatekey").is_none_or(|key| decoded(key).is_empty()) => {
+            errors.push(missing("ssh-privatekey"));
+        }
+        "kubernetes.io/service-account-token"
+            if text(secret, &["metadata", "annotations", ACCOUNT_NAME]).is_empty() =>
+        {
+            errors.push(required(&path(&["metadata", "annotations"]).key(ACCOUNT_NAME), ""));
+        }
+        "kubernetes.io/dockercfg" => errors.extend(docker_config(data, ".dockercfg")),
+        "kubernetes.io/dockerconfigjson" => errors.extend(docker_config(data, ".dockerconfigjson")),
+        _ => {}
+    }
+}
+
+fn docker_config(data: &Map<String, Value>, key: &str) -> Option<FieldError> {
+    let at = path(&["data"]).key(key);
+    let Some(value) = data.get(key) else { return Some(required(&at, "")) };
+    let error = json_text::object_error(&decoded(value))?;
+    Some(invalid(&at, "<secret contents redacted>", error))
+}
+
+pub(super) fn validate_update(secret: &Value, old: &Value) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> =
+        immutable(&path(&["type"]), get(secret, &["type"]), get(old, &["type"])).into_iter().collect();
+    errors.extend(frozen(secret, old, &["data"]));
+    errors.extend(validate(secret));
+    errors
+}
+
+/// What changed although `immutable` is set.
+pub(super) fn frozen(object: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
+    let is_frozen = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
+    if !is_frozen(old) {
+        return Vec::new();
+    }
+    let thawed = (!is_frozen(object)).then_some("immutable");
+    let changed = fields.iter().copied().filter(|name| get(object, &[name]) != get(old, &[name]));
+    thawed.into_iter().chain(changed).map(|name| forbidden(&path(&[name]), IMMUTABLE)).collect()
+}
+
+fn decoded(value: &Value) -> Vec<u8> {
+    BASE64_STANDARD.decode(value.as_str().unwrap_or_default()).unwrap_or_default()
+}

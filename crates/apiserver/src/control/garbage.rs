@@ -1,0 +1,149 @@
+//! Garbage collection: follows every object and does what the [`Graph`] says.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::engine::{Change, Engine, PatchBody, Target};
+use crate::gc::graph::{Action, Graph, Uid};
+use crate::object::Meta;
+use crate::request::delete::{DeleteOptions, Propagation};
+use crate::request::write::WriteOptions;
+use crate::status::ApiError;
+use crate::store::{Event, Filter, Key, Object, Query, Watcher};
+
+/// Who is named as manager of what garbage collection changes.
+const MANAGER: &str = "garbage-collector";
+
+/// Runs until the store is closed. A watch that fell behind starts anew with everything there is.
+pub async fn run(engine: Arc<Engine>) {
+    loop {
+        let Ok((mut collector, mut watcher)) = Collector::start(&engine) else { return };
+        let all: BTreeSet<Uid> = collector.graph.uids().collect();
+        collector.settle(all).await;
+        loop {
+            match watcher.next().await {
+                Ok(event) => {
+                    let touched = collector.note(&event);
+                    collector.settle(touched).await;
+                }
+                Err(crate::store::WatchError::Closed) => return,
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+struct Collector {
+    engine: Arc<Engine>,
+    graph: Graph,
+}
+
+impl Collector {
+    fn start(engine: &Arc<Engine>) -> Result<(Self, Watcher), crate::store::WatchError> {
+        let snapshot = engine.store.snapshot();
+        let watcher = engine.store.watch(Filter::default(), snapshot.revision())?;
+        let mut graph = Graph::default();
+        let resources: Vec<Arc<str>> =
+            snapshot.resources().map(|(resource, _)| Arc::clone(resource)).collect();
+        for resource in resources {
+            let query = Query { resource: &resource, ..Query::default() };
+            // The newest revision can always be read.
+            for object in snapshot.list(&query).map(|page| page.objects).unwrap_or_default() {
+                graph.observe(object.key(), &parse(&object));
+            }
+        }
+        Ok((Self { engine: Arc::clone(engine), graph }, watcher))
+    }
+
+    fn note(&mut self, event: &Event) -> BTreeSet<Uid> {
+        let value = parse(event.object());
+        match event.current() {
+            Some(_) => self.graph.observe(event.key(), &value),
+            None => Meta::of(&value).uid().map(|uid| self.graph.forget(uid)).unwrap_or_default(),
+        }
+    }
+
+    /// Does what is to be done about these objects. What an action changes comes back as an event.
+    async fn settle(&mut self, touched: BTreeSet<Uid>) {
+        for uid in touched {
+            let Some(action) = self.graph.action(&uid) else { continue };
+            let Some(key) = self.graph.key(&uid).cloned() else { continue };
+            let Some(target) = self.target(&key) else { continue };
+            // A refusal means that the object changed meanwhile, or is gone: the event of that brings it back here.
+            let _ = self.act(&target, &key.name, &uid, action).await;
+        }
+    }
+
+    fn target(&self, key: &Key) -> Option<Target> {
+        let (group, plural) = key.resource.split_once('/')?;
+        let catalogue = self.engine.registry.current();
+        let resource = catalogue
+            .resources()
+            .iter()
+            .find(|resource| resource.group == group && resource.plural == plural)?;
+        let served = Arc::clone(catalogue.preferred(resource)?);
+        let namespace = (!key.namespace.is_empty()).then(|| key.namespace.to_string());
+        Some(Target { served, namespace, status: false })
+    }
+
+    async fn act(&self, target: &Target, name: &str, uid: &str, action: Action) -> Result<(), ApiError> {
+        match action {
+            Action::Delete { foreground } => {
+                let options = DeleteOptions {
+                    uid: Some(uid.to_owned()),
+                    propagation: foreground.then_some(Propagation::Foreground),
+                    ..DeleteOptions::default()
+                };
+                self.engine.delete(target, name, &options).await.map(drop)
+            }
+            Action::Disown(owners) => {
+                self.edit(target, name, uid, |meta| {
+                    retain(meta, "ownerReferences", |owner| {
+                        !owners.iter().any(|uid| owner["uid"] == uid.as_str())
+                    });
+                })
+                .await
+            }
+            Action::Release(finalizer) => {
+                self.edit(target, name, uid, |meta| retain(meta, "finalizers", |other| other != finalizer))
+                    .await
+            }
+        }
+    }
+
+    /// Changes the metadata of an object, if it is still the one that was looked at.
+    async fn edit(
+        &self,
+        target: &Target,
+        name: &str,
+        uid: &str,
+        edit: impl FnOnce(&mut Value),
+    ) -> Result<(), ApiError> {
+        let live = self.engine.get_value(target, name)?;
+        if Meta::of(&live).uid() != Some(uid) {
+            return Ok(());
+        }
+        let mut metadata = live["metadata"].clone();
+        edit(&mut metadata);
+        let patch = json!({"metadata": {
+            "uid": uid,
+            "resourceVersion": metadata["resourceVersion"],
+            "ownerReferences": metadata["ownerReferences"],
+            "finalizers": metadata["finalizers"],
+        }});
+        let change = Change::Patch(PatchBody::Merge(patch));
+        self.engine.change(target, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
+    }
+}
+
+fn retain(metadata: &mut Value, list: &str, keep: impl Fn(&Value) -> bool) {
+    if let Some(items) = metadata.get_mut(list).and_then(Value::as_array_mut) {
+        items.retain(|item| keep(item));
+    }
+}
+
+fn parse(object: &Object) -> Value {
+    serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given")
+}

@@ -1,0 +1,292 @@
+//! Who asks: from a verified client certificate, a bearer token, or nothing; and whom they ask to be.
+//!
+//! The rules are kube-apiserver's: a certificate names its user (`CN`) and groups (`O`); credentials that are wrong are
+//! refused even where none are needed; members of `system:masters` may act as anybody.
+
+use std::time::SystemTime;
+
+use http::{HeaderMap, Method, StatusCode, header};
+use serde_json::json;
+
+use super::{der, identity::Token, status::Refusal};
+
+/// The administrator's name and group, as kubeadm's first administrator.
+pub(super) const ADMIN: &str = "kubernetes-admin";
+pub(super) const MASTERS: &str = "system:masters";
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+const ANONYMOUS: &str = "system:anonymous";
+
+const AS_USER: &str = "impersonate-user";
+const AS_GROUP: &str = "impersonate-group";
+const AS_UID: &str = "impersonate-uid";
+const AS_EXTRA: &str = "impersonate-extra-";
+
+/// Somebody who was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The name, as RBAC's subjects of kind `User`.
+    pub name: String,
+    /// The groups, as RBAC's subjects of kind `Group`.
+    pub groups: Vec<String>,
+    /// Known only of an impersonated user.
+    pub uid: Option<String>,
+}
+
+impl User {
+    /// The administrator of this server.
+    pub fn admin() -> Self {
+        Self::known(ADMIN.to_owned(), vec![MASTERS.to_owned()])
+    }
+
+    /// Somebody without credentials.
+    pub fn anonymous() -> Self {
+        Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], uid: None }
+    }
+
+    fn known(name: String, mut groups: Vec<String>) -> Self {
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { name, groups, uid: None }
+    }
+
+    /// True of somebody who presented no credentials.
+    pub fn is_anonymous(&self) -> bool {
+        self.name == ANONYMOUS
+    }
+
+    /// True of somebody who may do everything.
+    pub fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
+/// True of what anybody may ask: whether the server is well, and its version.
+pub fn is_public(method: &Method, path: &str) -> bool {
+    *method == Method::GET && matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
+}
+
+/// The user of a client certificate, and until when it is one.
+#[derive(Debug)]
+pub(super) struct Certified {
+    user: User,
+    until: SystemTime,
+}
+
+impl Certified {
+    /// Reads a certificate that TLS has verified. One that names nobody is as good as none.
+    pub fn read(certificate: &[u8]) -> Option<Self> {
+        let der::Facts { not_after, common_name, organizations, .. } = der::read(certificate).ok()?;
+        let name = common_name.filter(|name| !name.is_empty())?;
+        Some(Self { user: User::known(name, organizations), until: not_after })
+    }
+}
+
+/// The user of a request, before impersonation.
+pub(super) fn authenticate(
+    certified: Option<&Certified>,
+    headers: &HeaderMap,
+    token: &Token,
+    now: SystemTime,
+) -> Result<User, Refusal> {
+    // A connection may live longer than the certificate it was opened with.
+    let expired = match certified {
+        Some(certified) if now < certified.until => return Ok(certified.user.clone()),
+        certified => certified.is_some(),
+    };
+    match bearer(headers) {
+        Some(candidate) if token.is(candidate) => Ok(User::admin()),
+        None if !expired => Ok(User::anonymous()),
+        _ => Err(Refusal::unauthorized()),
+    }
+}
+
+/// The token of `Authorization: Bearer`, if there is one.
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::AUTHORIZATION)?.as_bytes().trim_ascii();
+    let mut parts = value.splitn(3, |byte| *byte == b' ');
+    let (scheme, token) = (parts.next()?, parts.next()?);
+    (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
+}
+
+/// Whom `user` asks to be; `None` without such a wish.
+pub(super) fn impersonated(user: &User, headers: &HeaderMap) -> Result<Option<User>, Refusal> {
+    let values = |name: &str| {
+        headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let groups: Vec<_> = values(AS_GROUP).collect();
+    let uid = values(AS_UID).next().filter(|uid| !uid.is_empty());
+    let extra = headers.keys().any(|name| name.as_str().starts_with(AS_EXTRA));
+    let Some(name) = values(AS_USER).next().filter(|name| !name.is_empty()) else {
+        if groups.is_empty() && uid.is_none() && !extra {
+            return Ok(None);
+        }
+        return Err(without_user(&groups, uid.as_deref()));
+    };
+    if !user.is_master() {
+        return Err(may_not_impersonate(user, &name));
+    }
+    Ok(Some(User { groups: groups_of(&name, groups), name, uid }))
+}
+
+/// Removes what no one behind the door should see.
+pub(super) fn strip(headers: &mut HeaderMap) {
+    headers.remove(header::AUTHORIZATION);
+    let wishes: Vec<_> =
+        headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
+    for name in wishes {
+        headers.remove(name);
+    }
+}
+
+/// Groups an impersonated user has: those asked for, else those its name tells; and whether it is known at all.
+fn groups_of(name: &str, mut groups: Vec<String>) -> Vec<String> {
+    if groups.is_empty()
+        && let Some((namespace, _)) = service_account(name)
+    {
+        groups.push("system:serviceaccounts".to_owned());
+        groups.push(format!("system:serviceaccounts:{namespace}"));
+    }
+    let has = |wanted: &str| groups.iter().any(|group| group == wanted);
+    if name == ANONYMOUS {
+        if !has(UNAUTHENTICATED) {
+            groups.push(UNAUTHENTICATED.to_owned());
+        }
+    } else if !has(AUTHENTICATED) && !has(UNAUTHENTICATED) {
+        groups.push(AUTHENTICATED.to_owned());
+    }
+    groups
+}
+
+fn service_account(name: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    (!namespace.is_empty() && !name.is_empty() && !name.contains(':')).then_some((namespace, name))
+}
+
+/// The message prints object references the way Go does, as kube-apiserver's.
+fn without_user(groups: &[String], uid: Option<&str>) -> Refusal {
+    let groups = groups.iter().map(|group| format!("{{Group  {group}    }}"));
+    let uid = uid.map(|uid| format!("{{UID  {uid}  authentication.k8s.io/v1  }}"));
+    let wishes = groups.chain(uid).collect::<Vec<_>>().join(" ");
+    let message = format!("requested [{wishes}] without impersonating a user");
+    Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+}
+
+fn may_not_impersonate(user: &User, wanted: &str) -> Refusal {
+    let (resource, name, place) = match service_account(wanted) {
+        Some((namespace, name)) => ("serviceaccounts", name, format!("in the namespace \"{namespace}\"")),
+        None => ("users", wanted, "at the cluster scope".to_owned()),
+    };
+    let message = format!(
+        "{resource} \"{name}\" is forbidden: User \"{}\" cannot impersonate resource \"{resource}\" in API group \"\" {place}",
+        user.name
+    );
+    Refusal {
+        details: Some(json!({"name": name, "kind": resource})),
+        ..Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).fold(
+            HeaderMap::new(),
+            |mut headers, (name, value): (http::HeaderName, http::HeaderValue)| {
+                headers.append(name, value);
+                headers
+            },
+        )
+    }
+
+    #[test]
+    fn bearer_is_read_as_kubernetes_reads_it() {
+        for (value, token) in [
+            ("Bearer abc", Some("abc")),
+            ("bearer abc", Some("abc")),
+            ("  BEARER abc more", Some("abc")),
+            ("Bearer", None),
+            ("Bearer  abc", None),
+            ("Basic abc", None),
+            ("", None),
+        ] {
+            assert_eq!(bearer(&headers(&[("authorization", value)])), token.map(str::as_bytes), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn impersonation_gives_the_groups_kubernetes_gives() {
+        for (wish, groups) in [
+            (&[("impersonate-user", "ann")][..], &["system:authenticated"][..]),
+            (
+                &[("impersonate-user", "ann"), ("impersonate-group", "a"), ("impersonate-group", "b")],
+                &["a", "b", "system:authenticated"],
+            ),
+            (
+                &[("impersonate-user", "ann"), ("impersonate-group", "system:unauthenticated")],
+                &["system:unauthenticated"],
+            ),
+            (&[("impersonate-user", "system:anonymous")], &["system:unauthenticated"]),
+            (
+                &[("impersonate-user", "system:serviceaccount:ns:sa")],
+                &["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"],
+            ),
+        ] {
+            let user = impersonated(&User::admin(), &headers(wish)).unwrap().unwrap();
+            assert_eq!((user.name.as_str(), &user.groups[..]), (wish[0].1, &groups.map_owned()[..]));
+        }
+    }
+
+    trait MapOwned {
+        fn map_owned(&self) -> Vec<String>;
+    }
+
+    impl MapOwned for &[&str] {
+        fn map_owned(&self) -> Vec<String> {
+            self.iter().map(|text| (*text).to_owned()).collect()
+        }
+    }
+
+    #[test]
+    fn impersonation_is_refused_as_kubernetes_refuses_it() {
+        let ann = User::known("ann".to_owned(), vec![]);
+        for (user, wish, code, message) in [
+            (
+                &ann,
+                &[("impersonate-user", "bob")][..],
+                403,
+                r#"users "bob" is forbidden: User "ann" cannot impersonate resource "users" in API group "" at the cluster scope"#,
+            ),
+            (
+                &ann,
+                &[("impersonate-user", "system:serviceaccount:ns:sa")],
+                403,
+                r#"serviceaccounts "sa" is forbidden: User "ann" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "ns""#,
+            ),
+            (
+                &User::admin(),
+                &[("impersonate-group", "a"), ("impersonate-uid", "1")],
+                400,
+                "requested [{Group  a    } {UID  1  authentication.k8s.io/v1  }] without impersonating a user",
+            ),
+        ] {
+            let refusal = impersonated(user, &headers(wish)).unwrap_err();
+            assert_eq!((refusal.code.as_u16(), refusal.message.as_str()), (code, message));
+        }
+    }
+
+    #[test]
+    fn nothing_secret_goes_further() {
+        let mut all = headers(&[
+            ("authorization", "Bearer x"),
+            ("impersonate-user", "ann"),
+            ("impersonate-extra-scopes", "x"),
+            ("accept", "*/*"),
+        ]);
+        strip(&mut all);
+        assert_eq!(all, headers(&[("accept", "*/*")]));
+    }
+}

@@ -1,0 +1,105 @@
+//! One connection: TLS, the protocol its client chose, and its end.
+
+use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::graceful::GracefulConnection,
+};
+use tokio::{net::TcpStream, select, time::timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::{
+    Api,
+    caller::Certified,
+    limits::Limits,
+    pulse::{Felt, Pulse},
+    service::{Peer, Service},
+};
+
+/// How long a client that is sent away may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// An HTTP/2 client that has gone without a word is noticed by an unanswered ping, watches or not.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PONG_WITHIN: Duration = Duration::from_secs(20);
+/// The least hyper takes.
+const SMALLEST_BUFFER: usize = 8 << 10;
+
+/// Serves `stream` until either end has had enough. What goes wrong here is the client's to notice.
+pub(super) async fn serve<A: Api>(
+    service: Arc<Service<A>>,
+    tls: TlsAcceptor,
+    stream: TcpStream,
+    address: SocketAddr,
+) {
+    let metrics = service.metrics.clone();
+    let _counted = metrics.connection();
+    // Events are small and must not wait for more; failing to say so is not worth a connection.
+    let _ = stream.set_nodelay(true);
+    let shaken = select! {
+        shaken = timeout(service.limits.handshake, tls.accept(stream)) => shaken,
+        () = service.closing.cancelled() => return,
+    };
+    let Ok(Ok(stream)) = shaken else { return };
+    let (_, session) = stream.get_ref();
+    let certified = session.peer_certificates().and_then(<[_]>::first).and_then(|leaf| Certified::read(leaf));
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+
+    let pulse = Pulse::new(service.limits.clone(), !is_http2);
+    let stream = TokioIo::new(Felt { inner: stream, pulse: pulse.clone() });
+    let peer = Arc::new(Peer { address: address.ip(), certified, pulse: pulse.clone() });
+    let (limits, closing) = (service.limits.clone(), service.closing.clone());
+    let answer = service_fn(move |request| service.clone().serve(peer.clone(), request));
+    let closing = closing.cancelled();
+    if is_http2 {
+        drive(http2(&limits).serve_connection(stream, answer), &pulse, closing).await;
+    } else {
+        drive(http1(&limits).serve_connection(stream, answer), &pulse, closing).await;
+    }
+}
+
+fn http1(limits: &Limits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    // Heads are timed by the pulse. The number of headers is hyper's own 100: another number costs an allocation each.
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_header_size(limits.header_bytes as usize)
+        .max_buf_size(limits.send_buffer.max(limits.header_bytes as usize).max(SMALLEST_BUFFER));
+    builder
+}
+
+fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(limits.header_bytes)
+        .max_send_buf_size(limits.send_buffer)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PONG_WITHIN);
+    builder
+}
+
+/// Runs a connection to its end: its own, that of the server's patience, or that of the server.
+async fn drive(connection: impl GracefulConnection, pulse: &Pulse, closing: impl Future<Output = ()>) {
+    let mut connection = pin!(connection);
+    select! {
+        _ = connection.as_mut() => return,
+        () = pulse.overdue() => {}
+        () = closing => {
+            connection.as_mut().graceful_shutdown();
+            select! {
+                _ = connection.as_mut() => return,
+                () = pulse.overdue() => {}
+            }
+        }
+    }
+    connection.as_mut().graceful_shutdown();
+    // Late or not, it is dropped now.
+    let _ = timeout(GOODBYE, connection).await;
+}

@@ -1,0 +1,101 @@
+//! The kubeconfig of the administrator: one cluster, one user, one context, all called `capt`.
+//!
+//! Everything is inline, so the file can be moved. It is replaced whole and is its owner's alone. A file that holds
+//! anything but a kubeconfig of this form is somebody else's and is left alone.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use super::{files, identity::Identity};
+
+const NAME: &str = "capt";
+
+/// Why no kubeconfig was written.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeconfigError {
+    /// What is there cannot be looked at.
+    #[error("read {}", .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    /// What is there was not written by us.
+    #[error("{} holds other clusters, users or contexts than `{NAME}`; name another file", .0.display())]
+    NotOurs(PathBuf),
+    /// It cannot be written.
+    #[error("write the kubeconfig {}", .0.display())]
+    Write(PathBuf, #[source] io::Error),
+}
+
+/// Writes the kubeconfig of the server at `url` (as [`super::Door::url`] tells it) to `path`.
+pub fn write(path: &Path, url: &str, identity: &Identity) -> Result<(), KubeconfigError> {
+    match fs::read_to_string(path) {
+        Ok(present) if is_ours(&present) => {}
+        Ok(_) => return Err(KubeconfigError::NotOurs(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(KubeconfigError::Read(path.to_owned(), error)),
+    }
+    files::replace(path, render(url, identity).as_bytes())
+        .map_err(|error| KubeconfigError::Write(path.to_owned(), error))
+}
+
+fn render(url: &str, identity: &Identity) -> String {
+    let ca = STANDARD.encode(identity.ca_certificate());
+    let certificate = STANDARD.encode(identity.admin_certificate());
+    let key = STANDARD.encode(identity.admin_key());
+    format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- name: {NAME}
+  cluster:
+    server: {url}
+    certificate-authority-data: {ca}
+users:
+- name: {NAME}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: {NAME}
+  context:
+    cluster: {NAME}
+    user: {NAME}
+current-context: {NAME}
+"
+    )
+}
+
+/// True of what [`write`] wrote, also after `kubectl config` has rewritten it, and of an empty file.
+fn is_ours(text: &str) -> bool {
+    let mut names = text
+        .lines()
+        .filter_map(|line| line.trim_start().trim_start_matches("- ").strip_prefix("name:"))
+        .map(|name| name.trim().trim_matches(['"', '\'']));
+    text.trim().is_empty() || (text.contains("kind: Config") && names.all(|name| name == NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn replaces_its_own_file_and_no_other() {
+        let identity = Identity::in_memory(&[], SystemTime::now()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        write(&path, "https://127.0.0.1:1", &identity).unwrap();
+        write(&path, "https://127.0.0.1:2", &identity).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains("server: https://127.0.0.1:2\n"));
+
+        for others in [text.replacen("- name: capt", "- name: prod", 1), "some notes".to_owned()] {
+            fs::write(&path, &others).unwrap();
+            assert!(matches!(write(&path, "https://x", &identity), Err(KubeconfigError::NotOurs(_))));
+            assert_eq!(fs::read_to_string(&path).unwrap(), others);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The door of the server: who may come in, how much they may bring, and a record of who came.
+//!
+//! ```text
+//! TCP -> limit of connections -> TLS 1.3 -> HTTP/1.1 or HTTP/2 -> who is it? -> body, bounded -> Api
+//!        listener                connection  pulse                caller        service
+//!                                                     metrics, audit <- recorded <- response
+//! ```
+//!
+//! What holds behind the door:
+//! - An [`Api`] is asked only by somebody who was let in; only the paths of [`is_public`] see the anonymous user.
+//! - It gets no credential: `Authorization` and the `Impersonate-*` headers end here.
+//! - It gets a whole body of at most [`Limits::body_bytes`].
+//! - A response body of unknown length is a watch, and each of its frames a whole number of events: when the
+//!   server stops, the door ends it between two frames.
+//! - A body is polled only when the connection has room for more, so a client that reads slowly costs a bounded
+//!   buffer here; how many events may wait behind the body is the API's to limit.
+
+mod audit;
+mod caller;
+mod connection;
+mod der;
+mod files;
+mod identity;
+mod kubeconfig;
+mod limits;
+mod listener;
+mod metrics;
+mod pulse;
+mod recorded;
+mod service;
+mod status;
+mod verb;
+
+#[cfg(test)]
+mod tests;
+
+use std::{convert::Infallible, sync::Arc};
+
+use bytes::Bytes;
+
+pub use self::{
+    audit::{AuditError, AuditLog, Rotation},
+    caller::{User, is_public},
+    identity::{Identity, IdentityError},
+    kubeconfig::{KubeconfigError, write as write_kubeconfig},
+    limits::Limits,
+    listener::{Door, DoorError, Settings},
+    metrics::Metrics,
+};
+
+/// A response body: whole, or a stream of watch events.
+pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
+
+/// What stands behind the door.
+pub trait Api: Send + Sync + 'static {
+    /// Answers a request of somebody who was let in.
+    ///
+    /// The future is dropped when the client goes away before the answer.
+    fn respond(
+        self: Arc<Self>,
+        user: User,
+        request: http::Request<Bytes>,
+    ) -> impl Future<Output = http::Response<Body>> + Send;
+}

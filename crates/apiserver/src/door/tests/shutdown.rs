@@ -1,0 +1,68 @@
+//! How it ends.
+
+use super::*;
+use crate::door::Metrics;
+
+#[tokio::test]
+async fn watches_end_whole_and_the_port_is_free() {
+    let metrics = Arc::new(Metrics::default());
+    let house = House::with(Settings { metrics: metrics.clone(), ..Settings::default() }).await;
+    let address = house.door.address();
+    let mut http1 = Http1::on(house.connect("http/1.1").await).await;
+    let mut http2 = Http2::on(house.connect("h2").await).await;
+    let watches = [
+        http1.0.send_request(house.get("/api/v1/things?watch=1")).await.unwrap(),
+        http2.0.send_request(house.get("/api/v1/things?watch=1")).await.unwrap(),
+        http2.0.send_request(house.get("/api/v1/things?watch=1")).await.unwrap(),
+    ];
+    assert!(metrics.render().contains("apiserver_longrunning_requests 3\n"));
+    let idle = house.connect("h2").await;
+
+    let mut bodies = Vec::new();
+    for watch in watches {
+        let mut body = watch.into_body();
+        // The event is out before the end begins.
+        let event = soon(body.frame()).await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(event, "{\"type\":\"ADDED\"}\n");
+        bodies.push(body);
+    }
+    let closing = tokio::spawn(house.door.close());
+    for body in bodies {
+        // Collecting fails on a body that is cut off.
+        assert_eq!(soon(body.collect()).await.unwrap().to_bytes(), "");
+    }
+    assert_eq!(soon(closing).await.unwrap(), 0);
+    drop(idle);
+    assert!(TcpStream::connect(address).await.is_err());
+    let text = metrics.render();
+    assert!(text.contains("apiserver_longrunning_requests 0\n"), "{text}");
+    assert!(text.contains(r#"apiserver_request_total{verb="watch",code="200"} 3"#), "{text}");
+    assert!(text.contains("apiserver_connections 0\n"), "{text}");
+}
+
+#[tokio::test]
+async fn requests_under_way_are_answered() {
+    let house = House::new().await;
+    let api = house.api.clone();
+    let request = house.get("/slow");
+    let mut client = Http1::on(house.connect("http/1.1").await).await;
+    let asked = tokio::spawn(async move { client.ask(request).await });
+    soon(api.entered.notified()).await;
+    let address = house.door.address();
+    let closing = tokio::spawn(house.door.close());
+    soon(async { while TcpStream::connect(address).await.is_ok() {} }).await;
+    api.released.notify_one();
+    assert_eq!(soon(asked).await.unwrap().unwrap(), (200, "done".to_owned()));
+    assert_eq!(soon(closing).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_does_not_end_is_cut_off() {
+    let house = House::limited(Limits { shutdown: Duration::from_millis(100), ..Limits::default() }).await;
+    let request = house.get("/slow");
+    let mut client = Http1::on(house.connect("http/1.1").await).await;
+    let asked = tokio::spawn(async move { client.ask(request).await });
+    soon(house.api.entered.notified()).await;
+    assert_eq!(soon(house.door.close()).await, 1);
+    assert!(soon(asked).await.unwrap().is_err());
+}

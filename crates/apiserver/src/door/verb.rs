@@ -1,0 +1,124 @@
+//! What a request does, in one word: kube-apiserver's verbs, for metrics and the audit log.
+
+use http::{Method, Uri};
+
+/// A verb of the API, or the method of a request that is not about resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verb {
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    Head,
+    List,
+    /// Any method nothing is served for: one name, so that no client can make more of them.
+    Other,
+    Patch,
+    Post,
+    Put,
+    Update,
+    Watch,
+}
+
+impl Verb {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::Head => "head",
+            Self::List => "list",
+            Self::Other => "other",
+            Self::Patch => "patch",
+            Self::Post => "post",
+            Self::Put => "put",
+            Self::Update => "update",
+            Self::Watch => "watch",
+        }
+    }
+
+    /// Of `/api/{version}/...` and `/apis/{group}/{version}/...`; other paths keep their method.
+    pub fn of(method: &Method, uri: &Uri) -> Self {
+        let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
+        let ahead = match parts.next() {
+            Some("api") => 1,
+            Some("apis") => 2,
+            _ => return Self::plain(method),
+        };
+        let parts: Vec<_> = parts.skip(ahead).take(5).collect();
+        let parts = match &parts[..] {
+            [] => return Self::plain(method),
+            ["watch", _, ..] => return Self::Watch,
+            ["namespaces", _, "status" | "finalize", ..] => &parts[..],
+            ["namespaces", _, inner @ ..] if !inner.is_empty() => inner,
+            parts => parts,
+        };
+        let named = parts.len() > 1;
+        match *method {
+            Method::GET | Method::HEAD if named => Self::Get,
+            Method::GET | Method::HEAD if wants_watch(uri.query().unwrap_or_default()) => Self::Watch,
+            Method::GET | Method::HEAD => Self::List,
+            Method::POST => Self::Create,
+            Method::PUT => Self::Update,
+            Method::PATCH => Self::Patch,
+            Method::DELETE if named => Self::Delete,
+            Method::DELETE => Self::DeleteCollection,
+            _ => Self::Other,
+        }
+    }
+
+    const fn plain(method: &Method) -> Self {
+        match *method {
+            Method::GET => Self::Get,
+            Method::HEAD => Self::Head,
+            Method::POST => Self::Post,
+            Method::PUT => Self::Put,
+            Method::PATCH => Self::Patch,
+            Method::DELETE => Self::Delete,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Everything but `false` and `0` is true, as in kube-apiserver.
+fn wants_watch(query: &str) -> bool {
+    query
+        .split('&')
+        .find_map(|pair| {
+            (pair.split('=').next() == Some("watch")).then(|| pair.split_once('=').map_or("", |(_, v)| v))
+        })
+        .is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_are_those_of_kubernetes() {
+        for (method, uri, verb) in [
+            ("GET", "/livez", "get"),
+            ("GET", "/apis/apps/v1", "get"),
+            ("POST", "/version", "post"),
+            ("TRACE", "/version", "other"),
+            ("GET", "/api/v1/namespaces", "list"),
+            ("GET", "/api/v1/namespaces/a", "get"),
+            ("PUT", "/api/v1/namespaces/a/finalize", "update"),
+            ("GET", "/api/v1/namespaces/a/status", "get"),
+            ("GET", "/api/v1/namespaces/a/secrets", "list"),
+            ("GET", "/api/v1/namespaces/a/secrets?watch=true&x=1", "watch"),
+            ("GET", "/api/v1/namespaces/a/secrets?x=1&watch", "watch"),
+            ("GET", "/api/v1/namespaces/a/secrets?watch=0", "list"),
+            ("GET", "/api/v1/namespaces/a/secrets/b?watch=1", "get"),
+            ("GET", "/api/v1/watch/secrets", "watch"),
+            ("POST", "/apis/g/v1/namespaces/a/things", "create"),
+            ("PATCH", "/apis/g/v1/namespaces/a/things/b/status", "patch"),
+            ("DELETE", "/apis/g/v1/things", "deletecollection"),
+            ("DELETE", "/apis/g/v1/things/b", "delete"),
+        ] {
+            let found = Verb::of(&method.parse().unwrap(), &uri.parse().unwrap());
+            assert_eq!(found.as_str(), verb, "{method} {uri}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a body must be before it counts as an object: known fields, defaults, valid metadata, schema and rules.
+
+use capt_schema::{FieldError, UnknownField, metadata};
+use serde_json::Value;
+
+use super::Target;
+use crate::builtin::decode::decode;
+use crate::builtin::{events, rules};
+use crate::object::Meta;
+use crate::request::body;
+use crate::request::write::FieldValidation;
+use crate::status::{ApiError, Cause};
+
+/// Drops unknown fields and fills in defaults. What was dropped is an error or a warning, as the client wants.
+pub fn shape(
+    target: &Target,
+    object: &mut Value,
+    validation: FieldValidation,
+) -> Result<Vec<String>, ApiError> {
+    let told = if target.served.resource.custom {
+        shape_custom(target, object)
+    } else {
+        shape_builtin(target, object)?
+    };
+    match validation {
+        FieldValidation::Strict if !told.is_empty() => {
+            Err(body::strict_error(&target.served.resource.kind, &target.served.version.name, &told))
+        }
+        FieldValidation::Warn => Ok(told),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+    }
+}
+
+fn shape_custom(target: &Target, object: &mut Value) -> Vec<String> {
+    let mut unknown = metadata::unknown_fields(object);
+    unknown.extend(target.served.schema.prune(object));
+    drop_unknown_metadata(object, &unknown);
+    target.served.schema.default(object);
+    unknown.iter().map(|field| body::unknown_field(&field.path.to_string())).collect()
+}
+
+/// Built-in kinds are read as Go's types would read them.
+fn shape_builtin(target: &Target, object: &mut Value) -> Result<Vec<String>, ApiError> {
+    let resource = &target.served.resource;
+    let decoded = decode(&resource.group, &resource.kind, object.take());
+    let decoded = decoded.map_err(|error| {
+        let (kind, version) = (&resource.kind, &target.served.version.name);
+        ApiError::BadRequest(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
+        ))
+    })?;
+    *object = decoded.object;
+    Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
+}
+
+fn drop_unknown_metadata(object: &mut Value, unknown: &[UnknownField]) {
+    let Some(members) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for field in unknown {
+        if let [_, capt_schema::Segment::Field(name)] = field.path.segments() {
+            members.remove(name);
+        }
+    }
+}
+
+/// Refuses what is not valid, on its own and as a change of `old`.
+pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+    let resource = &target.served.resource;
+    let mut errors = metadata::validate(object);
+    if resource.custom {
+        errors.extend(target.served.schema.validate(object, old));
+    } else {
+        let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
+        // Some built-in kinds allow other names, such as `system:node`; their rules say so.
+        let name_rule = rules::name_rule(group, kind);
+        let name = Meta::of(object).name().unwrap_or_default();
+        errors.retain(|error| error.path.to_string() != "metadata.name" || !name_rule.check(name).is_empty());
+        // Rules know events in the shape they are stored in.
+        let core = |event: &Value| {
+            if group == "events.k8s.io" { events::to_core(event.clone()) } else { event.clone() }
+        };
+        let (object, old) = (&core(object), old.map(core));
+        errors.extend(match &old {
+            None => rules::validate_create(group, kind, object),
+            Some(old) if target.status => rules::validate_status_update(group, kind, object, old),
+            Some(old) => rules::validate_update(group, kind, object, old),
+        });
+    }
+    refuse(target, object, &errors)
+}
+
+/// An error with every cause, if there is one.
+pub fn refuse(target: &Target, object: &Value, errors: &[FieldError]) -> Result<(), ApiError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let causes =
+        errors.iter().map(|error| Cause::new(error.reason(), error.body(), error.path.to_string())).collect();
+    Err(ApiError::invalid(&target.served.resource, Meta::of(object).name().unwrap_or_default(), causes))
+}
+
+/// Refuses a body that is about something else than the path.
+pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Result<(), ApiError> {
+    let served = &target.served;
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("kind") != served.resource.kind || text("apiVersion") != served.api_version {
+        return Err(ApiError::BadRequest(format!(
+            "the object provided is unrecognized (must be of type {}): it is {} {}",
+            served.resource.kind,
+            text("apiVersion"),
+            text("kind"),
+        )));
+    }
+    let meta = Meta::of(object);
+    if let (Some(path), Some(body)) = (name, meta.name())
+        && path != body
+    {
+        return Err(ApiError::BadRequest(format!(
+            "the name of the object ({body}) does not match the name on the URL ({path})"
+        )));
+    }
+    match (&target.namespace, meta.namespace()) {
+        (Some(path), Some(body)) if path != body => Err(ApiError::BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request".into(),
+        )),
+        (Some(path), None) => {
+            let path = path.clone();
+            crate::object::metadata_mut(object).insert("namespace".into(), path.into());
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,91 @@
+//! Objects as the store keeps them: JSON of the storage version, with a gap for the resource version.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::Value;
+
+use super::Target;
+use crate::builtin::events;
+use crate::store::{self, Object};
+
+/// The stored form of an object. The resource version goes to the end of `metadata`, where the store writes it
+/// when it takes the revision; one that `object` has is left out.
+pub fn to_store(target: &Target, object: &Value) -> store::Value {
+    if is_new_event(target) {
+        return encode(&events::to_core(object.clone()), "v1");
+    }
+    let resource = &target.served.resource;
+    encode(object, &crate::registry::api_version(&resource.group, &resource.storage_version))
+}
+
+fn encode(object: &Value, api_version: &str) -> store::Value {
+    let mut bytes = BytesMut::with_capacity(1024);
+    let mut after = None;
+    let members = object.as_object().into_iter().flatten();
+    for (index, (key, value)) in members.enumerate() {
+        bytes.put_u8(if index == 0 { b'{' } else { b',' });
+        put_json(&mut bytes, &Value::from(key.as_str()));
+        bytes.put_u8(b':');
+        match key.as_str() {
+            "metadata" => {
+                put_metadata(&mut bytes, value);
+                after = Some(bytes.len());
+                bytes.put_slice(b"\"}");
+            }
+            "apiVersion" => put_json(&mut bytes, &Value::from(api_version)),
+            _ => put_json(&mut bytes, value),
+        }
+    }
+    bytes.put_u8(b'}');
+    match after {
+        Some(gap) => {
+            let mut before = bytes.freeze();
+            let after = before.split_off(gap);
+            store::Value::with_gap(before, after)
+        }
+        None => store::Value::plain(bytes.freeze()),
+    }
+}
+
+fn put_metadata(bytes: &mut BytesMut, metadata: &Value) {
+    bytes.put_u8(b'{');
+    for (key, value) in
+        metadata.as_object().into_iter().flatten().filter(|(key, _)| *key != "resourceVersion")
+    {
+        put_json(bytes, &Value::from(key.as_str()));
+        bytes.put_u8(b':');
+        put_json(bytes, value);
+        bytes.put_u8(b',');
+    }
+    bytes.put_slice(b"\"resourceVersion\":\"");
+}
+
+fn put_json(bytes: &mut BytesMut, value: &Value) {
+    serde_json::to_writer(bytes.writer(), value).expect("a JSON value is written to memory");
+}
+
+/// Events of both groups are the same objects; they are stored as the core group has them.
+fn is_new_event(target: &Target) -> bool {
+    target.served.resource.group == "events.k8s.io"
+}
+
+/// A stored object as JSON, in the version of the path.
+pub fn to_value(target: &Target, object: &Object) -> Value {
+    let mut value: Value =
+        serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
+    if is_new_event(target) {
+        return events::from_core(value);
+    }
+    if value["apiVersion"] != target.served.api_version.as_str() {
+        value["apiVersion"] = target.served.api_version.as_str().into();
+    }
+    value
+}
+
+/// The bytes of a stored object in the version of the path, as they lie in the store where that is the storage version.
+pub fn to_bytes(target: &Target, object: &Object) -> Bytes {
+    if target.served.version.name == target.served.resource.storage_version && !is_new_event(target) {
+        object.bytes().clone()
+    } else {
+        Bytes::from(to_value(target, object).to_string())
+    }
+}

@@ -1,0 +1,127 @@
+//! Reads: one object, a collection, a collection as it changes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{Engine, Target, encode};
+use crate::request::cursor::{self, Cursor};
+use crate::request::query::{ListFrom, ListOptions};
+use crate::status::ApiError;
+use crate::store::{At, Continue, Filter, Object, Page, Query, ReadError, Revision, Watcher};
+
+/// A collection, or a page of it.
+#[derive(Debug)]
+pub struct Listed {
+    /// Objects in the version of the path.
+    pub items: Vec<Bytes>,
+    /// The revision of the whole list.
+    pub revision: Revision,
+    /// Where the next page starts.
+    pub next: Option<String>,
+    /// How many objects follow, where that is known.
+    pub remaining: Option<usize>,
+}
+
+impl Engine {
+    /// One object.
+    pub fn get(&self, target: &Target, name: &str) -> Result<Bytes, ApiError> {
+        Ok(encode::to_bytes(target, &*self.find(target, name)?))
+    }
+
+    /// One object as JSON.
+    pub fn get_value(&self, target: &Target, name: &str) -> Result<Value, ApiError> {
+        Ok(encode::to_value(target, &*self.find(target, name)?))
+    }
+
+    /// A collection.
+    pub fn list(&self, target: &Target, options: &ListOptions) -> Result<Listed, ApiError> {
+        let (at, from) = self.list_start(options)?;
+        let limit = usize::try_from(options.limit.unwrap_or(0)).unwrap_or(usize::MAX);
+        let filtered = !options.labels.is_empty() || !options.fields.is_empty();
+        let mut from = from;
+        let mut items = Vec::new();
+        loop {
+            let room = if limit == 0 { 0 } else { limit - items.len() };
+            let page = self.page(target, room, at, from.as_ref())?;
+            let chosen = page.objects.iter().filter(|object| !filtered || selected(target, object, options));
+            items.extend(chosen.map(|object| encode::to_bytes(target, object)));
+            // A page of a filtered list goes on until it is full.
+            let full = limit == 0 || items.len() >= limit || page.next.is_none();
+            if full {
+                let next = page.next.as_ref().map(|next| cursor::encode(&cursor_of(next)));
+                let remaining = (next.is_some() && !filtered).then_some(page.remaining);
+                return Ok(Listed { items, revision: page.revision, next, remaining });
+            }
+            from = page.next;
+        }
+    }
+
+    /// Every selected object of a collection at one revision, for a watch to begin with.
+    pub fn snapshot(
+        &self,
+        target: &Target,
+        options: &ListOptions,
+    ) -> Result<(Vec<Arc<Object>>, Revision), ApiError> {
+        let page = self.page(target, 0, At::Latest, None)?;
+        let filtered = !options.labels.is_empty() || !options.fields.is_empty();
+        let chosen = page.objects.into_iter().filter(|object| !filtered || selected(target, object, options));
+        Ok((chosen.collect(), page.revision))
+    }
+
+    fn list_start(&self, options: &ListOptions) -> Result<(At, Option<Continue>), ApiError> {
+        Ok(match options.list_from()? {
+            ListFrom::Latest | ListFrom::Any => (At::Latest, None),
+            ListFrom::NotOlderThan(revision) => (At::NotOlderThan(Revision::new(revision)), None),
+            ListFrom::Exact(revision) => (At::Exactly(Revision::new(revision)), None),
+            ListFrom::Continue(cursor) => {
+                let revision = cursor.revision.map_or_else(|| self.store.revision(), Revision::new);
+                let (namespace, name) = cursor.start.split_once('/').unwrap_or(("", &cursor.start));
+                (At::Latest, Some(Continue { revision, namespace: namespace.into(), name: name.into() }))
+            }
+        })
+    }
+
+    fn page(&self, target: &Target, limit: usize, at: At, from: Option<&Continue>) -> Result<Page, ApiError> {
+        let query = Query {
+            resource: &target.served.store_name,
+            namespace: target.namespace.as_deref(),
+            limit,
+            at,
+            from,
+        };
+        self.store.list(&query).map_err(|error| match error {
+            ReadError::Gone { .. } if from.is_some() => ApiError::continue_expired(None),
+            ReadError::Gone { .. } => ApiError::too_old_list(),
+            ReadError::Future { asked, current } => ApiError::too_large_revision(asked.get(), current.get()),
+        })
+    }
+
+    /// A collection as it changes, after a revision.
+    pub fn watch(&self, target: &Target, from: Revision) -> Result<Watcher, ApiError> {
+        let filter = Filter {
+            resource: Some(Arc::clone(&target.served.store_name)),
+            namespace: target.namespace.as_deref().map(Into::into),
+        };
+        self.store.watch(filter, from).map_err(|error| match error {
+            crate::store::WatchError::Start(ReadError::Gone { asked, compacted }) => {
+                ApiError::too_old_watch(asked.get(), compacted.get())
+            }
+            crate::store::WatchError::Start(ReadError::Future { asked, current }) => {
+                ApiError::too_large_revision(asked.get(), current.get())
+            }
+            other => ApiError::Internal(other.to_string()),
+        })
+    }
+}
+
+/// Whether the selectors of a request select an object.
+pub fn selected(target: &Target, object: &Object, options: &ListOptions) -> bool {
+    let value = encode::to_value(target, object);
+    options.labels.matches_object(&value) && options.fields.matches_object(&target.served.resource, &value)
+}
+
+fn cursor_of(next: &Continue) -> Cursor {
+    Cursor { revision: Some(next.revision.get()), start: format!("{}/{}", next.namespace, next.name) }
+}

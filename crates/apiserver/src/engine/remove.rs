@@ -1,0 +1,124 @@
+//! Deletion: one object, or a whole collection.
+
+use serde_json::Value;
+
+use super::{Engine, Target, encode, write_error};
+use crate::object::Meta;
+use crate::object::delete::{self, Deletion, Propagation};
+use crate::request::delete::{self as request, DeleteOptions};
+use crate::request::query::ListOptions;
+use crate::status::{self, ApiError};
+use crate::store::WriteError;
+
+impl Engine {
+    /// Deletes an object. The answer is the object where it stays for its finalizers, else a `Status`.
+    pub async fn delete(
+        &self,
+        target: &Target,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Value, ApiError> {
+        loop {
+            let stored = self.find(target, name)?;
+            let object = encode::to_value(target, &stored);
+            check(target, name, &object, options)?;
+            let outcome = match delete::begin(&object, propagation(options), &self.source.now()) {
+                Deletion::Waiting => return Ok(object),
+                Deletion::Remove if options.dry_run => return Ok(gone(target, name, &object)),
+                Deletion::Mark(marked) if options.dry_run => return Ok(marked),
+                Deletion::Remove => self
+                    .store
+                    .delete(target.key(name), Some(stored.revision()))
+                    .await
+                    .map(|_| gone(target, name, &object)),
+                Deletion::Mark(marked) => {
+                    let value = encode::to_store(target, &marked);
+                    let written = self.store.update(target.key(name), value, Some(stored.revision())).await;
+                    written.map(|stored| encode::to_value(target, &stored))
+                }
+            };
+            match outcome {
+                Ok(answer) => return Ok(answer),
+                // Somebody changed it meanwhile: decide anew.
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(write_error(target, name, &error)),
+            }
+        }
+    }
+
+    /// Sets the finalizers in the spec of a namespace, which only `/finalize` may do; one that waits for nothing any
+    /// more goes.
+    pub async fn finalize(&self, target: &Target, name: &str, finalizers: &Value) -> Result<Value, ApiError> {
+        loop {
+            let stored = self.find(target, name)?;
+            let mut object = encode::to_value(target, &stored);
+            object["spec"]["finalizers"] = finalizers.clone();
+            let written = if delete::is_finished(&object) {
+                self.store.delete(target.key(name), Some(stored.revision())).await
+            } else {
+                self.store
+                    .update(target.key(name), encode::to_store(target, &object), Some(stored.revision()))
+                    .await
+            };
+            match written {
+                Ok(stored) => return Ok(encode::to_value(target, &stored)),
+                // Somebody changed it meanwhile: change what it is now.
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(write_error(target, name, &error)),
+            }
+        }
+    }
+
+    /// Deletes every object that the options select; the answer is what they were.
+    pub async fn delete_collection(
+        &self,
+        target: &Target,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<Vec<Value>, ApiError> {
+        let listed = self.list(target, list)?;
+        let mut deleted = Vec::with_capacity(listed.items.len());
+        for bytes in listed.items {
+            let object: Value =
+                serde_json::from_slice(&bytes).expect("the store holds the JSON it was given");
+            let meta = Meta::of(&object);
+            let namespaced = Target { namespace: meta.namespace().map(str::to_owned), ..target.clone() };
+            let name = meta.name().unwrap_or_default().to_owned();
+            match self.delete(&namespaced, &name, options).await {
+                Ok(_) | Err(ApiError::NotFound { .. }) => deleted.push(object),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(deleted)
+    }
+}
+
+fn check(target: &Target, name: &str, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
+    let meta = Meta::of(object);
+    let resource = &target.served.resource;
+    match (&options.uid, meta.uid()) {
+        (Some(wanted), found) if Some(wanted.as_str()) != found => {
+            return Err(ApiError::uid_precondition(resource, name, wanted, found.unwrap_or_default()));
+        }
+        _ => {}
+    }
+    match (&options.resource_version, meta.resource_version()) {
+        (Some(wanted), found) if Some(wanted.as_str()) != found => {
+            Err(ApiError::version_precondition(resource, name, wanted, found.unwrap_or_default()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn propagation(options: &DeleteOptions) -> Option<Propagation> {
+    match (options.propagation, options.orphan_dependents) {
+        (Some(request::Propagation::Foreground), _) => Some(Propagation::Foreground),
+        (Some(request::Propagation::Background), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some(request::Propagation::Orphan), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (None, None) => None,
+    }
+}
+
+fn gone(target: &Target, name: &str, object: &Value) -> Value {
+    status::deleted(&target.served.resource, name, Meta::of(object).uid().unwrap_or_default())
+}

@@ -1,0 +1,369 @@
+//! Writes: create, replace, patch, apply.
+//!
+//! A change is a function of the object that is there. It runs again when somebody else was faster, unless the
+//! client named the version it wants to change.
+
+use serde_json::Value;
+
+use super::{Engine, Target, Written, admit, encode, write_error};
+use crate::builtin::rules;
+use crate::fields::{self, FieldsError, ResetFields, Timestamp, Write};
+use crate::object::create::{self, Birth};
+use crate::object::update::{self, Part};
+use crate::object::{Meta, delete, metadata_mut};
+use crate::patch;
+use crate::request::write::WriteOptions;
+use crate::status::{ApiError, GroupResource};
+use crate::store::{Key, Revision, WriteError};
+
+/// How often a change is tried again because somebody else was faster; as many as Kubernetes does.
+const TRIES: usize = 5;
+
+/// A patch of one of the four kinds.
+#[derive(Clone, Debug)]
+pub enum PatchBody {
+    /// RFC 6902.
+    Json(Value),
+    /// RFC 7386.
+    Merge(Value),
+    /// Kubernetes' own, for built-in kinds.
+    Strategic(Value),
+    /// Server-side apply.
+    Apply(Value),
+}
+
+/// What a request does to an object.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Puts this in its place.
+    Replace(Value),
+    /// Changes a part of it.
+    Patch(PatchBody),
+}
+
+impl Engine {
+    /// Adds an object.
+    pub async fn create(
+        &self,
+        target: &Target,
+        mut object: Value,
+        options: &WriteOptions,
+        manager: &str,
+    ) -> Result<Written, ApiError> {
+        admit::fits_path(target, &mut object, None)?;
+        let warnings = admit::shape(target, &mut object, options.field_validation)?;
+        self.add(target, object, options, manager, warnings, Tracking::Update).await
+    }
+
+    /// Changes an object; an apply makes one that is not there.
+    pub async fn change(
+        &self,
+        target: &Target,
+        name: &str,
+        change: &Change,
+        options: &WriteOptions,
+        manager: &str,
+    ) -> Result<Written, ApiError> {
+        let mut tries = TRIES;
+        loop {
+            let Some(live) = self.store.get(&target.key(name)) else {
+                return self.change_nothing(target, name, change, options, manager).await;
+            };
+            let revision = live.revision();
+            let live = encode::to_value(target, &live);
+            let (new, warnings) = self.changed(target, name, &live, change, options, manager)?;
+            if update::is_no_change(&live, &new) {
+                return Ok(Written { object: live, created: false, warnings });
+            }
+            if options.dry_run {
+                return Ok(Written { object: with_version(new, revision), created: false, warnings });
+            }
+            match self.put(target, name, &new, revision).await {
+                Ok(object) => return Ok(Written { object, created: false, warnings }),
+                Err(WriteError::Conflict { .. }) if tries > 1 && !names_version(change) => tries -= 1,
+                Err(error) => return Err(write_error(target, name, &error)),
+            }
+        }
+    }
+
+    /// A change of an object that is not there.
+    async fn change_nothing(
+        &self,
+        target: &Target,
+        name: &str,
+        change: &Change,
+        options: &WriteOptions,
+        manager: &str,
+    ) -> Result<Written, ApiError> {
+        let Change::Patch(PatchBody::Apply(applied)) = change else {
+            return Err(ApiError::not_found(&target.served.resource, name));
+        };
+        if target.status {
+            return Err(ApiError::not_found(&target.served.resource, name));
+        }
+        let mut applied = applied.clone();
+        admit::fits_path(target, &mut applied, Some(name))?;
+        metadata_mut(&mut applied).insert("name".into(), name.into());
+        let warnings = admit::shape(target, &mut applied.clone(), options.field_validation)?;
+        let mut object = self.applied(target, None, &applied, options, manager)?;
+        admit::shape(target, &mut object, crate::request::write::FieldValidation::Ignore)?;
+        self.add(target, object, options, manager, warnings, Tracking::Done).await
+    }
+
+    /// Stores a new object.
+    async fn add(
+        &self,
+        target: &Target,
+        mut object: Value,
+        options: &WriteOptions,
+        manager: &str,
+        warnings: Vec<String>,
+        tracking: Tracking,
+    ) -> Result<Written, ApiError> {
+        if Meta::of(&object).resource_version().is_some() {
+            return Err(ApiError::Unclassified(
+                "resourceVersion should not be set on objects to be created".into(),
+            ));
+        }
+        if let Some(name) = create::generated_name(&object, |below| self.source.draw(below)) {
+            metadata_mut(&mut object).insert("name".into(), name.into());
+        }
+        let (uid, now) = (self.source.uid(), self.source.now());
+        let resource = &target.served.resource;
+        let birth = Birth {
+            namespace: target.namespace.as_deref(),
+            uid: &uid,
+            now: &now,
+            generation: counts_generations(target),
+            drop_status: target.served.version.status && resource.custom,
+        };
+        create::prepare(&mut object, &birth);
+        if !resource.custom {
+            rules::prepare_create(&resource.group, &resource.kind, &mut object);
+        }
+        if tracking == Tracking::Update {
+            self.track(target, None, &mut object, manager);
+        }
+        admit::validate(target, &object, None)?;
+        self.check_namespace(target)?;
+        let name = Meta::of(&object).name().unwrap_or_default().to_owned();
+        if options.dry_run {
+            return match self.store.get(&target.key(&name)) {
+                Some(_) => Err(ApiError::already_exists(&target.served.resource, &name)),
+                None => Ok(Written { object, created: true, warnings }),
+            };
+        }
+        let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
+        let stored = stored.map_err(|error| write_error(target, &name, &error))?;
+        Ok(Written { object: encode::to_value(target, &stored), created: true, warnings })
+    }
+
+    /// Nothing is created in a namespace that is not there, or is going.
+    fn check_namespace(&self, target: &Target) -> Result<(), ApiError> {
+        let Some(name) = target.namespace.as_deref().filter(|_| target.served.resource.namespaced) else {
+            return Ok(());
+        };
+        // Where namespaces are not served at all, as in a test of a few kinds, every name is one.
+        if self.registry.current().find("", "v1", "namespaces").is_none() {
+            return Ok(());
+        }
+        let missing =
+            || ApiError::NotFound { resource: GroupResource::new("", "namespaces"), name: name.to_owned() };
+        let namespace = self.store.get(&Key::new("/namespaces", "", name)).ok_or_else(missing)?;
+        let value: Value =
+            serde_json::from_slice(namespace.bytes()).expect("the store holds the JSON it was given");
+        if Meta::of(&value).deletion_timestamp().is_none() {
+            return Ok(());
+        }
+        Err(ApiError::Forbidden {
+            resource: Some(GroupResource::of(&target.served.resource)),
+            name: String::new(),
+            why: format!("unable to create new content in namespace {name} because it is being terminated"),
+        })
+    }
+
+    /// What a change makes of the object that is there, ready to be stored.
+    fn changed(
+        &self,
+        target: &Target,
+        name: &str,
+        live: &Value,
+        change: &Change,
+        options: &WriteOptions,
+        manager: &str,
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let part = part_of(target);
+        let applies = matches!(change, Change::Patch(PatchBody::Apply(_)));
+        let mut new = match change {
+            Change::Replace(object) => object.clone(),
+            Change::Patch(PatchBody::Apply(applied)) => {
+                let mut applied = applied.clone();
+                admit::fits_path(target, &mut applied, Some(name))?;
+                self.applied(target, Some(live), &applied, options, manager)?
+            }
+            Change::Patch(body) => patched(target, live, body)?,
+        };
+        admit::fits_path(target, &mut new, Some(name))?;
+        check_preconditions(target, name, live, &new)?;
+        let warnings = admit::shape(target, &mut new, options.field_validation)?;
+        let resource = &target.served.resource;
+        if !resource.custom && target.status {
+            rules::prepare_status_update(&resource.group, &resource.kind, &mut new, live);
+        } else if !resource.custom {
+            rules::prepare_update(&resource.group, &resource.kind, &mut new, live);
+        }
+        update::prepare(live, &mut new, part);
+        if applies {
+            fields::keep_times(live, &mut new);
+        } else {
+            self.track(target, Some(live), &mut new, manager);
+        }
+        admit::validate(target, &new, Some(live))?;
+        Ok((new, warnings))
+    }
+
+    /// Puts a changed object in its place; one that waits for nothing any more goes instead.
+    async fn put(
+        &self,
+        target: &Target,
+        name: &str,
+        new: &Value,
+        expected: Revision,
+    ) -> Result<Value, WriteError> {
+        let key = target.key(name);
+        let stored = if delete::is_finished(new) {
+            self.store.delete(key, Some(expected)).await?
+        } else {
+            self.store.update(key, encode::to_store(target, new), Some(expected)).await?
+        };
+        Ok(encode::to_value(target, &stored))
+    }
+
+    fn applied(
+        &self,
+        target: &Target,
+        live: Option<&Value>,
+        applied: &Value,
+        options: &WriteOptions,
+        manager: &str,
+    ) -> Result<Value, ApiError> {
+        self.with_write(target, manager, |write| fields::apply(write, live, applied, options.force))
+            .map_err(fields_error)
+    }
+
+    /// A write never fails for its managedFields: after an error the object has none.
+    fn track(&self, target: &Target, live: Option<&Value>, new: &mut Value, manager: &str) {
+        let _ = self.with_write(target, manager, |write| fields::update(write, live, new));
+    }
+
+    fn with_write<T>(&self, target: &Target, manager: &str, work: impl FnOnce(&Write<'_>) -> T) -> T {
+        let served = &target.served;
+        let reset = match part_of(target) {
+            Part::Whole => ResetFields::NONE,
+            Part::AllButStatus => ResetFields::of_main(&served.api_version),
+            Part::Status => ResetFields::of_status(&served.api_version),
+        };
+        let now = Timestamp::parse(&self.source.now()).expect("the source tells the time in RFC 3339");
+        work(&Write {
+            kind: &served.kind,
+            api_version: &served.api_version,
+            subresource: if target.status { "status" } else { "" },
+            reset: &reset,
+            manager,
+            now,
+        })
+    }
+}
+
+/// Whether fields are still to be tracked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tracking {
+    Update,
+    Done,
+}
+
+fn part_of(target: &Target) -> Part {
+    match (target.status, target.served.version.status) {
+        (true, _) => Part::Status,
+        (false, true) => Part::AllButStatus,
+        (false, false) => Part::Whole,
+    }
+}
+
+fn counts_generations(target: &Target) -> bool {
+    let resource = &target.served.resource;
+    resource.custom || rules::tracks_generation(&resource.group, &resource.kind)
+}
+
+/// Whether a change says which version of the object it is meant for.
+fn names_version(change: &Change) -> bool {
+    match change {
+        Change::Replace(object)
+        | Change::Patch(PatchBody::Merge(object) | PatchBody::Strategic(object) | PatchBody::Apply(object)) => {
+            Meta::of(object).resource_version().is_some()
+        }
+        Change::Patch(PatchBody::Json(_)) => false,
+    }
+}
+
+fn check_preconditions(target: &Target, name: &str, live: &Value, new: &Value) -> Result<(), ApiError> {
+    let (live, new) = (Meta::of(live), Meta::of(new));
+    let resource = &target.served.resource;
+    if let (Some(wanted), Some(found)) = (new.uid(), live.uid())
+        && wanted != found
+    {
+        return Err(ApiError::uid_of_update(resource, name, &target.key(name).to_string(), wanted, found));
+    }
+    match new.resource_version() {
+        Some(wanted) if Some(wanted) != live.resource_version() => Err(ApiError::modified(resource, name)),
+        _ => Ok(()),
+    }
+}
+
+fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, ApiError> {
+    let mut object = live.clone();
+    let outcome = match body {
+        PatchBody::Json(patch) => {
+            patch::json_patch(&mut object, patch.clone()).map_err(|error| error.to_string())
+        }
+        PatchBody::Merge(patch) => {
+            patch::merge_patch(&mut object, patch.clone()).map_err(|error| error.to_string())
+        }
+        PatchBody::Strategic(_) if target.served.resource.custom => {
+            return Err(ApiError::UnsupportedMediaType {
+                message: "the body of the request was in an unknown format - accepted media types include: \
+                          application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+                    .into(),
+                routed: true,
+            });
+        }
+        PatchBody::Strategic(patch) => {
+            let types =
+                target.served.kind.types(&target.served.api_version).expect("a served version has types");
+            patch::strategic_merge_patch(&mut object, patch.clone(), types).map_err(|error| error.to_string())
+        }
+        PatchBody::Apply(_) => Ok(()),
+    };
+    outcome.map_err(ApiError::BadRequest)?;
+    Ok(object)
+}
+
+fn with_version(mut object: Value, revision: Revision) -> Value {
+    metadata_mut(&mut object).insert("resourceVersion".into(), revision.to_string().into());
+    object
+}
+
+fn fields_error(error: FieldsError) -> ApiError {
+    match error {
+        FieldsError::Conflicts(conflicts) => ApiError::ApplyConflict {
+            message: conflicts.to_string(),
+            causes: conflicts
+                .causes()
+                .into_iter()
+                .map(|cause| crate::status::Cause::new("FieldManagerConflict", cause.message, cause.field))
+                .collect(),
+        },
+        FieldsError::OtherType(_) | FieldsError::HasManagedFields => ApiError::BadRequest(error.to_string()),
+        other => ApiError::Unclassified(other.to_string()),
+    }
+}

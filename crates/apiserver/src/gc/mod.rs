@@ -1,0 +1,3 @@
+//! Garbage collection: who owns whom.
+
+pub mod graph;

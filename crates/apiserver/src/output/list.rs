@@ -1,0 +1,98 @@
+//! Lists, put together from objects that are already serialized.
+//!
+//! ```text
+//! {"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[ bytes , bytes ]}
+//! ```
+
+use serde_json::{Map, Value};
+
+use crate::{request::body::api_version, resource::Resource};
+
+/// The metadata of a list, also that of a `Table` and a `PartialObjectMetadataList`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ListMeta {
+    /// The revision the list is of.
+    pub resource_version: String,
+    /// How to get the rest; empty if there is none.
+    pub continue_token: String,
+    /// How many items the rest has, where that is known.
+    pub remaining: Option<u64>,
+}
+
+impl ListMeta {
+    /// As JSON.
+    pub fn to_json(&self) -> Value {
+        let Self { resource_version, continue_token, remaining } = self;
+        let mut meta = Map::new();
+        if !resource_version.is_empty() {
+            meta.insert("resourceVersion".to_owned(), resource_version.as_str().into());
+        }
+        if !continue_token.is_empty() {
+            meta.insert("continue".to_owned(), continue_token.as_str().into());
+        }
+        if let Some(remaining) = remaining {
+            meta.insert("remainingItemCount".to_owned(), (*remaining).into());
+        }
+        meta.into()
+    }
+}
+
+/// Writes a list of objects of a resource.
+///
+/// Custom objects keep `kind` and `apiVersion` in a list and the list always says `continue`; built-in ones lose
+/// both, which costs a comparison of their first bytes.
+pub struct ListWriter {
+    out: Vec<u8>,
+    /// How an item may begin that loses its type: with the kind first, or with the version first.
+    prefixes: Option<[Vec<u8>; 2]>,
+    empty: bool,
+}
+
+impl ListWriter {
+    /// Begins a list; `capacity` is about how many bytes the items have.
+    pub fn new(resource: &Resource, version: &str, meta: &ListMeta, capacity: usize) -> Self {
+        let api_version = api_version(&resource.group, version);
+        let mut meta = meta.to_json();
+        if resource.custom && meta.get("continue").is_none() {
+            meta["continue"] = "".into();
+        }
+        let prefixes = (!resource.custom).then(|| {
+            let kind = format!("\"kind\":{}", Value::from(resource.kind.as_str()));
+            let version = format!("\"apiVersion\":{}", Value::from(api_version.as_str()));
+            [format!("{{{kind},{version},").into_bytes(), format!("{{{version},{kind},").into_bytes()]
+        });
+        Self { out: begin(&resource.list_kind, &api_version, &meta, capacity), prefixes, empty: true }
+    }
+
+    /// Adds an object, serialized without space between its members.
+    pub fn push(&mut self, object: &[u8]) {
+        if !self.empty {
+            self.out.push(b',');
+        }
+        self.empty = false;
+        let typed = self.prefixes.iter().flatten().find_map(|prefix| object.strip_prefix(prefix.as_slice()));
+        match typed {
+            Some(rest) => {
+                self.out.push(b'{');
+                self.out.extend_from_slice(rest);
+            }
+            None => self.out.extend_from_slice(object),
+        }
+    }
+
+    /// The list, with the newline that upstream ends documents with.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.out.extend_from_slice(b"]}\n");
+        self.out
+    }
+}
+
+/// The beginning of a list, up to its items.
+pub(super) fn begin(kind: &str, api_version: &str, meta: &Value, capacity: usize) -> Vec<u8> {
+    let (kind, api_version) = (Value::from(kind), Value::from(api_version));
+    let head = format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{meta},\"items\":[");
+    // A comma for each item fits into what is left of a few hundred bytes or of a page.
+    let mut out = Vec::with_capacity(head.len() + capacity + capacity / 64 + 16);
+    out.extend_from_slice(head.as_bytes());
+    out
+}

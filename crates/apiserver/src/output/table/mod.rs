@@ -1,0 +1,186 @@
+//! `Table`: what `kubectl get` prints.
+//!
+//! A [`Printer`] is made once per version of a resource; it turns objects into rows of cells. Custom resources take
+//! their cells from the JSON paths of their columns, built-in ones from `builtin`.
+
+mod builtin;
+mod describe;
+mod evaluate;
+mod jsonpath;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+pub use evaluate::EvaluateError;
+pub use jsonpath::{JsonPath, JsonPathError};
+
+use super::{
+    age,
+    list::ListMeta,
+    partial::{ends_initial_events, partial, shown, text},
+};
+use crate::{
+    request::{accept::MetaVersion, query::Query},
+    resource::{Column, Resource, Version},
+    status::{ApiError, Cause},
+};
+
+/// What a row carries besides its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// The metadata.
+    #[default]
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+/// How a table is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct TableOptions {
+    /// What rows carry.
+    pub include: IncludeObject,
+    /// Without columns: all events of a watch but the first.
+    pub no_headers: bool,
+    /// Of the `Table`.
+    pub version: MetaVersion,
+}
+
+impl TableOptions {
+    /// The options of a request.
+    pub fn parse(query: &Query, version: MetaVersion) -> Result<Self, ApiError> {
+        let include = match query.get("includeObject").unwrap_or_default() {
+            "" | "Metadata" => IncludeObject::Metadata,
+            "None" => IncludeObject::None,
+            "Object" => IncludeObject::Object,
+            other => {
+                let detail = "must be 'Metadata', 'Object', 'None', or empty";
+                let Cause { message, field, .. } =
+                    Cause::invalid("includeObject", &Value::from(other), detail);
+                let text = format!("Unable to convert to Table as requested: {field}: {message}");
+                return Err(ApiError::BadRequest(text));
+            }
+        };
+        Ok(Self { include, no_headers: false, version })
+    }
+}
+
+/// Where cells come from.
+enum Cells {
+    /// The name, then one cell per path and type.
+    Paths(Vec<(JsonPath, String)>),
+    /// What the kind is known for.
+    BuiltIn(fn(&Value, Timestamp) -> Vec<Value>),
+}
+
+/// Turns objects of one version of a resource into a table.
+pub struct Printer {
+    columns: Value,
+    cells: Cells,
+}
+
+impl Printer {
+    /// The printer for a version of a resource.
+    pub fn new(resource: &Resource, version: &Version) -> Self {
+        if !resource.custom {
+            let builtin::BuiltIn { columns, cells } = builtin::find(&resource.group, &resource.plural);
+            let columns = columns.iter().map(definition).collect();
+            return Self { columns, cells: Cells::BuiltIn(cells) };
+        }
+        let name = describe::Definition::new("Name", "string", describe::NAME).format("name");
+        let mut columns = vec![definition(&name)];
+        let mut paths = Vec::new();
+        for column in &version.columns {
+            // Where a path is none, upstream stops: that column and those after it are not shown.
+            let Ok(path) = column.json_path.parse() else { break };
+            columns.push(custom_definition(column));
+            paths.push((path, column.kind.clone()));
+        }
+        Self { columns: columns.into(), cells: Cells::Paths(paths) }
+    }
+
+    /// The table of many objects, serialized.
+    pub fn list<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a Value>,
+        meta: &ListMeta,
+        options: TableOptions,
+        now: Timestamp,
+    ) -> Vec<u8> {
+        let columns = if options.no_headers { &Value::Null } else { &self.columns };
+        let version = options.version.api_version();
+        let head = format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"{version}\",\"metadata\":{},\"columnDefinitions\":{columns},\"rows\":[",
+            meta.to_json()
+        );
+        let mut out = head.into_bytes();
+        for (index, object) in objects.into_iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(self.row(object, options, now).to_string().as_bytes());
+        }
+        out.extend_from_slice(b"]}\n");
+        out
+    }
+
+    /// The table of one object, serialized.
+    pub fn one(&self, object: &Value, options: TableOptions, now: Timestamp) -> Vec<u8> {
+        let resource_version = text(object, &["metadata", "resourceVersion"]).to_owned();
+        self.list([object], &ListMeta { resource_version, ..ListMeta::default() }, options, now)
+    }
+
+    fn row(&self, object: &Value, options: TableOptions, now: Timestamp) -> Value {
+        let carried = match options.include {
+            IncludeObject::Object => object.clone(),
+            IncludeObject::None if !ends_initial_events(object) => Value::Null,
+            IncludeObject::None | IncludeObject::Metadata => partial(object, options.version),
+        };
+        json!({"cells": self.cells(object, now), "object": carried})
+    }
+
+    /// The cells of one object, in the order of the columns.
+    pub fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        match &self.cells {
+            Cells::BuiltIn(cells) => cells(object, now),
+            Cells::Paths(paths) => {
+                let name = Value::from(text(object, &["metadata", "name"]));
+                let rest = paths.iter().map(|(path, kind)| cell(path, kind, object, now));
+                std::iter::once(name).chain(rest).collect()
+            }
+        }
+    }
+}
+
+fn definition(column: &describe::Definition) -> Value {
+    let describe::Definition { name, kind, format, description, priority } = column;
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+fn custom_definition(column: &Column) -> Value {
+    let Column { name, kind, format, description, priority, json_path } = column;
+    let description = match description.as_str() {
+        "" => format!("Custom resource definition column (in JSONPath format): {json_path}"),
+        given => given.to_owned(),
+    };
+    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
+}
+
+/// The first result of a path, as the type of the column wants it; what is of another type is nothing.
+fn cell(path: &JsonPath, kind: &str, object: &Value, now: Timestamp) -> Value {
+    let Some(found) = path.first(object) else { return Value::Null };
+    match (kind, found) {
+        ("string", value) => shown(value).into(),
+        ("integer", Value::Number(number)) => number.as_i64().or_else(|| truncated(number.as_f64()?)).into(),
+        ("number", value @ Value::Number(_)) | ("boolean", value @ Value::Bool(_)) => value.clone(),
+        ("date", Value::String(then)) => age::since_text(then, now).into(),
+        _ => Value::Null,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a column of integers shows the whole part")]
+fn truncated(value: f64) -> Option<i64> {
+    value.is_finite().then_some(value as i64)
+}

@@ -1,0 +1,142 @@
+//! Merging of lists.
+
+use serde_json::{Map, Value};
+
+use super::{DIRECTIVE, Merge, Outcome, StrategicError, order};
+use crate::fields::{TypeId, text};
+
+/// What the items of the lists at hand are; they are all of one kind.
+#[derive(Debug)]
+pub(super) enum Elements<'k> {
+    /// Maps with this merge key.
+    Maps(&'k str),
+    Scalars,
+}
+
+impl<'k> Elements<'k> {
+    /// Looks at all items of the lists to be merged.
+    pub(super) fn of(lists: [&[Value]; 2], merge_key: Option<&'k str>) -> Outcome<Self> {
+        let mut items = lists.into_iter().flatten();
+        let Some(first) = items.next() else {
+            return Err(StrategicError::Other("no elements in any of the given slices".to_owned()));
+        };
+        if items.any(|other| text::type_name(other) != text::type_name(first)) {
+            let lists = lists.map(|items| text::in_message(&Value::Array(items.to_vec()))).join(" ");
+            return Err(StrategicError::Other(format!("list element types are not identical: [{lists}]")));
+        }
+        match (first, merge_key) {
+            (Value::Array(_), _) => Err(StrategicError::ListOfLists),
+            (Value::Object(_), Some(key)) => Ok(Self::Maps(key)),
+            (Value::Object(_), None) => {
+                Err(StrategicError::Other("cannot merge lists without merge key for struct".to_owned()))
+            }
+            _ => Ok(Self::Scalars),
+        }
+    }
+
+    /// What an item is known by.
+    pub(super) fn key<'v>(&self, item: &'v Value) -> &'v Value {
+        match self {
+            Self::Maps(key) => item.get(key).unwrap_or(&Value::Null),
+            Self::Scalars => item,
+        }
+    }
+
+    /// Fails if an item has no merge key.
+    pub(super) fn check(&self, items: &[Value]) -> Outcome<()> {
+        let Self::Maps(key) = self else { return Ok(()) };
+        for item in items {
+            match item {
+                Value::Object(members) if members.contains_key(*key) => {}
+                Value::Object(members) => return Err(StrategicError::no_merge_key(members, key)),
+                other => return Err(StrategicError::bad_type(&Value::Object(Map::new()), other)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Merges the items of `patch` into `original`, or takes them out of it.
+pub(super) fn merge_list(
+    merge: &Merge<'_>,
+    original: Vec<Value>,
+    patch: Vec<Value>,
+    items: TypeId,
+    merge_key: Option<&str>,
+    delete_from: bool,
+) -> Outcome<Vec<Value>> {
+    if original.is_empty() && patch.is_empty() {
+        return Ok(original);
+    }
+    let elements = Elements::of([&original, &patch], merge_key)?;
+    let (merged, patch, server_order) = match elements {
+        Elements::Scalars if delete_from => {
+            return Ok(original.into_iter().filter(|item| !patch.contains(item)).collect());
+        }
+        Elements::Scalars => {
+            let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
+            for item in original.iter().chain(&patch) {
+                if !merged.contains(item) {
+                    merged.push(item.clone());
+                }
+            }
+            (merged, patch, original)
+        }
+        Elements::Maps(key) => {
+            let (original, patch) = special_items(original, patch, key)?;
+            let server_order = original.clone();
+            (merge_items(merge, original, patch.clone(), items, key)?, patch, server_order)
+        }
+    };
+    order::arrange(merged, &patch, &server_order, &elements)
+}
+
+/// Carries out `$patch` directives in items; returns the lists that are left to merge.
+fn special_items(
+    mut original: Vec<Value>,
+    patch: Vec<Value>,
+    key: &str,
+) -> Outcome<(Vec<Value>, Vec<Value>)> {
+    let mut rest = Vec::with_capacity(patch.len());
+    let mut replace = false;
+    for item in patch {
+        let Value::Object(members) = &item else { continue };
+        let Some(directive) = members.get(DIRECTIVE) else {
+            rest.push(item);
+            continue;
+        };
+        match directive.as_str() {
+            Some("delete") => {
+                let value = members.get(key).ok_or_else(|| StrategicError::no_merge_key(members, key))?;
+                original.retain(|other| other.get(key) != Some(value));
+            }
+            Some("replace") => replace = true,
+            Some("merge") => {
+                return Err(StrategicError::Other(
+                    "merging lists cannot yet be specified in the patch".to_owned(),
+                ));
+            }
+            _ => return Err(StrategicError::patch_type(directive, members)),
+        }
+    }
+    Ok(if replace { (rest, Vec::new()) } else { (original, rest) })
+}
+
+fn merge_items(
+    merge: &Merge<'_>,
+    mut original: Vec<Value>,
+    patch: Vec<Value>,
+    items: TypeId,
+    key: &str,
+) -> Outcome<Vec<Value>> {
+    for item in patch {
+        let Value::Object(change) = item else { continue };
+        let Some(value) = change.get(key) else { return Err(StrategicError::no_merge_key(&change, key)) };
+        let place = original.iter().position(|other| other.get(key) == Some(value));
+        match place.map(|place| &mut original[place]) {
+            Some(Value::Object(members)) => *members = merge.map(std::mem::take(members), change, items)?,
+            _ => original.push(Value::Object(change)),
+        }
+    }
+    Ok(original)
+}

@@ -1,0 +1,299 @@
+//! Strategic merge patch, for builtin kinds.
+//!
+//! Like a JSON merge patch, but lists whose schema says `merge` are merged: items by their merge key, scalars as
+//! sets. Directives in the patch say what merging cannot:
+//!
+//! ```text
+//! $patch: replace | delete            this map, or (in an item) the whole list or the item with that key
+//! $retainKeys: [a, b]                 drop all other members of this map
+//! $deleteFromPrimitiveList/x: [a]     take these scalars out of the list x
+//! $setElementOrder/x: [...]           order the list x like this; items only the server has stay between
+//! ```
+
+mod list;
+mod order;
+
+use serde_json::{Map, Value};
+
+use crate::fields::{PatchMeta, TypeId, TypeInfo, text};
+use list::{Elements, merge_list};
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+const SET_ORDER: &str = "$setElementOrder";
+
+/// Why a strategic merge patch cannot be applied.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StrategicError {
+    /// The patch or the object is no object. Status 400.
+    #[error("invalid JSON document")]
+    NotAnObject,
+    /// Status 400.
+    #[error("invalid patch format of primitive list")]
+    DeleteFromFormat,
+    /// Status 400.
+    #[error("invalid patch format of retainKeys")]
+    RetainKeysFormat,
+    /// Status 400.
+    #[error("invalid patch format of setElementOrder list")]
+    SetOrderFormat,
+    /// Status 422.
+    #[error("lists of lists are not supported")]
+    ListOfLists,
+    /// Anything else the patch has wrong. Status 500.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl StrategicError {
+    /// The HTTP status of the answer.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::NotAnObject | Self::DeleteFromFormat | Self::RetainKeysFormat | Self::SetOrderFormat => 400,
+            Self::ListOfLists => 422,
+            Self::Other(_) => 500,
+        }
+    }
+
+    fn no_merge_key(item: &Map<String, Value>, key: &str) -> Self {
+        let item = text::in_message(&Value::Object(item.clone()));
+        Self::Other(format!("map: {item} does not contain declared merge key: {key}"))
+    }
+
+    fn patch_type(directive: &Value, within: &Map<String, Value>) -> Self {
+        let within = text::in_message(&Value::Object(within.clone()));
+        Self::Other(format!("unknown patch type: {} in map: {within}", text::in_message(directive)))
+    }
+
+    fn bad_type(expected: &Value, actual: &Value) -> Self {
+        let (expected, actual) = (text::type_name(expected), text::type_name(actual));
+        Self::Other(format!("expected a {expected}, but received a {actual}"))
+    }
+}
+
+type Outcome<T> = Result<T, StrategicError>;
+
+/// Merges `patch` into `object`, which is of the type `types`; after an error the object is spoilt.
+pub fn strategic_merge_patch(
+    object: &mut Value,
+    patch: Value,
+    types: &TypeInfo,
+) -> Result<(), StrategicError> {
+    let (Value::Object(members), Value::Object(patch)) = (&mut *object, patch) else {
+        return Err(StrategicError::NotAnObject);
+    };
+    let merged = Merge { types }.map(std::mem::take(members), patch, types.root())?;
+    *members = merged;
+    Ok(())
+}
+
+struct Merge<'a> {
+    types: &'a TypeInfo,
+}
+
+impl<'a> Merge<'a> {
+    fn map(
+        &self,
+        mut original: Map<String, Value>,
+        mut patch: Map<String, Value>,
+        of: TypeId,
+    ) -> Outcome<Map<String, Value>> {
+        if let Some(directive) = patch.get(DIRECTIVE) {
+            return match directive.as_str() {
+                Some("replace") => {
+                    patch.retain(|name, _| name != DIRECTIVE);
+                    Ok(patch)
+                }
+                Some("delete") => Ok(Map::new()),
+                _ => Err(StrategicError::patch_type(directive, &patch)),
+            };
+        }
+        retain_keys(&mut original, &mut patch)?;
+        self.set_orders(&mut original, &mut patch, of)?;
+        for (key, change) in patch {
+            let (name, delete_from) = match key.strip_prefix(DELETE_FROM) {
+                Some(rest) => (rest.strip_prefix('/').ok_or(StrategicError::DeleteFromFormat)?, true),
+                None => (key.as_str(), false),
+            };
+            if change.is_null() {
+                original.retain(|other, _| other != name);
+                continue;
+            }
+            match original.get_mut(name) {
+                Some(place) if same_type(place, &change) => {
+                    if let Some(merged) = self.value(place.take(), change, name, of, delete_from)? {
+                        *place = merged;
+                    } else {
+                        original.retain(|other, _| other != name);
+                    }
+                }
+                _ if delete_from => {}
+                there => match (there, without_directives(without_nulls(change))) {
+                    (Some(place), Some(change)) => *place = change,
+                    (None, Some(change)) => {
+                        original.insert(name.to_owned(), change);
+                    }
+                    (_, None) => original.retain(|other, _| other != name),
+                },
+            }
+        }
+        Ok(original)
+    }
+
+    /// Both are of one JSON type.
+    fn value(
+        &self,
+        original: Value,
+        change: Value,
+        name: &str,
+        of: TypeId,
+        delete_from: bool,
+    ) -> Outcome<Option<Value>> {
+        match (original, change) {
+            (Value::Object(original), Value::Object(change)) => {
+                let (meta, of) = self.field(of, name)?;
+                if strategy(meta)? == Some("replace") {
+                    return Ok(Some(Value::Object(change)));
+                }
+                self.map(original, change, of).map(|merged| Some(Value::Object(merged)))
+            }
+            (Value::Array(original), Value::Array(change)) => {
+                let (meta, items) = self.list_field(of, name)?;
+                if strategy(meta)? == Some("merge") || delete_from {
+                    return merge_list(self, original, change, items, meta.merge_key.as_deref(), delete_from)
+                        .map(|merged| Some(Value::Array(merged)));
+                }
+                Ok(Some(Value::Array(change)))
+            }
+            (_, change) => Ok(without_directives(change)),
+        }
+    }
+
+    fn field(&self, of: TypeId, name: &str) -> Outcome<(&'a PatchMeta, TypeId)> {
+        let unknown = || StrategicError::Other(format!("unable to find api field {}", text::quoted(name)));
+        self.types.patch_field(of, name).ok_or_else(unknown)
+    }
+
+    /// The patch extensions of a list, and the type of its items.
+    fn list_field(&self, of: TypeId, name: &str) -> Outcome<(&'a PatchMeta, TypeId)> {
+        let (meta, of) = self.field(of, name)?;
+        let list = self.types.atom(of).list.as_ref();
+        let no_list = || StrategicError::Other("expected slice or array type, but got: struct".to_owned());
+        list.map(|list| (meta, list.items)).ok_or_else(no_list)
+    }
+
+    /// Merges and orders the lists that have an order in the patch; both are done with then.
+    fn set_orders(
+        &self,
+        original: &mut Map<String, Value>,
+        patch: &mut Map<String, Value>,
+        of: TypeId,
+    ) -> Outcome<()> {
+        let keys: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
+        for key in keys {
+            let wanted = patch.get_mut(&key).map(Value::take).unwrap_or_default();
+            patch.retain(|name, _| *name != key);
+            let Value::Array(wanted) = wanted else {
+                return Err(StrategicError::bad_type(&Value::Array(Vec::new()), &wanted));
+            };
+            let name = key.strip_prefix(SET_ORDER).and_then(|rest| rest.strip_prefix('/'));
+            let name = name.ok_or(StrategicError::SetOrderFormat)?;
+            let live = original.get_mut(name).map(take_list).transpose()?;
+            let change = patch.get_mut(name).map(take_list).transpose()?;
+            let (meta, items) = self.list_field(of, name)?;
+            let merge_key = meta.merge_key.as_deref();
+            if let Some(change) = &change {
+                order::check(change, &wanted, merge_key)?;
+            }
+            patch.retain(|other, _| other != name);
+            let elements = Elements::of(
+                [live.as_deref().unwrap_or_default(), change.as_deref().unwrap_or_default()],
+                merge_key,
+            );
+            let merged = match (live.clone(), change) {
+                (None, None) => continue,
+                (Some(live), None) => live,
+                (None, Some(change)) => match without_directives(Value::Array(change)) {
+                    Some(Value::Array(items)) => items,
+                    _ => continue,
+                },
+                (Some(live), Some(change)) if strategy(meta)? == Some("merge") => {
+                    merge_list(self, live, change, items, merge_key, false)?
+                }
+                (Some(_), Some(change)) => change,
+            };
+            let ordered = order::arrange(merged, &wanted, &live.unwrap_or_default(), &elements?)?;
+            original.insert(name.to_owned(), Value::Array(ordered));
+        }
+        Ok(())
+    }
+}
+
+fn take_list(value: &mut Value) -> Outcome<Vec<Value>> {
+    match value.take() {
+        Value::Array(items) => Ok(items),
+        other => Err(StrategicError::bad_type(&Value::Array(Vec::new()), &other)),
+    }
+}
+
+/// The strategy besides `retainKeys`.
+fn strategy(meta: &PatchMeta) -> Outcome<Option<&str>> {
+    let mut others = meta.strategies.iter().map(String::as_str).filter(|strategy| *strategy != "retainKeys");
+    match (others.next(), others.next()) {
+        (one, None) => Ok(one),
+        _ => {
+            Err(StrategicError::Other(format!("unexpected patch strategy: [{}]", meta.strategies.join(" "))))
+        }
+    }
+}
+
+fn same_type(left: &Value, right: &Value) -> bool {
+    text::type_name(left) == text::type_name(right)
+}
+
+fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Outcome<()> {
+    let Some(keys) = patch.get_mut(RETAIN_KEYS).map(Value::take) else { return Ok(()) };
+    patch.retain(|name, _| name != RETAIN_KEYS);
+    let Value::Array(keys) = keys else { return Err(StrategicError::RetainKeysFormat) };
+    let retained = |name: &str| keys.iter().any(|key| key.as_str() == Some(name));
+    let exempt = |name: &str| name.starts_with(DELETE_FROM) || name.starts_with(SET_ORDER);
+    if patch.iter().any(|(name, value)| !value.is_null() && !exempt(name) && !retained(name)) {
+        return Err(StrategicError::RetainKeysFormat);
+    }
+    original.retain(|name, _| retained(name));
+    Ok(())
+}
+
+/// What a value of the patch is where the object has nothing to merge it with: nothing, if it is a directive.
+fn without_directives(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(members) if members.contains_key(DIRECTIVE) => None,
+        Value::Object(members) => Some(Value::Object(
+            members
+                .into_iter()
+                .filter_map(|(name, member)| Some((name, without_directives(member)?)))
+                .collect(),
+        )),
+        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(without_directives).collect())),
+        other => Some(other),
+    }
+}
+
+/// Drops null members; null items of lists stay.
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => Value::Object(
+            members
+                .into_iter()
+                .filter(|(_, member)| !member.is_null())
+                .map(|(name, member)| (name, without_nulls(member)))
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! What is served now: built-in resources, and those that CRDs define.
+//!
+//! A [`Catalogue`] never changes; a CRD that comes, changes or goes makes a new one, which is swapped in. A
+//! request works with the catalogue it began with.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use capt_schema::Schema;
+
+use crate::fields::{Kind, SchemaError, TypeInfo};
+use crate::resource::{Resource, Version};
+use crate::serve::Descriptions;
+
+/// One version of a resource with all that a request needs of it.
+#[derive(Debug)]
+pub struct Served {
+    /// The resource.
+    pub resource: Arc<Resource>,
+    /// The version of the path.
+    pub version: Arc<Version>,
+    /// `group/version`, or the version alone in the core group.
+    pub api_version: String,
+    /// What the store calls the resource.
+    pub store_name: Arc<str>,
+    /// Checks, prunes and defaults bodies of this version.
+    pub schema: Arc<Schema>,
+    /// How fields hang together, in every version.
+    pub kind: Arc<Kind>,
+}
+
+/// Why a resource cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The schema is refused.
+    #[error("schema of {0}: {1}")]
+    Schema(String, String),
+    /// The schema has no types for server-side apply.
+    #[error("types of {0}")]
+    Types(String, #[source] SchemaError),
+}
+
+/// All that is served.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    served: HashMap<(String, String, String), Arc<Served>>,
+    resources: Vec<Arc<Resource>>,
+    pub(crate) descriptions: Descriptions,
+}
+
+impl Catalogue {
+    /// A catalogue of these resources.
+    pub fn of(resources: Vec<Arc<Resource>>) -> Result<Self, ServeError> {
+        let mut served = HashMap::new();
+        for resource in &resources {
+            for one in serve(resource)? {
+                let key = (resource.group.clone(), one.version.name.clone(), resource.plural.clone());
+                served.insert(key, Arc::new(one));
+            }
+        }
+        Ok(Self { served, resources, descriptions: Descriptions::default() })
+    }
+
+    /// The resource at a path.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Served>> {
+        self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// The resource of a kind, in any version.
+    pub fn of_kind(&self, group: &str, kind: &str) -> Option<&Arc<Resource>> {
+        self.resources.iter().find(|resource| resource.group == group && resource.kind == kind)
+    }
+
+    /// Every resource.
+    pub fn resources(&self) -> &[Arc<Resource>] {
+        &self.resources
+    }
+
+    /// The preferred version of a resource.
+    pub fn preferred(&self, resource: &Resource) -> Option<&Arc<Served>> {
+        self.find(&resource.group, &resource.versions.first()?.name, &resource.plural)
+    }
+}
+
+fn serve(resource: &Arc<Resource>) -> Result<Vec<Served>, ServeError> {
+    let title = |version: &Version| format!("{}/{} {}", resource.group, version.name, resource.kind);
+    let mut kind = Kind::new(&resource.kind);
+    let mut schemas = Vec::new();
+    for version in &resource.versions {
+        let types = TypeInfo::from_crd_schema(&version.open_api)
+            .map_err(|error| ServeError::Types(title(version), error))?;
+        kind = kind.with_version(&api_version(&resource.group, &version.name), types);
+        let schema = Schema::compile(&version.open_api).map_err(|errors| {
+            let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            ServeError::Schema(title(version), said.join("; "))
+        })?;
+        schemas.push((Arc::clone(version), Arc::new(schema)));
+    }
+    let kind = Arc::new(kind);
+    // Events of both groups are the same objects.
+    let group = if resource.group == "events.k8s.io" { "" } else { &resource.group };
+    let store_name: Arc<str> = format!("{group}/{}", resource.plural).into();
+    let served = schemas.into_iter().map(|(version, schema)| Served {
+        resource: Arc::clone(resource),
+        api_version: api_version(&resource.group, &version.name),
+        version,
+        store_name: Arc::clone(&store_name),
+        schema,
+        kind: Arc::clone(&kind),
+    });
+    Ok(served.collect())
+}
+
+/// As `apiVersion` of an object says it.
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The catalogue of the moment.
+#[derive(Debug, Default)]
+pub struct Registry {
+    current: RwLock<Arc<Catalogue>>,
+    /// Held while a new catalogue is made, so that an older one never replaces a newer one.
+    pub(crate) refreshing: tokio::sync::Mutex<()>,
+}
+
+impl Registry {
+    /// What is served now.
+    pub fn current(&self) -> Arc<Catalogue> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Serves something else from now on.
+    pub fn replace(&self, catalogue: Catalogue) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
+    }
+}

@@ -1,0 +1,230 @@
+//! Bodies of writes: decoded, with what is wrong said in upstream's words.
+//!
+//! ```text
+//! bytes --decode--> Decoded --check_kind--> the kind the path promises --(schema, elsewhere)--> object
+//! ```
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{accept::Format, json};
+use crate::{
+    resource::Resource,
+    status::{ApiError, Cause, GroupResource, go},
+};
+
+/// What a body may have, in bytes: upstream's limit for etcd's sake, kept because clients know it.
+pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// How much of a body a message shows.
+const SUMMARY: usize = 30;
+
+/// A body, decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The value.
+    pub value: Value,
+    /// Paths of members that were given more than once. Always empty for YAML, whose parser decides.
+    pub duplicates: Vec<String>,
+}
+
+/// Why a body is no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// More than [`BODY_LIMIT`].
+    #[error("Request entity too large: limit is {BODY_LIMIT}")]
+    TooLarge,
+    /// Not JSON.
+    #[error("couldn't get version/kind; json parse error: {0}")]
+    Json(String),
+    /// Not YAML.
+    #[error("{0}")]
+    Yaml(String),
+}
+
+/// Decodes a body. `yaml` turns a YAML document into a value, or says what is wrong with it.
+pub fn decode(
+    bytes: &Bytes,
+    format: Format,
+    yaml: impl Fn(&str) -> Result<Value, String>,
+) -> Result<Decoded, BodyError> {
+    if bytes.len() > BODY_LIMIT {
+        return Err(BodyError::TooLarge);
+    }
+    match format {
+        Format::Json => {
+            let json::Parsed { value, duplicates } = json::parse(bytes).map_err(BodyError::Json)?;
+            Ok(Decoded { value, duplicates })
+        }
+        Format::Yaml => {
+            let text = std::str::from_utf8(bytes);
+            let text = text.map_err(|_| BodyError::Yaml("yaml: invalid leading UTF-8 octet".to_owned()))?;
+            let value = yaml(text).map_err(BodyError::Yaml)?;
+            Ok(Decoded { value, duplicates: Vec::new() })
+        }
+    }
+}
+
+impl BodyError {
+    /// The answer to the write of an object of a kind.
+    pub fn of_kind(&self, kind: &str, body: &[u8]) -> ApiError {
+        match self {
+            Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
+            Self::Json(_) | Self::Yaml(_) => unrecognized(kind, &self.to_string(), body),
+        }
+    }
+
+    /// The answer to a delete whose options are this.
+    pub fn of_options(&self) -> ApiError {
+        match self {
+            Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
+            Self::Json(_) | Self::Yaml(_) => ApiError::BadRequest(self.to_string()),
+        }
+    }
+}
+
+fn unrecognized(kind: &str, why: &str, body: &[u8]) -> ApiError {
+    let summary = summary(body);
+    let text = format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})");
+    ApiError::BadRequest(text)
+}
+
+/// The beginning of a body: as text if it looks like JSON, else in hexadecimal.
+fn summary(body: &[u8]) -> String {
+    let Some(first) = body.first() else { return "<empty>".to_owned() };
+    let shown = body.get(..SUMMARY).unwrap_or(body);
+    let mut text = if *first == b'{' {
+        String::from_utf8_lossy(shown).into_owned()
+    } else {
+        shown
+            .iter()
+            .flat_map(|byte| [byte >> 4, byte & 0xf])
+            .filter_map(|digit| char::from_digit(digit.into(), 16))
+            .collect()
+    };
+    if body.len() > SUMMARY {
+        text.push_str(" ...");
+    }
+    text
+}
+
+/// Whether a decoded body is an object of the kind and version that the path promises.
+///
+/// Built-in kinds may leave `kind` and `apiVersion` out, and have them after this; custom ones may not.
+pub fn check_kind(
+    value: &mut Value,
+    resource: &Resource,
+    version: &str,
+    body: &[u8],
+) -> Result<(), ApiError> {
+    let expected = api_version(&resource.group, version);
+    if value.is_null() && !resource.custom {
+        *value = Value::Object(serde_json::Map::new());
+    }
+    let (kind, given) = match &*value {
+        Value::Object(_) => {
+            (type_text(value, "kind", resource, body)?, type_text(value, "apiVersion", resource, body)?)
+        }
+        Value::Null => (String::new(), String::new()),
+        other => {
+            let why = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {} {TYPE_META}",
+                json::kind_of(other)
+            );
+            return Err(unrecognized(&resource.kind, &why, body));
+        }
+    };
+    if resource.custom {
+        return check_custom(&kind, &given, &expected, resource, body);
+    }
+    let found_kind = if kind.is_empty() { resource.kind.as_str() } else { &kind };
+    let found_version = if given.is_empty() { expected.as_str() } else { &given };
+    if found_kind != resource.kind || found_version != expected {
+        let short = found_version.rsplit('/').next().unwrap_or_default();
+        let text = format!(
+            "{found_kind} in version {} cannot be handled as a {}: no kind {} is registered for version {} in scheme \
+             \"pkg/runtime/scheme.go:111\"",
+            go::quote(short),
+            resource.kind,
+            go::quote(found_kind),
+            go::quote(found_version)
+        );
+        return Err(ApiError::BadRequest(text));
+    }
+    value["apiVersion"] = expected.into();
+    value["kind"] = resource.kind.as_str().into();
+    Ok(())
+}
+
+const TYPE_META: &str = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \
+                         string \"json:\\\"kind,omitempty\\\"\" }";
+
+fn type_text(value: &Value, key: &str, resource: &Resource, body: &[u8]) -> Result<String, ApiError> {
+    match &value[key] {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        other => {
+            let field = json::kind_of(other);
+            let why = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {field} into Go struct field \
+                 .{key} of type string"
+            );
+            Err(unrecognized(&resource.kind, &why, body))
+        }
+    }
+}
+
+fn check_custom(
+    kind: &str,
+    given: &str,
+    expected: &str,
+    resource: &Resource,
+    body: &[u8],
+) -> Result<(), ApiError> {
+    if kind.is_empty() {
+        let shown = String::from_utf8_lossy(body);
+        let why = format!("Object 'Kind' is missing in '{shown}'");
+        return Err(unrecognized(&resource.kind, &why, body));
+    }
+    if given != expected {
+        let text = format!(
+            "the API version in the data ({given}) does not match the expected API version ({expected})"
+        );
+        return Err(ApiError::BadRequest(text));
+    }
+    if kind != resource.kind {
+        let cause = Cause::invalid("kind", &Value::from(kind), &format!("must be {}", resource.kind));
+        return Err(ApiError::Invalid {
+            kind: GroupResource::new(&resource.group, kind),
+            name: String::new(),
+            causes: vec![cause],
+        });
+    }
+    Ok(())
+}
+
+/// `v1`, `example.com/v1`.
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// What a member given twice is called, in warnings and errors.
+pub fn duplicate_field(path: &str) -> String {
+    format!("duplicate field {}", go::quote(path))
+}
+
+/// What a member the schema does not know is called, in warnings and errors.
+pub fn unknown_field(path: &str) -> String {
+    format!("unknown field {}", go::quote(path))
+}
+
+/// The answer to a strict write with such members; `problems` are the texts of [`duplicate_field`] and
+/// [`unknown_field`], duplicates first.
+pub fn strict_error(kind: &str, version: &str, problems: &[String]) -> ApiError {
+    let problems = problems.join(", ");
+    let version = go::quote(version);
+    let text = format!(
+        "{kind} in version {version} cannot be handled as a {kind}: strict decoding error: {problems}"
+    );
+    ApiError::BadRequest(text)
+}

@@ -1,0 +1,14 @@
+//! What a request asks for: path, query, headers and body, parsed once into types that later code trusts.
+
+pub mod accept;
+pub mod body;
+pub mod cursor;
+pub mod delete;
+mod json;
+pub mod path;
+pub mod query;
+pub mod selector;
+pub mod write;
+
+#[cfg(test)]
+pub(crate) mod tests;

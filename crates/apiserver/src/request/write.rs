@@ -1,0 +1,126 @@
+//! The options of creates, updates and patches.
+
+use serde_json::Value;
+
+use super::{accept::PatchType, query::Query};
+use crate::status::{ApiError, Cause, go};
+
+/// What a manager's name may have, in bytes.
+const MANAGER_LIMIT: usize = 128;
+
+/// What is done with fields the schema does not know, and with fields given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    /// They are dropped.
+    Ignore,
+    /// They are dropped, and the answer has warnings.
+    #[default]
+    Warn,
+    /// They are an error.
+    Strict,
+}
+
+/// Which kind of write the options are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// POST.
+    Create,
+    /// PUT.
+    Update,
+    /// PATCH.
+    Patch(PatchType),
+}
+
+/// The options of a write.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct WriteOptions {
+    /// Do everything but keep it.
+    pub dry_run: bool,
+    /// Who writes, where the client says so.
+    pub field_manager: Option<String>,
+    /// What to do with unknown and duplicate fields.
+    pub field_validation: FieldValidation,
+    /// Take fields from other managers.
+    pub force: bool,
+}
+
+impl WriteOptions {
+    /// The options of a request.
+    pub fn parse(query: &Query, write: Write) -> Result<Self, ApiError> {
+        let manager = query.text("fieldManager");
+        let force = query.flag("force");
+        let mut causes = Vec::new();
+        match write {
+            Write::Patch(PatchType::Apply) if manager.is_none() => {
+                causes.push(Cause::required("fieldManager", "is required for apply patch"));
+            }
+            Write::Patch(PatchType::Json | PatchType::Merge | PatchType::Strategic) if force.is_some() => {
+                causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+            }
+            Write::Create | Write::Update | Write::Patch(_) => {}
+        }
+        causes.extend(wrong_manager(manager.unwrap_or_default()));
+        let dry_run: Vec<_> = query.all("dryRun").collect();
+        causes.extend(wrong_dry_run(&dry_run));
+        let validation = query.get("fieldValidation").unwrap_or_default();
+        let field_validation = match validation {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let supported = ["", "Ignore", "Strict", "Warn"];
+                causes.push(Cause::not_supported("fieldValidation", &Value::from(other), &supported));
+                FieldValidation::Strict
+            }
+        };
+        if !causes.is_empty() {
+            let kind = match write {
+                Write::Create => "CreateOptions",
+                Write::Update => "UpdateOptions",
+                Write::Patch(_) => "PatchOptions",
+            };
+            return Err(ApiError::invalid_options(kind, causes));
+        }
+        Ok(Self {
+            dry_run: !dry_run.is_empty(),
+            field_manager: manager.map(str::to_owned),
+            field_validation,
+            force: force.unwrap_or(false),
+        })
+    }
+
+    /// Who writes: the manager, or else the program that the user agent names.
+    pub fn manager(&self, user_agent: &str) -> String {
+        if let Some(manager) = &self.field_manager {
+            return manager.clone();
+        }
+        let program = user_agent.split('/').next().unwrap_or_default();
+        let mut manager = String::new();
+        for c in program.chars().filter(|c| go::is_printable(*c)) {
+            if manager.len() + c.len_utf8() > MANAGER_LIMIT {
+                break;
+            }
+            manager.push(c);
+        }
+        manager
+    }
+}
+
+fn wrong_manager(manager: &str) -> Vec<Cause> {
+    let field = "fieldManager";
+    let mut causes = Vec::new();
+    if manager.len() > MANAGER_LIMIT {
+        causes.push(Cause::too_long(field, MANAGER_LIMIT));
+    }
+    for (position, c) in manager.char_indices().filter(|(_, c)| !go::is_printable(*c)) {
+        let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
+        causes.push(Cause::invalid(field, &Value::from(manager), &detail));
+    }
+    causes
+}
+
+/// The only dry run is that of all stages.
+pub(super) fn wrong_dry_run(values: &[&str]) -> Option<Cause> {
+    let wrong = values.iter().any(|value| *value != "All");
+    wrong.then(|| Cause::not_supported("dryRun", &Value::from(values.to_vec()), &["All"]))
+}

@@ -1,0 +1,147 @@
+//! Which names a definition gets, and whether it is established.
+//!
+//! Names are taken within a group: plural, singular and short names share one room, kinds and list kinds another.
+//! Who comes first keeps them; the other definition keeps those it had, says which is taken, and is looked at
+//! again when names become free.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use crate::builtin::rules::{get, list, text};
+
+/// Whether objects of this definition are served.
+pub fn is_established(crd: &Value) -> bool {
+    find(get(crd, &["status"]), "Established").is_some_and(|condition| text(condition, &["status"]) == "True")
+}
+
+/// The status of a definition once its names were decided; `None` if nothing changes.
+///
+/// `others` are all other definitions; `now` is the time in RFC 3339 form, in whole seconds.
+pub fn accept<'a>(crd: &Value, others: impl IntoIterator<Item = &'a Value>, now: &str) -> Option<Value> {
+    let taken = Taken::by(others, text(crd, &["spec", "group"]));
+    let (names, conflict) = decide(crd, &taken);
+    let mut status = get(crd, &["status"]).clone();
+    if !status.is_object() {
+        status = json!({});
+    }
+    status["acceptedNames"] = names;
+    let was_established = is_established(crd);
+    let established = match &conflict {
+        None => {
+            set_condition(&mut status, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now);
+            ("True", "InitialNamesAccepted", "the initial names have been accepted")
+        }
+        Some((reason, message)) => {
+            set_condition(&mut status, "NamesAccepted", "False", reason, message, now);
+            ("False", "NotAccepted", "not all names are accepted")
+        }
+    };
+    // Once established, always established: objects exist.
+    if !was_established {
+        let (value, reason, message) = established;
+        set_condition(&mut status, "Established", value, reason, message, now);
+    }
+    (status != *get(crd, &["status"])).then_some(status)
+}
+
+struct Taken<'a> {
+    resources: HashSet<&'a str>,
+    kinds: HashSet<&'a str>,
+}
+
+impl<'a> Taken<'a> {
+    fn by(others: impl IntoIterator<Item = &'a Value>, group: &str) -> Self {
+        let mut taken = Self { resources: HashSet::new(), kinds: HashSet::new() };
+        for other in others.into_iter().filter(|other| text(other, &["spec", "group"]) == group) {
+            let names = get(other, &["status", "acceptedNames"]);
+            taken.resources.extend(["plural", "singular"].map(|name| text(names, &[name])));
+            taken.resources.extend(list(names, &["shortNames"]).iter().filter_map(Value::as_str));
+            taken.kinds.extend(["kind", "listKind"].map(|name| text(names, &[name])));
+        }
+        taken
+    }
+}
+
+/// The names that are accepted, and the reason and words of the last conflict.
+fn decide(crd: &Value, taken: &Taken<'_>) -> (Value, Option<(&'static str, String)>) {
+    let wanted = get(crd, &["spec", "names"]);
+    let accepted = get(crd, &["status", "acceptedNames"]);
+    let mut names = if accepted.is_object() { accepted.clone() } else { json!({}) };
+    let mut conflict = None;
+    let in_use = |name: &str| format!("{name:?} is already in use");
+    for (name, reason, room) in
+        [("plural", "PluralConflict", &taken.resources), ("singular", "SingularConflict", &taken.resources)]
+    {
+        one(name, reason, room, wanted, accepted, &mut names, &mut conflict);
+    }
+    let had = list(accepted, &["shortNames"]);
+    let clashes: Vec<String> = list(wanted, &["shortNames"])
+        .iter()
+        .filter(|name| !had.contains(name))
+        .filter_map(Value::as_str)
+        .filter(|name| taken.resources.contains(name))
+        .map(in_use)
+        .collect();
+    match &clashes[..] {
+        [] => replace(&mut names, "shortNames", get(wanted, &["shortNames"])),
+        [only] => conflict = Some(("ShortNamesConflict", only.clone())),
+        several => conflict = Some(("ShortNamesConflict", format!("[{}]", several.join(", ")))),
+    }
+    for (name, reason) in [("kind", "KindConflict"), ("listKind", "ListKindConflict")] {
+        one(name, reason, &taken.kinds, wanted, accepted, &mut names, &mut conflict);
+    }
+    replace(&mut names, "categories", get(wanted, &["categories"]));
+    (names, conflict)
+}
+
+fn one(
+    name: &str,
+    reason: &'static str,
+    room: &HashSet<&str>,
+    wanted: &Value,
+    accepted: &Value,
+    names: &mut Value,
+    conflict: &mut Option<(&'static str, String)>,
+) {
+    let requested = text(wanted, &[name]);
+    if requested != text(accepted, &[name]) && room.contains(requested) {
+        *conflict = Some((reason, format!("{requested:?} is already in use")));
+    } else {
+        names[name] = requested.into();
+    }
+}
+
+fn replace(names: &mut Value, name: &str, value: &Value) {
+    let Value::Object(members) = names else { return };
+    if value.as_array().is_some_and(|list| !list.is_empty()) {
+        members.insert(name.to_owned(), value.clone());
+    } else {
+        members.shift_remove(name);
+    }
+}
+
+fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+    list(status, &["conditions"]).iter().find(|condition| text(condition, &["type"]) == kind)
+}
+
+/// Sets a condition in a status; its time only moves when its value does.
+pub fn set_condition(status: &mut Value, kind: &str, value: &str, reason: &str, message: &str, now: &str) {
+    if !get(status, &["conditions"]).is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Some(conditions) = status["conditions"].as_array_mut() else { return };
+    let existing = conditions.iter_mut().find(|condition| text(condition, &["type"]) == kind);
+    let Some(existing) = existing else {
+        conditions.push(json!({
+            "type": kind, "status": value, "lastTransitionTime": now, "reason": reason, "message": message,
+        }));
+        return;
+    };
+    if text(existing, &["status"]) != value || get(existing, &["lastTransitionTime"]).is_null() {
+        existing["lastTransitionTime"] = now.into();
+    }
+    existing["status"] = value.into();
+    existing["reason"] = reason.into();
+    existing["message"] = message.into();
+}

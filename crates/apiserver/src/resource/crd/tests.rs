@@ -1,0 +1,137 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn definition(plural: &str, names: &Value) -> Value {
+    let mut crd = json!({
+        "metadata": {"name": format!("{plural}.clash.example.com")},
+        "spec": {
+            "group": "clash.example.com", "scope": "Cluster", "names": names,
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    apply_defaults(&mut crd);
+    prepare_create(&mut crd);
+    crd
+}
+
+fn condition<'a>(crd: &'a Value, kind: &str) -> Vec<&'a str> {
+    let conditions = list(crd, &["status", "conditions"]);
+    let found = conditions.iter().find(|condition| text(condition, &["type"]) == kind).unwrap();
+    ["status", "reason", "message", "lastTransitionTime"].map(|name| text(found, &[name])).to_vec()
+}
+
+/// Changes the names, and lets them be decided at `now`.
+fn renamed(crd: &mut Value, names: &Value, others: &[&Value], now: &str) {
+    let old = crd.clone();
+    crd["spec"]["names"] = names.clone();
+    apply_defaults(crd);
+    prepare_update(crd, &old);
+    if let Some(status) = accept(crd, others.iter().copied(), now) {
+        crd["status"] = status;
+    }
+}
+
+#[test]
+fn names_go_to_who_comes_first() {
+    let mut one = definition("ones", &json!({"plural": "ones", "kind": "One", "shortNames": ["o", "oo"]}));
+    one["status"] = accept(&one, [], "t0").unwrap();
+    assert_eq!(condition(&one, "NamesAccepted"), ["True", "NoConflicts", "no conflicts found", "t0"]);
+    assert_eq!(
+        condition(&one, "Established"),
+        ["True", "InitialNamesAccepted", "the initial names have been accepted", "t0"]
+    );
+    assert_eq!(accept(&one, [], "t1"), None, "nothing changes twice");
+
+    let names = json!({"plural": "twos", "singular": "one", "kind": "Two", "listKind": "OneList", "shortNames": ["o", "oo", "t"]});
+    let mut two = definition("twos", &names);
+    two["status"] = accept(&two, [&one], "t1").unwrap();
+    assert_eq!(two["status"]["acceptedNames"], json!({"plural": "twos", "kind": "Two"}));
+    assert_eq!(
+        condition(&two, "NamesAccepted"),
+        ["False", "ListKindConflict", "\"OneList\" is already in use", "t1"]
+    );
+    assert_eq!(condition(&two, "Established"), ["False", "NotAccepted", "not all names are accepted", "t1"]);
+    assert!(!is_established(&two));
+
+    let names = json!({"plural": "twos", "kind": "Two", "shortNames": ["t", "oo"], "categories": ["all"]});
+    renamed(&mut two, &names, &[&one], "t2");
+    assert_eq!(
+        two["status"]["acceptedNames"],
+        json!({"plural": "twos", "kind": "Two", "singular": "two", "listKind": "TwoList", "categories": ["all"]})
+    );
+    assert_eq!(
+        condition(&two, "NamesAccepted"),
+        ["False", "ShortNamesConflict", "\"oo\" is already in use", "t1"]
+    );
+
+    renamed(&mut two, &json!({"plural": "twos", "kind": "Two", "shortNames": ["t"]}), &[&one], "t3");
+    assert_eq!(condition(&two, "NamesAccepted")[3], "t3");
+    assert!(is_established(&two));
+
+    renamed(&mut two, &json!({"plural": "twos", "kind": "Two", "shortNames": ["t", "o"]}), &[&one], "t4");
+    assert_eq!(condition(&two, "NamesAccepted")[..2], ["False", "ShortNamesConflict"]);
+    assert!(is_established(&two), "objects exist; it stays");
+    assert_eq!(resource(&two).unwrap().short_names, ["t"]);
+
+    two["status"] = accept(&two, [], "t5").unwrap();
+    assert_eq!(resource(&two).unwrap().short_names, ["t", "o"]);
+}
+
+#[test]
+fn a_definition_becomes_a_resource() {
+    let mut crd = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [
+                {"name": "v1beta1", "served": true, "storage": false, "deprecated": true},
+                {"name": "v1alpha1", "served": true, "storage": false, "deprecated": true, "deprecationWarning": "old"},
+                {"name": "v1beta2", "served": true, "storage": true,
+                 "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}},
+                 "selectableFields": [{"jsonPath": ".spec.color"}],
+                 "additionalPrinterColumns": [{"name": "N", "type": "integer", "jsonPath": ".spec.n", "priority": 1}],
+                 "schema": {"openAPIV3Schema": {"type": "object"}}},
+                {"name": "v1", "served": false, "storage": false},
+            ],
+        },
+    });
+    apply_defaults(&mut crd);
+    let resource = resource(&crd).unwrap();
+    assert_eq!((resource.singular.as_str(), resource.list_kind.as_str()), ("widget", "WidgetList"));
+    assert_eq!(resource.storage_version, "v1beta2");
+    let names: Vec<&str> = resource.versions.iter().map(|version| version.name.as_str()).collect();
+    assert_eq!(names, ["v1beta2", "v1beta1", "v1alpha1"]);
+    let [stored, beta, alpha] = &resource.versions[..] else { panic!("three are served") };
+    assert!(stored.status && !beta.status);
+    assert_eq!(stored.scale.as_ref().unwrap().label_selector, None);
+    assert_eq!(stored.selectable_fields, ["spec.color"]);
+    assert_eq!((stored.columns[0].name.as_str(), stored.columns[0].priority), ("N", 1));
+    assert_eq!(beta.columns[0].name, "Age");
+    let warning = "example.com/v1beta1 Widget is deprecated; use example.com/v1beta2 Widget";
+    assert_eq!(beta.deprecation.as_deref(), Some(warning));
+    assert_eq!(alpha.deprecation.as_deref(), Some("old"));
+}
+
+#[test]
+fn every_version_that_was_stored_is_remembered() {
+    let mut old = definition("ones", &json!({"plural": "ones", "kind": "One"}));
+    old["status"] = accept(&old, [], "t").unwrap();
+    let mut new = old.clone();
+    new["spec"]["versions"][0]["storage"] = false.into();
+    let mut second = new["spec"]["versions"][0].clone();
+    second["name"] = "v2".into();
+    second["storage"] = true.into();
+    new["spec"]["versions"].as_array_mut().unwrap().push(second);
+    prepare_update(&mut new, &old);
+    assert_eq!(new["status"]["storedVersions"], json!(["v1", "v2"]));
+    assert_eq!(validate_update(&new, &old), []);
+
+    new["spec"]["versions"].as_array_mut().unwrap().remove(0);
+    let errors = validate_update(&new, &old);
+    assert!(
+        errors[0]
+            .to_string()
+            .starts_with("status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions")
+    );
+}

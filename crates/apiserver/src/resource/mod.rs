@@ -1,0 +1,87 @@
+//! What a served resource is: its names, its versions, its shape.
+//!
+//! Built-in resources and those that CRDs define are the same to the rest of the server: a [`Resource`] per
+//! group and plural, with one [`Version`] per served version. Nothing here changes once built; a changed CRD
+//! makes a new `Resource`.
+
+pub mod crd;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// A kind of object that the server stores and serves, in all its versions.
+#[derive(Debug)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Lower-case plural, the name in paths: `configmaps`.
+    pub plural: String,
+    /// Lower-case singular: `configmap`.
+    pub singular: String,
+    /// CamelCase kind: `ConfigMap`.
+    pub kind: String,
+    /// Kind of lists: `ConfigMapList`.
+    pub list_kind: String,
+    /// Short names for kubectl: `cm`.
+    pub short_names: Vec<String>,
+    /// Groups of kinds for kubectl: `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Verbs that clients may use: get, list, watch, create, update, patch, delete, deletecollection.
+    pub verbs: Vec<&'static str>,
+    /// Whether a CRD defines it; built-ins have their own rules and strategic merge patch.
+    pub custom: bool,
+    /// Served versions, in order of preference (Kubernetes' version priority).
+    pub versions: Vec<Arc<Version>>,
+    /// Name of the version that is stored; its schema decides pruning.
+    pub storage_version: String,
+}
+
+/// One served version of a resource.
+#[derive(Debug)]
+pub struct Version {
+    /// `v1beta1`.
+    pub name: String,
+    /// `deprecated: true` adds a warning to every answer; the text, where the CRD gives one.
+    pub deprecation: Option<String>,
+    /// OpenAPI v3 schema of the whole object, as JSON with `x-kubernetes-*` extensions. For built-ins too.
+    pub open_api: Arc<Value>,
+    /// Whether `/status` is its own endpoint.
+    pub status: bool,
+    /// `/scale`, where there is one.
+    pub scale: Option<Scale>,
+    /// Columns of `kubectl get`, after NAME and before what the client adds. For CRDs without columns: AGE.
+    pub columns: Vec<Column>,
+    /// Fields that may be selected by, besides metadata.name and metadata.namespace: `spec.nodeName`, with their JSON paths.
+    pub selectable_fields: Vec<String>,
+}
+
+/// Where the scale subresource finds its values; simple JSON paths such as `.spec.replicas`.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// The replicas wanted.
+    pub spec_replicas: String,
+    /// The replicas observed.
+    pub status_replicas: String,
+    /// The label selector, as text.
+    pub label_selector: Option<String>,
+}
+
+/// A column of `kubectl get`.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Heading.
+    pub name: String,
+    /// integer, number, string, boolean, date.
+    pub kind: String,
+    /// Format, as in OpenAPI.
+    pub format: String,
+    /// What it shows.
+    pub description: String,
+    /// 0 is always shown, higher ones with `-o wide`.
+    pub priority: i32,
+    /// JSON path such as `.status.conditions[?(@.type=="Ready")].status`.
+    pub json_path: String,
+}

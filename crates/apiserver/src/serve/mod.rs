@@ -1,0 +1,103 @@
+//! HTTP in, HTTP out: what a request asks for, done by the engine, answered in the form the client accepts.
+//!
+//! Knows no socket: a listener and an in-process client call [`Api::respond`] alike.
+//!
+//! ```text
+//! request -> path, query, headers -> [resource] engine | [documents] discovery, OpenAPI, health -> answer
+//! ```
+
+mod answer;
+mod documents;
+mod resource;
+mod reviews;
+mod watch;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, header};
+use http_body_util::BodyExt;
+
+pub use documents::Descriptions;
+
+use crate::door::{self, User};
+use crate::engine::Engine;
+use crate::request::path::Target;
+use crate::request::query::Query;
+use crate::status::ApiError;
+
+/// The body of an answer: whole, or a stream of watch events.
+pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
+
+/// The API: an engine behind HTTP.
+#[derive(Debug)]
+pub struct Api {
+    /// Does the work.
+    pub engine: Arc<Engine>,
+}
+
+/// A YAML body as JSON, or what is wrong with it.
+pub(crate) fn read_yaml(text: &str) -> Result<serde_json::Value, String> {
+    capt_yaml::single(text).map_err(|error| format!("line {}: {error}", error.at.line))
+}
+
+fn may_do_everything(user: &User) -> bool {
+    user.groups.iter().any(|group| group == "system:masters")
+}
+
+fn forbidden(user: &User) -> ApiError {
+    let why = format!("User \"{}\" has no rights here: only members of system:masters have", user.name);
+    ApiError::Forbidden { resource: None, name: String::new(), why }
+}
+
+/// A request with its parts taken apart.
+pub(crate) struct Call<'a> {
+    pub method: &'a http::Method,
+    pub query: Query,
+    pub headers: &'a HeaderMap,
+    pub body: &'a Bytes,
+}
+
+impl Call<'_> {
+    pub fn header(&self, name: header::HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub fn user_agent(&self) -> &str {
+        self.header(header::USER_AGENT).unwrap_or_default()
+    }
+}
+
+impl Api {
+    /// Answers a request. Whoever sent it has been let in before.
+    pub async fn respond(self: &Arc<Self>, user: &User, request: Request<Bytes>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        let call = Call {
+            method: &parts.method,
+            query: Query::parse(parts.uri.query().unwrap_or_default()),
+            headers: &parts.headers,
+            body: &body,
+        };
+        let answer = match Target::parse(parts.uri.path()) {
+            Target::Resource(path) => match reviews::answer(&path, &call, user) {
+                Some(review) => review,
+                None if !may_do_everything(user) => Err(forbidden(user)),
+                None => self.resource(&path, &call).await,
+            },
+            target => self.document(&target, &call),
+        };
+        answer.unwrap_or_else(|error| answer::error(&error))
+    }
+}
+
+impl door::Api for Api {
+    async fn respond(self: Arc<Self>, user: User, request: Request<Bytes>) -> Response<Body> {
+        Api::respond(&self, &user, request).await
+    }
+}
+
+/// A body that is known whole.
+pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
+    http_body_util::Full::new(bytes.into()).boxed_unsync()
+}

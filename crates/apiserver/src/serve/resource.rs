@@ -1,0 +1,246 @@
+//! Requests on resources: which verb, on what, with which options.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode, header};
+use serde_json::{Value, json};
+
+use super::answer::{self, endpoint};
+use super::documents::json_answer;
+use super::{Api, Body, Call};
+use crate::control;
+use crate::engine::{Change, PatchBody, Target, Written};
+use crate::registry::Served;
+use crate::request::accept::{self, PatchType};
+use crate::request::body;
+use crate::request::delete::DeleteOptions;
+use crate::request::path::{ResourcePath, Verb};
+use crate::request::query::ListOptions;
+use crate::request::write::{FieldValidation, Write, WriteOptions};
+use crate::status::ApiError;
+
+impl Api {
+    /// Answers a request on a resource.
+    pub(super) async fn resource(
+        self: &Arc<Self>,
+        path: &ResourcePath,
+        call: &Call<'_>,
+    ) -> Result<Response<Body>, ApiError> {
+        let catalogue = self.engine.registry.current();
+        let served = catalogue
+            .find(&path.version.group, &path.version.version, &path.resource)
+            .ok_or(ApiError::UnknownResource)?;
+        path.check_name()?;
+        if let (Some("finalize"), "namespaces", "") =
+            (path.subresource.as_deref(), &*path.resource, &*path.version.group)
+        {
+            return self.finalize(served, path.name.as_deref(), call).await;
+        }
+        let (status, scale) = match path.subresource.as_deref() {
+            None => (false, false),
+            Some("status") if served.version.status => (true, false),
+            Some("scale") if served.version.scale.is_some() => (false, true),
+            Some(_) => return Err(ApiError::UnknownResource),
+        };
+        if path.namespace.is_some() != served.resource.namespaced
+            && (path.name.is_some() || path.namespace.is_some())
+        {
+            return Err(ApiError::UnknownResource);
+        }
+        let target = Target { served: Arc::clone(served), namespace: path.namespace.clone(), status };
+        let watch = call.query.flag("watch").unwrap_or(false);
+        let verb = path.verb(call.method, watch).ok_or(ApiError::MethodNotAllowed)?;
+        if !served.resource.verbs.contains(&verb.as_str()) {
+            return Err(ApiError::MethodNotAllowed);
+        }
+        let answer = match &path.name {
+            Some(name) if scale => self.scale(verb, &target, name, call).await,
+            name => self.verb(verb, &target, name.as_deref(), call).await,
+        };
+        // Whoever made a definition can use it at once, without waiting for it to be established.
+        let changes = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+        if changes && served.resource.kind == "CustomResourceDefinition" && !served.resource.custom {
+            control::refresh(&self.engine).await;
+        }
+        answer
+    }
+
+    /// `/finalize` of a namespace: the one way to change the finalizers in its spec.
+    async fn finalize(
+        &self,
+        served: &Arc<Served>,
+        name: Option<&str>,
+        call: &Call<'_>,
+    ) -> Result<Response<Body>, ApiError> {
+        let target = Target { served: Arc::clone(served), namespace: None, status: false };
+        let name = name.filter(|_| call.method == http::Method::PUT).ok_or(ApiError::MethodNotAllowed)?;
+        let options = WriteOptions::parse(&call.query, Write::Update)?;
+        let (body, _) = Self::body(&target, call, &options)?;
+        let finalizers = body["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
+        let namespace = self.engine.finalize(&target, name, &finalizers).await?;
+        answer::object(served, call, StatusCode::OK, &namespace, &[])
+    }
+
+    /// Requests on `/scale`.
+    async fn scale(
+        &self,
+        verb: Verb,
+        target: &Target,
+        name: &str,
+        call: &Call<'_>,
+    ) -> Result<Response<Body>, ApiError> {
+        let (change, write) = match verb {
+            Verb::Get => return Ok(json_answer(&self.engine.scale(target, name)?)),
+            Verb::Update => {
+                let format = accept::body_format(call.header(header::CONTENT_TYPE))?;
+                let decoded = body::decode(call.body, format, super::read_yaml);
+                (
+                    Change::Replace(decoded.map_err(|error| error.of_kind("Scale", call.body))?.value),
+                    Write::Update,
+                )
+            }
+            Verb::Patch => {
+                let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
+                (Change::Patch(patch_body(kind, call)?), Write::Patch(kind))
+            }
+            Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection => {
+                return Err(ApiError::MethodNotAllowed);
+            }
+        };
+        let options = WriteOptions::parse(&call.query, write)?;
+        let manager = options.manager(call.user_agent());
+        Ok(json_answer(&self.engine.change_scale(target, name, &change, &options, &manager).await?))
+    }
+
+    async fn verb(
+        self: &Arc<Self>,
+        verb: Verb,
+        target: &Target,
+        name: Option<&str>,
+        call: &Call<'_>,
+    ) -> Result<Response<Body>, ApiError> {
+        match (verb, name) {
+            (Verb::Get, Some(name)) => {
+                let object = self.engine.get_value(target, name)?;
+                answer::object(&target.served, call, StatusCode::OK, &object, &[])
+            }
+            (Verb::List, _) => {
+                let options = Self::list_options(target, call)?;
+                answer::list(&target.served, call, &self.engine.list(target, &options)?)
+            }
+            (Verb::Watch, name) => {
+                let mut options = Self::list_options(target, call)?;
+                if let Some(name) = name {
+                    options.only(name)?;
+                }
+                self.watch(target, &options, call)
+            }
+            (Verb::Create, None) => self.create(target, call).await,
+            (Verb::Update, Some(name)) => self.update(target, name, call).await,
+            (Verb::Patch, Some(name)) => self.patch(target, name, call).await,
+            (Verb::Delete, Some(name)) => {
+                let answer = self.engine.delete(target, name, &delete_options(call)?).await?;
+                answer::object(&target.served, call, StatusCode::OK, &answer, &[])
+            }
+            (Verb::DeleteCollection, None) => self.delete_collection(target, call).await,
+            _ => Err(ApiError::MethodNotAllowed),
+        }
+    }
+
+    fn list_options(target: &Target, call: &Call<'_>) -> Result<ListOptions, ApiError> {
+        let options = ListOptions::parse(&call.query)?;
+        let known = options.fields.check(&target.served.resource, &target.served.version);
+        known.map_err(|error| ApiError::BadRequest(error.to_string()))?;
+        Ok(options)
+    }
+
+    async fn create(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+        let options = WriteOptions::parse(&call.query, Write::Create)?;
+        let (object, warnings) = Self::body(target, call, &options)?;
+        let manager = options.manager(call.user_agent());
+        let written = self.engine.create(target, object, &options, &manager).await?;
+        Self::written(target, call, written, warnings)
+    }
+
+    async fn update(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+        let options = WriteOptions::parse(&call.query, Write::Update)?;
+        let (object, warnings) = Self::body(target, call, &options)?;
+        let manager = options.manager(call.user_agent());
+        let written = self.engine.change(target, name, &Change::Replace(object), &options, &manager).await?;
+        Self::written(target, call, written, warnings)
+    }
+
+    async fn patch(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+        let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
+        let options = WriteOptions::parse(&call.query, Write::Patch(kind))?;
+        let body = patch_body(kind, call)?;
+        let manager = options.manager(call.user_agent());
+        let written = self.engine.change(target, name, &Change::Patch(body), &options, &manager).await?;
+        Self::written(target, call, written, Vec::new())
+    }
+
+    async fn delete_collection(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+        let list = Self::list_options(target, call)?;
+        let deleted = self.engine.delete_collection(target, &list, &delete_options(call)?).await?;
+        let answer = json!({
+            "kind": target.served.resource.list_kind,
+            "apiVersion": target.served.api_version,
+            "metadata": {"resourceVersion": self.engine.store.revision().to_string()},
+            "items": deleted,
+        });
+        answer::object(&target.served, call, StatusCode::OK, &answer, &[])
+    }
+
+    /// The object that a request brings.
+    fn body(
+        target: &Target,
+        call: &Call<'_>,
+        options: &WriteOptions,
+    ) -> Result<(Value, Vec<String>), ApiError> {
+        let served = &target.served;
+        let format = accept::body_format(call.header(header::CONTENT_TYPE))?;
+        let decoded = body::decode(call.body, format, super::read_yaml);
+        let mut decoded = decoded.map_err(|error| error.of_kind(&served.resource.kind, call.body))?;
+        body::check_kind(&mut decoded.value, &served.resource, &served.version.name, call.body)?;
+        let duplicates: Vec<String> =
+            decoded.duplicates.iter().map(|path| body::duplicate_field(path)).collect();
+        match options.field_validation {
+            FieldValidation::Strict if !duplicates.is_empty() => {
+                Err(body::strict_error(&served.resource.kind, &served.version.name, &duplicates))
+            }
+            FieldValidation::Warn => Ok((decoded.value, duplicates)),
+            FieldValidation::Strict | FieldValidation::Ignore => Ok((decoded.value, Vec::new())),
+        }
+    }
+
+    fn written(
+        target: &Target,
+        call: &Call<'_>,
+        written: Written,
+        mut warnings: Vec<String>,
+    ) -> Result<Response<Body>, ApiError> {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        warnings.extend(written.warnings);
+        answer::object(&target.served, call, code, &written.object, &warnings)
+    }
+}
+
+fn patch_body(kind: PatchType, call: &Call<'_>) -> Result<PatchBody, ApiError> {
+    let decoded = body::decode(call.body, kind.format(), super::read_yaml);
+    let value = decoded.map_err(|error| error.of_options())?.value;
+    Ok(match kind {
+        PatchType::Json => PatchBody::Json(value),
+        PatchType::Merge => PatchBody::Merge(value),
+        PatchType::Strategic => PatchBody::Strategic(value),
+        PatchType::Apply => PatchBody::Apply(value),
+    })
+}
+
+fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
+    if call.body.is_empty() {
+        return DeleteOptions::from_query(&call.query);
+    }
+    let format = accept::body_format(call.header(header::CONTENT_TYPE))?;
+    let decoded = body::decode(call.body, format, super::read_yaml);
+    DeleteOptions::from_body(&decoded.map_err(|error| error.of_options())?.value)
+}

@@ -1,0 +1,123 @@
+//! The whole server: store, API, and what it does by itself.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::builtin;
+use crate::control;
+use crate::door::User;
+use crate::engine::{Engine, Source, Target};
+use crate::registry::{Catalogue, ServeError};
+use crate::request::write::WriteOptions;
+use crate::serve::{Api, Body};
+use crate::status::ApiError;
+use crate::store::{OpenError, Options, Store};
+
+/// Namespaces that are always there.
+const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store cannot be opened.
+    #[error("open the store")]
+    Store(#[from] OpenError),
+    /// A built-in resource cannot be served; never in a released build.
+    #[error("serve what is built in")]
+    Serve(#[from] ServeError),
+    /// The namespaces that are always there cannot be written.
+    #[error("write the first namespaces: {0}")]
+    Namespaces(ApiError),
+}
+
+/// A running server. It stops when it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    api: Arc<Api>,
+    _tasks: JoinSet<()>,
+}
+
+impl Server {
+    /// Starts on a data folder, which is made if it is not there.
+    pub async fn open(folder: &Path) -> Result<Self, StartError> {
+        Self::start(Store::open(folder, &Options::default())?).await
+    }
+
+    /// Starts with nothing on disk, for tests.
+    pub async fn in_memory() -> Result<Self, StartError> {
+        Self::start(Store::in_memory(&Options::default())?).await
+    }
+
+    async fn start(store: Store) -> Result<Self, StartError> {
+        let engine = Arc::new(Engine::new(store, Arc::new(System)));
+        engine.registry.replace(Catalogue::of(builtin::resources())?);
+        ensure_namespaces(&engine).await.map_err(StartError::Namespaces)?;
+        // What CRDs define is served before the first request, not some time after it.
+        control::refresh(&engine).await;
+        let tasks = control::start(&engine);
+        Ok(Self { api: Arc::new(Api { engine }), _tasks: tasks })
+    }
+
+    /// The API, to be put behind a listener.
+    pub fn api(&self) -> &Arc<Api> {
+        &self.api
+    }
+
+    /// A client in this process, without a socket, with all rights.
+    pub fn client(&self, namespace: &str) -> kube::Client {
+        let api = Arc::clone(&self.api);
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let api = Arc::clone(&api);
+            async move { respond(&api, request).await }
+        });
+        kube::Client::new(service, namespace)
+    }
+}
+
+async fn respond(
+    api: &Arc<Api>,
+    request: Request<kube::client::Body>,
+) -> Result<Response<Body>, kube::Error> {
+    let (parts, body) = request.into_parts();
+    let bytes: Bytes = body.collect().await?.to_bytes();
+    Ok(api.respond(&User::admin(), Request::from_parts(parts, bytes)).await)
+}
+
+async fn ensure_namespaces(engine: &Engine) -> Result<(), ApiError> {
+    let catalogue = engine.registry.current();
+    let served = catalogue.find("", "v1", "namespaces").ok_or(ApiError::UnknownResource)?;
+    let target = Target { served: Arc::clone(served), namespace: None, status: false };
+    for name in NAMESPACES {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        match engine.create(&target, namespace, &WriteOptions::default(), "kube-apiserver").await {
+            Ok(_) | Err(ApiError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The real time and real chance.
+struct System;
+
+impl Source for System {
+    fn now(&self) -> String {
+        let seconds = jiff::Timestamp::now().as_second();
+        jiff::Timestamp::from_second(seconds).map_or_else(|_| String::new(), |now| now.to_string())
+    }
+
+    fn uid(&self) -> String {
+        uuid::Uuid::new_v4().to_string()
+    }
+
+    fn draw(&self, below: usize) -> usize {
+        let random = uuid::Uuid::new_v4().as_u128() % (below.max(1) as u128);
+        usize::try_from(random).unwrap_or(0)
+    }
+}

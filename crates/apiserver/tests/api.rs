@@ -1,0 +1,268 @@
+//! The verbs, through HTTP but without a socket.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use capt_apiserver::door::User;
+use capt_apiserver::engine::{Engine, Source};
+use capt_apiserver::registry::Catalogue;
+use capt_apiserver::resource::{Resource, Version};
+use capt_apiserver::serve::Api;
+use capt_apiserver::store::{Options, Store};
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+impl Source for Counter {
+    fn now(&self) -> String {
+        "2026-01-01T00:00:00Z".into()
+    }
+    fn uid(&self) -> String {
+        format!("uid-{}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+    fn draw(&self, below: usize) -> usize {
+        self.0.fetch_add(1, Ordering::Relaxed) % below
+    }
+}
+
+fn widgets() -> Arc<Resource> {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "required": ["size"], "properties": {
+                "size": {"type": "integer", "minimum": 1},
+                "color": {"type": "string", "default": "red"},
+                "parts": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": {
+                    "type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "count": {"type": "integer"}}}},
+            }},
+            "status": {"type": "object", "properties": {"ready": {"type": "boolean"}}},
+        },
+    });
+    let version = Version {
+        name: "v1".into(),
+        deprecation: None,
+        open_api: Arc::new(schema),
+        status: true,
+        scale: None,
+        columns: vec![],
+        selectable_fields: vec![],
+    };
+    Arc::new(Resource {
+        group: "example.com".into(),
+        plural: "widgets".into(),
+        singular: "widget".into(),
+        kind: "Widget".into(),
+        list_kind: "WidgetList".into(),
+        short_names: vec![],
+        categories: vec![],
+        namespaced: true,
+        verbs: vec!["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"],
+        custom: true,
+        versions: vec![Arc::new(version)],
+        storage_version: "v1".into(),
+    })
+}
+
+struct Client(Arc<Api>);
+
+impl Client {
+    fn new() -> Self {
+        let store = Store::in_memory(&Options::default()).unwrap();
+        let engine = Engine::new(store, Arc::new(Counter::default()));
+        engine.registry.replace(Catalogue::of(vec![widgets()]).unwrap());
+        Self(Arc::new(Api { engine: Arc::new(engine) }))
+    }
+
+    async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> (StatusCode, Value) {
+        let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .header("user-agent", "tester/1")
+            .body(bytes)
+            .unwrap();
+        let response = self.0.respond(&User::admin(), request).await;
+        let code = response.status();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))))
+    }
+
+    async fn json(&self, method: &str, path: &str, body: Value) -> (StatusCode, Value) {
+        self.send(method, path, "application/json", &body).await
+    }
+}
+
+const ALL: &str = "/apis/example.com/v1/namespaces/default/widgets";
+
+fn widget(name: &str, size: i64) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "labels": {"size": size.to_string()}}, "spec": {"size": size}})
+}
+
+#[tokio::test]
+async fn create_get_list() {
+    let client = Client::new();
+    let (code, made) = client.json("POST", ALL, widget("a", 1)).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(made["spec"], json!({"size": 1, "color": "red"}));
+    assert_eq!(made["metadata"]["generation"], 1);
+    assert_eq!(made["metadata"]["uid"], "uid-0");
+    let (code, got) = client.json("GET", &format!("{ALL}/a"), Value::Null).await;
+    assert_eq!((code.as_u16(), &got), (200, &made));
+    let (code, again) = client.json("POST", ALL, widget("a", 1)).await;
+    assert_eq!((code.as_u16(), &again["reason"]), (409, &json!("AlreadyExists")));
+    client.json("POST", ALL, widget("b", 2)).await;
+    let (_, list) = client.json("GET", &format!("{ALL}?limit=1"), Value::Null).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    let token = list["metadata"]["continue"].as_str().unwrap();
+    let (_, rest) = client.json("GET", &format!("{ALL}?limit=1&continue={token}"), Value::Null).await;
+    assert_eq!(rest["items"][0]["metadata"]["name"], "b", "{rest}");
+    let (_, chosen) = client.json("GET", &format!("{ALL}?labelSelector=size%3D2"), Value::Null).await;
+    assert_eq!(chosen["items"].as_array().unwrap().len(), 1);
+    let (code, none) = client.json("GET", &format!("{ALL}/zzz"), Value::Null).await;
+    assert_eq!((code.as_u16(), &none["message"]), (404, &json!("widgets.example.com \"zzz\" not found")));
+}
+
+#[tokio::test]
+async fn invalid_objects_are_refused_with_causes() {
+    let client = Client::new();
+    let (code, said) = client.json("POST", ALL, widget("a", 0)).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        said["message"],
+        "Widget.example.com \"a\" is invalid: spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"
+    );
+    let mut odd = widget("a", 1);
+    odd["spec"]["colour"] = json!("blue");
+    let (code, said) = client.json("POST", &format!("{ALL}?fieldValidation=Strict"), odd).await;
+    assert_eq!(
+        (code.as_u16(), said["message"].as_str().unwrap().ends_with("unknown field \"spec.colour\"")),
+        (400, true),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn updates_and_patches() {
+    let client = Client::new();
+    let (_, made) = client.json("POST", ALL, widget("a", 1)).await;
+    let mut new = made.clone();
+    new["spec"]["size"] = json!(2);
+    let (code, put) = client.json("PUT", &format!("{ALL}/a"), new.clone()).await;
+    assert_eq!((code.as_u16(), &put["metadata"]["generation"]), (200, &json!(2)), "{put}");
+    let (code, said) = client.json("PUT", &format!("{ALL}/a"), new).await;
+    assert_eq!((code.as_u16(), &said["reason"]), (409, &json!("Conflict")), "{said}");
+    let (code, patched) = client
+        .send(
+            "PATCH",
+            &format!("{ALL}/a"),
+            "application/merge-patch+json",
+            &json!({"spec": {"color": "blue"}}),
+        )
+        .await;
+    assert_eq!((code.as_u16(), &patched["spec"]["color"]), (200, &json!("blue")));
+    let (code, patched) = client
+        .send(
+            "PATCH",
+            &format!("{ALL}/a"),
+            "application/json-patch+json",
+            &json!([{"op": "replace", "path": "/spec/size", "value": 7}]),
+        )
+        .await;
+    assert_eq!((code.as_u16(), &patched["spec"]["size"]), (200, &json!(7)));
+    let (_, same) = client
+        .send("PATCH", &format!("{ALL}/a"), "application/merge-patch+json", &json!({"spec": {"size": 7}}))
+        .await;
+    assert_eq!(same["metadata"]["resourceVersion"], patched["metadata"]["resourceVersion"]);
+    let (code, status) = client
+        .send(
+            "PATCH",
+            &format!("{ALL}/a/status"),
+            "application/merge-patch+json",
+            &json!({"status": {"ready": true}, "spec": {"size": 9}}),
+        )
+        .await;
+    assert_eq!(
+        (code.as_u16(), &status["status"]["ready"], &status["spec"]["size"]),
+        (200, &json!(true), &json!(7))
+    );
+    assert_eq!(status["metadata"]["generation"], patched["metadata"]["generation"]);
+}
+
+#[tokio::test]
+async fn apply_by_two_managers() {
+    let client = Client::new();
+    let apply = |manager: &str, force: bool| format!("{ALL}/a?fieldManager={manager}&force={force}");
+    let mine = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1, "parts": [{"name": "x", "count": 1}]}});
+    let (code, made) =
+        client.send("PATCH", &apply("one", false), "application/apply-patch+yaml", &mine).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(made["metadata"]["managedFields"][0]["manager"], "one");
+    let theirs = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 2, "parts": [{"name": "y", "count": 2}]}});
+    let (code, said) =
+        client.send("PATCH", &apply("two", false), "application/apply-patch+yaml", &theirs).await;
+    assert_eq!(
+        (code.as_u16(), &said["details"]["causes"][0]["field"]),
+        (409, &json!(".spec.size")),
+        "{said}"
+    );
+    let (code, forced) =
+        client.send("PATCH", &apply("two", true), "application/apply-patch+yaml", &theirs).await;
+    assert_eq!((code.as_u16(), forced["spec"]["parts"].as_array().unwrap().len()), (200, 2), "{forced}");
+}
+
+#[tokio::test]
+async fn finalizers_hold_a_deletion() {
+    let client = Client::new();
+    let mut held = widget("a", 1);
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.json("POST", ALL, held).await;
+    let (code, marked) = client.json("DELETE", &format!("{ALL}/a"), Value::Null).await;
+    assert_eq!(
+        (code.as_u16(), &marked["metadata"]["deletionTimestamp"]),
+        (200, &json!("2026-01-01T00:00:00Z")),
+        "{marked}"
+    );
+    let (code, gone) = client
+        .send(
+            "PATCH",
+            &format!("{ALL}/a"),
+            "application/merge-patch+json",
+            &json!({"metadata": {"finalizers": null}}),
+        )
+        .await;
+    assert_eq!(code, 200, "{gone}");
+    let (code, _) = client.json("GET", &format!("{ALL}/a"), Value::Null).await;
+    assert_eq!(code, 404);
+    client.json("POST", ALL, widget("b", 1)).await;
+    let (code, deleted) = client.json("DELETE", &format!("{ALL}/b"), Value::Null).await;
+    assert_eq!((code.as_u16(), &deleted["status"]), (200, &json!("Success")));
+}
+
+#[tokio::test]
+async fn a_watch_sees_everything_in_order() {
+    let client = Client::new();
+    client.json("POST", ALL, widget("a", 1)).await;
+    let request =
+        Request::builder().uri(format!("{ALL}?watch=true&resourceVersion=0")).body(Bytes::new()).unwrap();
+    let mut body = client.0.respond(&User::admin(), request).await.into_body();
+    client.json("POST", ALL, widget("b", 1)).await;
+    client.json("DELETE", &format!("{ALL}/a"), Value::Null).await;
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let event: Value = serde_json::from_slice(&frame).unwrap();
+        seen.push(format!(
+            "{} {}",
+            event["type"].as_str().unwrap(),
+            event["object"]["metadata"]["name"].as_str().unwrap()
+        ));
+    }
+    assert_eq!(seen, ["ADDED a", "ADDED b", "DELETED a"]);
+}

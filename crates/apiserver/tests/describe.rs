@@ -1,0 +1,286 @@
+//! What this crate says of built-in and custom resources is what kube-apiserver says of them.
+//!
+//! Compared are structure and names, for the resources both serve; descriptions are our own.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use capt_apiserver::{builtin, discovery, openapi, resource::Resource};
+use capt_e2e::{KubeApiserver, Peers};
+use kube::Client;
+use serde_json::{Map, Value, json};
+
+/// Fields and types that only the real server has, because only it acts on them.
+const LEFT_OUT: [&str; 4] =
+    ["shardInfo", "shardSelector", "storageVersionHash", "ignoreStoreReadErrorWithClusterBreakingPotential"];
+
+async fn get(client: &Client, path: &str, accept: Option<&str>) -> Value {
+    let mut request = http::Request::get(path);
+    if let Some(accept) = accept {
+        request = request.header("accept", accept);
+    }
+    client.request(request.body(Vec::new()).unwrap()).await.unwrap()
+}
+
+fn widget() -> Value {
+    serde_json::from_str(include_str!("data/widget.json")).unwrap()
+}
+
+fn resources() -> Vec<Arc<Resource>> {
+    let mut crd = widget();
+    builtin::prepare_create("apiextensions.k8s.io", "CustomResourceDefinition", &mut crd);
+    let mut resources = builtin::resources();
+    resources.extend(builtin::virtual_resources());
+    resources.push(Arc::new(capt_apiserver::resource::crd::resource(&crd).unwrap()));
+    resources
+}
+
+/// A schema without words, without defaults of zero values, and with plain references.
+fn bare(schema: &Value) -> Value {
+    match schema {
+        Value::Object(keywords) => {
+            if let Some([only]) = keywords.get("allOf").and_then(Value::as_array).map(Vec::as_slice)
+                && only.get("$ref").is_some()
+            {
+                return only.clone();
+            }
+            let is_zero = |value: &Value| {
+                matches!(value, Value::Object(map) if map.is_empty())
+                    || *value == ""
+                    || *value == 0
+                    || *value == false
+            };
+            let kept = keywords.iter().filter(|(keyword, value)| match keyword.as_str() {
+                "description" => !value.is_string(),
+                "default" | "properties" => !is_zero(value),
+                name => !LEFT_OUT.contains(&name),
+            });
+            Value::Object(kept.map(|(keyword, value)| (keyword.clone(), bare(value))).collect())
+        }
+        Value::Array(elements) => elements.iter().map(bare).collect(),
+        other => other.clone(),
+    }
+}
+
+fn sorted(mut value: Value) -> Value {
+    fn lists(value: &mut Value) {
+        match value {
+            Value::Array(elements) => {
+                elements.iter_mut().for_each(lists);
+                elements.sort_by_key(ToString::to_string);
+            }
+            Value::Object(members) => members.values_mut().for_each(lists),
+            _ => {}
+        }
+    }
+    value.sort_all_objects();
+    lists(&mut value);
+    value
+}
+
+#[tokio::test]
+async fn the_server_describes_itself_as_the_real_one_does() {
+    let Some(peers) = Peers::find_or_skip(KubeApiserver::NEEDS) else { return };
+    let server = KubeApiserver::start(&peers).await.unwrap();
+    let client = server.client();
+    let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+        .header("content-type", "application/json")
+        .body(widget().to_string().into_bytes())
+        .unwrap();
+    client.request::<Value>(request).await.unwrap();
+    capt_e2e::until("the custom resource is described", std::time::Duration::from_mins(1), async || {
+        let index = get(&client, "/openapi/v3", None).await;
+        index["paths"].get("apis/demo.example.com/v1").map(|_| ())
+    })
+    .await
+    .unwrap();
+
+    let resources = resources();
+    legacy_discovery(&client, &resources).await;
+    aggregated_discovery(&client, &resources).await;
+    definition_status(&client).await;
+    for (path, group, version) in openapi::documents(&resources) {
+        let theirs = get(&client, &format!("/openapi/v3/{path}"), None).await;
+        let ours = openapi::document(&group, &version, &resources).unwrap();
+        schemas(&path, &ours, &theirs);
+        paths(&path, &ours, &theirs);
+    }
+    version_two(&get(&client, "/openapi/v2", None).await, &openapi::document_v2(&resources));
+}
+
+async fn definition_status(client: &Client) {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.demo.example.com";
+    let mut theirs = get(client, path, None).await;
+    let mut ours =
+        builtin::decode("apiextensions.k8s.io", "CustomResourceDefinition", widget()).unwrap().object;
+    builtin::prepare_create("apiextensions.k8s.io", "CustomResourceDefinition", &mut ours);
+    ours["status"] = capt_apiserver::resource::crd::accept(&ours, [], "now").unwrap();
+    for condition in theirs["status"]["conditions"].as_array_mut().unwrap() {
+        condition["lastTransitionTime"] = "now".into();
+    }
+    assert_eq!(sorted(ours["spec"].clone()), sorted(theirs["spec"].clone()));
+    assert_eq!(sorted(ours["status"].clone()), sorted(theirs["status"].clone()));
+}
+
+async fn legacy_discovery(client: &Client, resources: &[Arc<Resource>]) {
+    let theirs = get(client, "/apis", None).await;
+    let ours = discovery::api_groups(resources);
+    let names = |list: &Value| -> Vec<String> {
+        list["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|group| group["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let known = names(&ours);
+    let common: Vec<String> = names(&theirs).into_iter().filter(|name| known.contains(name)).collect();
+    assert_eq!(known, common, "groups are in the same order");
+    for group in &known {
+        let theirs = get(client, &format!("/apis/{group}"), None).await;
+        assert_eq!(sorted(discovery::api_group(group, resources).unwrap()), sorted(theirs), "{group}");
+    }
+    for (path, group, version) in openapi::documents(resources) {
+        let mut theirs = get(client, &format!("/{path}"), None).await;
+        let ours = discovery::api_resources(&group, &version, resources).unwrap();
+        let names: Vec<Value> =
+            ours["resources"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+        let list = theirs["resources"].as_array_mut().unwrap();
+        list.retain(|it| names.contains(&it["name"]));
+        // The order of verbs and of entries counts too, but for members of objects.
+        let mut theirs = bare(&theirs);
+        let mut ours = ours;
+        theirs.sort_all_objects();
+        ours.sort_all_objects();
+        assert_eq!(ours, theirs, "{path}");
+    }
+}
+
+async fn aggregated_discovery(client: &Client, resources: &[Arc<Resource>]) {
+    let accept = Some(discovery::AGGREGATED_CONTENT_TYPE);
+    for (path, mut ours) in
+        [("/api", discovery::aggregated_core(resources)), ("/apis", discovery::aggregated_groups(resources))]
+    {
+        let mut theirs = get(client, path, accept).await;
+        let entries = |document: &Value| -> BTreeSet<String> {
+            let mut found = BTreeSet::new();
+            for group in document["items"].as_array().unwrap() {
+                for resource in group["versions"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .flat_map(|it| it["resources"].as_array().unwrap())
+                {
+                    found.insert(format!("{}/{}", group["metadata"]["name"], resource["resource"]));
+                    for sub in resource["subresources"].as_array().into_iter().flatten() {
+                        found.insert(format!(
+                            "{}/{}/{}",
+                            group["metadata"]["name"], resource["resource"], sub["subresource"]
+                        ));
+                    }
+                }
+            }
+            found
+        };
+        let known = entries(&ours);
+        theirs["items"].as_array_mut().unwrap().retain_mut(|group| {
+            let name = group["metadata"]["name"].to_string();
+            for version in group["versions"].as_array_mut().unwrap() {
+                let list = version["resources"].as_array_mut().unwrap();
+                list.retain(|it| known.contains(&format!("{name}/{}", it["resource"])));
+                for resource in list {
+                    let plural = resource["resource"].to_string();
+                    let Some(subs) = resource.get_mut("subresources").and_then(Value::as_array_mut) else {
+                        continue;
+                    };
+                    subs.retain(|sub| known.contains(&format!("{name}/{plural}/{}", sub["subresource"])));
+                    if subs.is_empty() {
+                        resource.as_object_mut().unwrap().shift_remove("subresources");
+                    }
+                }
+            }
+            group["versions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|it| !it["resources"].as_array().unwrap().is_empty())
+        });
+        ours.sort_all_objects();
+        theirs.sort_all_objects();
+        assert_eq!(ours, theirs, "{path}");
+    }
+}
+
+fn schemas(path: &str, ours: &Value, theirs: &Value) {
+    let of = |document: &Value| document["components"]["schemas"].as_object().unwrap().clone();
+    let (ours, theirs) = (of(ours), of(theirs));
+    for (name, schema) in &ours {
+        let mut ours = bare(schema);
+        let mut theirs = bare(theirs.get(name).unwrap_or_else(|| panic!("{path}: they have no {name}")));
+        for schema in [&mut ours, &mut theirs] {
+            if name.ends_with(".DeleteOptions") {
+                schema.as_object_mut().unwrap().shift_remove("x-kubernetes-group-version-kind");
+            }
+            if name.ends_with("List") {
+                // We say of lists only what they have.
+                schema.as_object_mut().unwrap().shift_remove("x-kubernetes-selectable-fields");
+            }
+        }
+        assert_eq!(sorted(ours), sorted(theirs), "{path}: {name}");
+    }
+}
+
+fn paths(document: &str, ours: &Value, theirs: &Value) {
+    let bodies = |operation: &Value| -> BTreeSet<String> {
+        let content = operation["requestBody"]["content"].as_object().into_iter().flatten();
+        content.map(|(name, _)| name.clone()).collect()
+    };
+    let names = |list: &Value| -> BTreeSet<String> {
+        let list = list.as_array().into_iter().flatten().map(|it| it["name"].as_str().unwrap().to_owned());
+        list.filter(|name| !LEFT_OUT.contains(&name.as_str())).collect()
+    };
+    for (path, entry) in ours["paths"].as_object().unwrap() {
+        let real = theirs["paths"].get(path).unwrap_or_else(|| panic!("{document}: they have no {path}"));
+        for (method, operation) in entry.as_object().unwrap() {
+            if method == "parameters" {
+                continue;
+            }
+            let real_operation = &real[method.as_str()];
+            for keyword in ["tags", "operationId", "x-kubernetes-action", "x-kubernetes-group-version-kind"] {
+                assert_eq!(operation[keyword], real_operation[keyword], "{path} {method} {keyword}");
+            }
+            if method == "patch" {
+                assert_eq!(bodies(operation), bodies(real_operation), "{path} {method}");
+                let mine: BTreeSet<_> = &names(&operation["parameters"]) | &names(&entry["parameters"]);
+                let real: BTreeSet<_> = &names(&real_operation["parameters"]) | &names(&real["parameters"]);
+                assert_eq!(mine, real, "{path} {method}");
+            }
+        }
+    }
+}
+
+fn version_two(theirs: &Value, ours: &Value) {
+    for (name, schema) in ours["definitions"].as_object().unwrap() {
+        let Some(real) = theirs["definitions"].get(name) else { panic!("they have no {name}") };
+        let tags = |schema: &Value| {
+            if name.ends_with(".DeleteOptions") || name.ends_with(".Status") {
+                Value::Null
+            } else {
+                schema["x-kubernetes-group-version-kind"].clone()
+            }
+        };
+        let members = |schema: &Value| -> Map<String, Value> {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let kept = properties.filter(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
+            kept.map(|(name, schema)| (name.clone(), bare(schema))).collect()
+        };
+        assert_eq!(sorted(tags(schema)), sorted(tags(real)), "{name}");
+        assert_eq!(sorted(json!(members(schema))), sorted(json!(members(real))), "{name}");
+    }
+    for path in ours["paths"].as_object().unwrap().keys() {
+        assert!(theirs["paths"].get(path).is_some(), "they have no {path}");
+    }
+}

@@ -1,0 +1,146 @@
+//! The edge beside the real kube-apiserver: same verdicts, same words, same tables.
+//!
+//! Skipped where the peers are not built.
+
+#![expect(clippy::unwrap_used, reason = "a test; clippy knows only those in `#[test]` functions")]
+
+mod edge;
+mod output;
+mod random;
+mod requests;
+
+use std::fmt::Write as _;
+
+use capt_e2e::{KubeApiserver, Peers};
+use http_body_util::BodyExt as _;
+use kube::{Client, client::Body};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+static SERVER: OnceCell<Option<KubeApiserver>> = OnceCell::const_new();
+
+/// A client of the one server of this process, with the objects of [`seed`]; `None` means skip.
+async fn real() -> Option<Real> {
+    let server = SERVER.get_or_init(|| async {
+        let peers = Peers::find_or_skip(KubeApiserver::NEEDS)?;
+        let server = KubeApiserver::start(&peers).await.unwrap();
+        seed(&Real { client: server.client() }).await;
+        Some(server)
+    });
+    Some(Real { client: server.await.as_ref()?.client() })
+}
+
+struct Real {
+    client: Client,
+}
+
+/// A request, and an answer.
+#[derive(Clone, Debug, Default)]
+struct Sent {
+    method: &'static str,
+    path: String,
+    headers: Vec<(&'static str, String)>,
+    body: String,
+}
+
+#[derive(Debug, PartialEq)]
+struct Got {
+    code: u16,
+    text: String,
+}
+
+impl Got {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+}
+
+fn get(path: impl Into<String>) -> Sent {
+    Sent { method: "GET", path: path.into(), ..Sent::default() }
+}
+
+fn send(method: &'static str, path: impl Into<String>, content_type: &str, body: impl Into<String>) -> Sent {
+    let headers = vec![("content-type", content_type.to_owned())];
+    Sent { method, path: path.into(), headers, body: body.into() }
+}
+
+impl Sent {
+    fn accept(mut self, accept: &str) -> Self {
+        self.headers.push(("accept", accept.to_owned()));
+        self
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Real {
+    async fn ask(&self, sent: &Sent) -> Got {
+        let mut request = http::Request::builder().method(sent.method).uri(&sent.path);
+        for (key, value) in &sent.headers {
+            request = request.header(*key, value);
+        }
+        let request = request.body(Body::from(sent.body.clone().into_bytes())).unwrap();
+        let response = self.client.send(request).await.unwrap();
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        Got { code, text: String::from_utf8_lossy(&bytes).into_owned() }
+    }
+
+    async fn create(&self, path: &str, object: Value) {
+        let got = self.ask(&send("POST", path, "application/json", object.to_string())).await;
+        assert_eq!(got.code, 201, "{path}: {}", got.text);
+    }
+}
+
+/// A query from pairs.
+fn query(pairs: &[(&str, &str)]) -> String {
+    let mut out = String::new();
+    for (key, value) in pairs {
+        let sign = if out.is_empty() { '?' } else { '&' };
+        write!(out, "{sign}{key}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)).unwrap();
+    }
+    out
+}
+
+/// Objects that the tests read; nobody writes afterwards.
+async fn seed(real: &Real) {
+    real.create("/api/v1/namespaces", json!({"metadata": {"name": "edge"}})).await;
+    let labels = [
+        json!({}),
+        json!({"a": "a"}),
+        json!({"a": "b", "b": ""}),
+        json!({"a": "1", "c": "c"}),
+        json!({"b": "2", "c": "a"}),
+    ];
+    for (index, labels) in labels.into_iter().enumerate() {
+        let object = json!({"metadata": {"name": format!("m{index}"), "labels": labels}, "data": {"k": "v"}});
+        real.create("/api/v1/namespaces/edge/configmaps", object).await;
+    }
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    real.create(crds, output::crd()).await;
+    let things = "/apis/edge.example.com/v1/namespaces/edge/things";
+    capt_e2e::until("the CRD is served", std::time::Duration::from_secs(60), async || {
+        // The status subresource is served a moment after the rest.
+        let got = real.ask(&get(format!("{things}/none/status"))).await;
+        got.text.contains("things.edge.example.com").then_some(())
+    })
+    .await
+    .unwrap();
+    for thing in output::things() {
+        real.create(things, thing.clone()).await;
+        let mut status = send(
+            "PATCH",
+            format!("{things}/{}/status", thing["metadata"]["name"].as_str().unwrap()),
+            "application/merge-patch+json",
+            "",
+        );
+        status.body = json!({"status": thing["status"]}).to_string();
+        assert_eq!(real.ask(&status).await.code, 200);
+    }
+    for (path, object) in output::built_in() {
+        real.create(path, object).await;
+    }
+}
