@@ -149,6 +149,19 @@ async fn invalid_objects_are_refused_with_causes() {
 }
 
 #[tokio::test]
+async fn unknown_fields_are_dropped_where_they_are_and_nowhere_else() {
+    let client = Client::new();
+    let mut odd = widget("a", 1);
+    odd["spec"]["labels"] = json!({"not": "known"});
+    odd["metadata"]["colour"] = json!("blue");
+    let (code, made) = client.json("POST", ALL, odd).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(made["spec"], json!({"size": 1, "color": "red"}));
+    assert_eq!(made["metadata"]["labels"], json!({"size": "1"}));
+    assert_eq!(made["metadata"]["colour"], Value::Null);
+}
+
+#[tokio::test]
 async fn updates_and_patches() {
     let client = Client::new();
     let (_, made) = client.json("POST", ALL, widget("a", 1)).await;
@@ -229,6 +242,10 @@ async fn finalizers_hold_a_deletion() {
         (200, &json!("2026-01-01T00:00:00Z")),
         "{marked}"
     );
+    let more = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/late"]}});
+    let (code, said) = client.send("PATCH", &format!("{ALL}/a"), "application/merge-patch+json", &more).await;
+    assert_eq!(code, 422, "{said}");
+    assert_eq!(said["details"]["causes"][0]["field"], "metadata.finalizers");
     let (code, gone) = client
         .send(
             "PATCH",

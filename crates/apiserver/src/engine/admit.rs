@@ -1,6 +1,6 @@
 //! What a body must be before it counts as an object: known fields, defaults, valid metadata, schema and rules.
 
-use capt_schema::{FieldError, UnknownField, metadata};
+use capt_schema::{FieldError, FieldErrorKind, FieldPath, Segment, UnknownField, metadata};
 use serde_json::Value;
 
 use super::Target;
@@ -56,7 +56,9 @@ fn shape_builtin(target: &Target, object: &mut Value) -> Result<Vec<String>, Api
 fn drop_unknown_metadata(object: &mut Value, unknown: &[UnknownField]) {
     let Some(members) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for field in unknown {
-        if let [_, capt_schema::Segment::Field(name)] = field.path.segments() {
+        if let [Segment::Field(first), Segment::Field(name)] = field.path.segments()
+            && first == "metadata"
+        {
             members.remove(name);
         }
     }
@@ -66,6 +68,7 @@ fn drop_unknown_metadata(object: &mut Value, unknown: &[UnknownField]) {
 pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
     let resource = &target.served.resource;
     let mut errors = metadata::validate(object);
+    errors.extend(old.and_then(|old| late_finalizers(object, old)));
     if resource.custom {
         errors.extend(target.served.schema.validate(object, old));
     } else {
@@ -86,6 +89,21 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
         });
     }
     refuse(target, object, &errors)
+}
+
+/// What is being deleted waits for the finalizers it has, and for no new ones.
+fn late_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
+    let (new, old) = (Meta::of(object), Meta::of(old));
+    old.deletion_timestamp()?;
+    let known: Vec<&str> = old.finalizers().collect();
+    let late: Vec<String> =
+        new.finalizers().filter(|name| !known.contains(name)).map(|name| format!("{name:?}")).collect();
+    let path = FieldPath::root().field("metadata").field("finalizers");
+    let what = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        late.join(", ")
+    );
+    (!late.is_empty()).then(|| FieldError::new(&path, FieldErrorKind::Forbidden, None, what))
 }
 
 /// An error with every cause, if there is one.
