@@ -198,6 +198,35 @@ async fn a_deleted_namespace_is_emptied() {
 }
 
 #[tokio::test]
+async fn a_definition_takes_its_objects_with_it() {
+    let server = Server::in_memory().await.unwrap();
+    let client = server.client("default");
+    serve_widgets(&client).await;
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let widgets: Api<Widget> = Api::namespaced(client.clone(), "default");
+    widgets.create(&PostParams::default(), &Widget::new("free", WidgetSpec { size: 1 })).await.unwrap();
+    let mut held = Widget::new("held", WidgetSpec { size: 1 });
+    held.metadata.finalizers = Some(vec!["example.com/hold".into()]);
+    widgets.create(&PostParams::default(), &held).await.unwrap();
+
+    crds.delete("widgets.example.com", &DeleteParams::default()).await.unwrap();
+    eventually("the free one goes", async || widgets.get_opt("free").await.unwrap().is_none().then_some(()))
+        .await;
+    assert!(crds.get("widgets.example.com").await.unwrap().metadata.deletion_timestamp.is_some());
+    assert!(widgets.get("held").await.unwrap().metadata.deletion_timestamp.is_some());
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    widgets.patch("held", &PatchParams::default(), &release).await.unwrap();
+    eventually("the definition goes", async || {
+        crds.get_opt("widgets.example.com").await.unwrap().is_none().then_some(())
+    })
+    .await;
+
+    // A definition of the same name starts with nothing.
+    serve_widgets(&client).await;
+    assert!(widgets.list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
 async fn events_and_leases() {
     let server = Server::in_memory().await.unwrap();
     let client = server.client("default");

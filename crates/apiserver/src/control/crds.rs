@@ -8,9 +8,11 @@ use crate::builtin;
 use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::object::Meta;
 use crate::registry::Catalogue;
+use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
 use crate::resource::{Resource, crd};
+use crate::status::ApiError;
 use crate::store::{Filter, WatchError};
 
 const MANAGER: &str = "kube-apiserver";
@@ -19,12 +21,15 @@ const STORE_NAME: &str = "apiextensions.k8s.io/customresourcedefinitions";
 /// Runs until the store is closed.
 pub async fn run(engine: Arc<Engine>) {
     loop {
-        let filter = Filter { resource: Some(STORE_NAME.into()), namespace: None };
-        let Ok(mut watcher) = engine.store.watch(filter, engine.store.revision()) else { return };
+        // Everything is followed: a definition that is being deleted waits for objects of its own kind.
+        let Ok(mut watcher) = engine.store.watch(Filter::default(), engine.store.revision()) else { return };
+        let mut deleting = refresh(&engine).await;
         loop {
-            refresh(&engine).await;
             match watcher.next().await {
-                Ok(_) => while matches!(watcher.try_next(), Ok(Some(_))) {},
+                Ok(event) if deleting || *event.key().resource == *STORE_NAME => {
+                    deleting = refresh(&engine).await;
+                }
+                Ok(_) => {}
                 Err(WatchError::Closed) => return,
                 Err(_) => break,
             }
@@ -32,12 +37,12 @@ pub async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Brings the status of every definition and the catalogue up to date.
-pub async fn refresh(engine: &Engine) {
-    let Some(target) = definitions(engine) else { return };
+/// Brings the status of every definition and the catalogue up to date. Tells whether a definition is being deleted.
+pub async fn refresh(engine: &Engine) -> bool {
+    let Some(target) = definitions(engine) else { return false };
     let _alone = engine.registry.refreshing.lock().await;
     let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
-    let Ok(listed) = engine.list(&target, &options) else { return };
+    let Ok(listed) = engine.list(&target, &options) else { return false };
     let parse =
         |bytes: &bytes::Bytes| serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
     let mut all: Vec<Value> = listed.items.iter().map(parse).collect();
@@ -52,6 +57,42 @@ pub async fn refresh(engine: &Engine) {
         let _ = engine.change(&target, &name, &change, &WriteOptions::default(), MANAGER).await;
     }
     serve(engine, &all);
+    let mut deleting = false;
+    for definition in all.iter().filter(|definition| Meta::of(definition).deletion_timestamp().is_some()) {
+        deleting = true;
+        // What is refused now is tried again at the next change.
+        let _ = clean_up(engine, &target, definition, &options).await;
+    }
+    deleting
+}
+
+/// Deletes the objects of a definition that is being deleted; lets it go when there are none.
+async fn clean_up(
+    engine: &Engine,
+    definitions: &Target,
+    definition: &Value,
+    all: &ListOptions,
+) -> Result<(), ApiError> {
+    let catalogue = engine.registry.current();
+    let spec = &definition["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let resource = catalogue.of_kind(&text(&spec["group"]), &text(&spec["names"]["kind"]));
+    if let Some(served) = resource.and_then(|resource| catalogue.preferred(resource)) {
+        let target = Target { served: Arc::clone(served), namespace: None, status: false };
+        if !engine.list(&target, all)?.items.is_empty() {
+            engine.delete_collection(&target, all, &DeleteOptions::default()).await?;
+        }
+        if !engine.list(&target, all)?.items.is_empty() {
+            return Ok(());
+        }
+    }
+    let meta = Meta::of(definition);
+    let kept: Vec<&str> =
+        meta.finalizers().filter(|finalizer| *finalizer != crd::CLEANUP_FINALIZER).collect();
+    let patch = json!({"metadata": {"uid": meta.uid(), "finalizers": kept}});
+    let change = Change::Patch(PatchBody::Merge(patch));
+    let name = meta.name().unwrap_or_default();
+    engine.change(definitions, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
 }
 
 fn definitions(engine: &Engine) -> Option<Target> {

@@ -1,12 +1,13 @@
 //! Deletion: one object, or a whole collection.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Engine, Target, encode, write_error};
-use crate::object::Meta;
 use crate::object::delete::{self, Deletion, Propagation};
+use crate::object::{Meta, metadata_mut};
 use crate::request::delete::{self as request, DeleteOptions};
 use crate::request::query::ListOptions;
+use crate::resource::crd::CLEANUP_FINALIZER;
 use crate::status::{self, ApiError};
 use crate::store::WriteError;
 
@@ -20,8 +21,9 @@ impl Engine {
     ) -> Result<Value, ApiError> {
         loop {
             let stored = self.find(target, name)?;
-            let object = encode::to_value(target, &stored);
+            let mut object = encode::to_value(target, &stored);
             check(target, name, &object, options)?;
+            hold_definition(target, &mut object);
             let outcome = match delete::begin(&object, propagation(options), &self.source.now()) {
                 Deletion::Waiting => return Ok(object),
                 Deletion::Remove if options.dry_run => return Ok(gone(target, name, &object)),
@@ -90,6 +92,20 @@ impl Engine {
             }
         }
         Ok(deleted)
+    }
+}
+
+/// A definition stays until its objects are gone.
+fn hold_definition(target: &Target, object: &mut Value) {
+    let resource = &target.served.resource;
+    let is_definition = resource.kind == "CustomResourceDefinition" && !resource.custom;
+    if is_definition && Meta::of(object).deletion_timestamp().is_none() {
+        let mut finalizers: Vec<&str> = Meta::of(object).finalizers().collect();
+        if !finalizers.contains(&CLEANUP_FINALIZER) {
+            finalizers.push(CLEANUP_FINALIZER);
+        }
+        let finalizers = json!(finalizers);
+        metadata_mut(object).insert("finalizers".into(), finalizers);
     }
 }
 
