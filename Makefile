@@ -31,10 +31,8 @@ lint: ## Check formatting, lints, dependencies and generated files
 	else echo "cargo-deny is not installed: dependencies are not checked (make tools)"; fi
 
 e2e: peers ## Run the tests that need a real kube-apiserver
-	CAPT_E2E=1 $(CARGO) test --locked -p capt-e2e
-	CAPT_CRASH_ROUNDS=200 $(CARGO) test --locked -p capt-apiserver --lib -- store::tests::crash
-	CAPT_E2E=1 $(CARGO) test --locked -p capt-apiserver --test differential --test edge --test describe --test record --test kubectl
-	CAPT_E2E=1 $(CARGO) test --locked -p capt --test rules --test kubectl
+	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 $(CARGO) test $(TEST_FLAGS) --lib \
+	  --test rules --test kubectl --test differential --test edge --test describe --test record
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate
