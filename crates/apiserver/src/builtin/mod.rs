@@ -15,6 +15,7 @@ mod definitions;
 pub mod events;
 mod fields;
 pub mod names;
+pub mod protobuf;
 pub(crate) mod rules;
 mod schema;
 mod structural;

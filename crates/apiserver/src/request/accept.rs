@@ -2,7 +2,7 @@
 //!
 //! Upstream negotiates twice for built-in resources: a router first compares media types literally, then the handler
 //! reads parameters. Custom resources have no router. The words differ accordingly, and so do a few verdicts:
-//! `application/*` gets no built-in resource. This server speaks JSON and YAML; protobuf and CBOR are not offered.
+//! `application/*` gets no built-in resource. Answers are JSON or YAML, never protobuf or CBOR; bodies may be protobuf.
 
 use crate::status::ApiError;
 
@@ -192,12 +192,32 @@ impl PatchType {
     }
 }
 
+/// The form of the body of a POST, PUT or DELETE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyFormat {
+    /// A text.
+    Text(Format),
+    /// `application/vnd.kubernetes.protobuf`, for kinds that are built in.
+    Protobuf,
+}
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
 /// The format of the body of a POST, PUT or DELETE.
-pub fn body_format(content_type: Option<&str>) -> Result<Format, ApiError> {
+pub fn body_format(content_type: Option<&str>, endpoint: Endpoint) -> Result<BodyFormat, ApiError> {
     let given = content_type.filter(|given| !given.is_empty()).unwrap_or("application/json");
     let essence = given.split(';').next().unwrap_or_default().trim();
+    if endpoint == Endpoint::BuiltIn && essence.eq_ignore_ascii_case(PROTOBUF) {
+        return Ok(BodyFormat::Protobuf);
+    }
     let format = FORMATS.into_iter().find(|format| essence.eq_ignore_ascii_case(format.media_type()));
-    format.ok_or_else(|| unknown_format(&FORMATS.map(Format::media_type)))
+    format.map(BodyFormat::Text).ok_or_else(|| {
+        let texts = FORMATS.map(Format::media_type);
+        match endpoint {
+            Endpoint::BuiltIn => unknown_format(&[texts[0], texts[1], PROTOBUF]),
+            Endpoint::Custom => unknown_format(&texts),
+        }
+    })
 }
 
 /// The type of a patch.

@@ -7,8 +7,12 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{accept::Format, json};
+use super::{
+    accept::{BodyFormat, Format},
+    json,
+};
 use crate::{
+    builtin::protobuf::{self, ProtobufError},
     resource::Resource,
     status::{ApiError, Cause, GroupResource, go},
 };
@@ -40,6 +44,25 @@ pub enum BodyError {
     /// Not YAML.
     #[error("{0}")]
     Yaml(String),
+    /// Not protobuf.
+    #[error(transparent)]
+    Protobuf(#[from] ProtobufError),
+}
+
+/// Decodes a body that should be of a kind; `yaml` as in [`decode`].
+pub fn decode_kind(
+    bytes: &Bytes,
+    format: BodyFormat,
+    (group, kind): (&str, &str),
+    yaml: impl Fn(&str) -> Result<Value, String>,
+) -> Result<Decoded, BodyError> {
+    match format {
+        BodyFormat::Text(format) => decode(bytes, format, yaml),
+        BodyFormat::Protobuf if bytes.len() > BODY_LIMIT => Err(BodyError::TooLarge),
+        BodyFormat::Protobuf => {
+            Ok(Decoded { value: protobuf::decode(bytes, group, kind)?, duplicates: Vec::new() })
+        }
+    }
 }
 
 /// Decodes a body. `yaml` turns a YAML document into a value, or says what is wrong with it.
@@ -70,7 +93,10 @@ impl BodyError {
     pub fn of_kind(&self, kind: &str, body: &[u8]) -> ApiError {
         match self {
             Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
-            Self::Json(_) | Self::Yaml(_) => unrecognized(kind, &self.to_string(), body),
+            Self::Protobuf(ProtobufError::Object(error)) => ApiError::BadRequest(format!(
+                "{kind} in version \"v1\" cannot be handled as a {kind}: {error}"
+            )),
+            Self::Json(_) | Self::Yaml(_) | Self::Protobuf(_) => unrecognized(kind, &self.to_string(), body),
         }
     }
 
@@ -78,7 +104,7 @@ impl BodyError {
     pub fn of_options(&self) -> ApiError {
         match self {
             Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
-            Self::Json(_) | Self::Yaml(_) => ApiError::BadRequest(self.to_string()),
+            Self::Json(_) | Self::Yaml(_) | Self::Protobuf(_) => ApiError::BadRequest(self.to_string()),
         }
     }
 }

@@ -11,7 +11,7 @@ use super::{Api, Body, Call};
 use crate::control;
 use crate::engine::{Change, PatchBody, Target, Written};
 use crate::registry::Served;
-use crate::request::accept::{self, PatchType};
+use crate::request::accept::{self, Endpoint, PatchType};
 use crate::request::body;
 use crate::request::delete::DeleteOptions;
 use crate::request::path::{ResourcePath, Verb};
@@ -92,8 +92,10 @@ impl Api {
         let (change, write) = match verb {
             Verb::Get => return Ok(json_answer(&self.engine.scale(target, name)?)),
             Verb::Update => {
-                let format = accept::body_format(call.header(header::CONTENT_TYPE))?;
-                let decoded = body::decode(call.body, format, super::read_yaml);
+                let format =
+                    accept::body_format(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
+                let decoded =
+                    body::decode_kind(call.body, format, ("autoscaling", "Scale"), super::read_yaml);
                 (
                     Change::Replace(decoded.map_err(|error| error.of_kind("Scale", call.body))?.value),
                     Write::Update,
@@ -198,8 +200,9 @@ impl Api {
         options: &WriteOptions,
     ) -> Result<(Value, Vec<String>), ApiError> {
         let served = &target.served;
-        let format = accept::body_format(call.header(header::CONTENT_TYPE))?;
-        let decoded = body::decode(call.body, format, super::read_yaml);
+        let format = accept::body_format(call.header(header::CONTENT_TYPE), endpoint(served))?;
+        let kind = (&*served.resource.group, &*served.resource.kind);
+        let decoded = body::decode_kind(call.body, format, kind, super::read_yaml);
         let mut decoded = decoded.map_err(|error| error.of_kind(&served.resource.kind, call.body))?;
         body::check_kind(&mut decoded.value, &served.resource, &served.version.name, call.body)?;
         let duplicates: Vec<String> =
@@ -240,7 +243,8 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
     if call.body.is_empty() {
         return DeleteOptions::from_query(&call.query);
     }
-    let format = accept::body_format(call.header(header::CONTENT_TYPE))?;
-    let decoded = body::decode(call.body, format, super::read_yaml);
+    // Options are a built-in kind, whatever is deleted.
+    let format = accept::body_format(call.header(header::CONTENT_TYPE), Endpoint::BuiltIn)?;
+    let decoded = body::decode_kind(call.body, format, ("", "DeleteOptions"), super::read_yaml);
     DeleteOptions::from_body(&decoded.map_err(|error| error.of_options())?.value)
 }

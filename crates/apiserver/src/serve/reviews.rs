@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::documents::json_answer;
 use super::{Body, Call, may_do_everything};
 use crate::door::User;
+use crate::request::accept::{self, Endpoint};
+use crate::request::body;
 use crate::request::path::ResourcePath;
 use crate::status::ApiError;
 
@@ -26,17 +28,11 @@ pub(super) fn answer(
     if path.version.version != "v1" || call.method != http::Method::POST || path.name.is_some() {
         return Some(Err(ApiError::MethodNotAllowed));
     }
-    // `kubectl auth can-i` asks in protobuf alone. The answer follows from who asks and not from the question, so
-    // that can be answered without reading it; the question is then not repeated.
-    let protobuf = call.header(header::CONTENT_TYPE).is_some_and(|kind| kind.contains("protobuf"));
-    let body = if call.body.is_empty() || protobuf {
-        Ok(
-            json!({"kind": kind, "apiVersion": format!("{}/v1", path.version.group), "metadata": {}, "spec": {}}),
-        )
-    } else {
-        super::read_yaml(&String::from_utf8_lossy(call.body))
-    };
-    Some(body.map_err(ApiError::BadRequest).map(|body| {
+    let body = accept::body_format(call.header(header::CONTENT_TYPE), Endpoint::BuiltIn).and_then(|format| {
+        let decoded = body::decode_kind(call.body, format, (&path.version.group, kind), super::read_yaml);
+        decoded.map(|decoded| decoded.value).map_err(|error| error.of_kind(kind, call.body))
+    });
+    Some(body.map(|body| {
         let mut response = json_answer(&review(body, user));
         *response.status_mut() = StatusCode::CREATED;
         response

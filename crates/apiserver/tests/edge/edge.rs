@@ -181,10 +181,12 @@ fn read_many(
 }
 
 fn write(sent: &Sent, query: &Query, resource: &Resource, kind: Write) -> Result<(), ApiError> {
-    let format = accept::body_format(sent.header("content-type"))?;
+    let endpoint = if resource.custom { Endpoint::Custom } else { Endpoint::BuiltIn };
+    let format = accept::body_format(sent.header("content-type"), endpoint)?;
     let options = WriteOptions::parse(query, kind)?;
     let bytes = Bytes::copy_from_slice(sent.body.as_bytes());
-    let decoded = body::decode(&bytes, format, |_| Err("yaml: not here".to_owned()));
+    let kind_of = (&*resource.group, &*resource.kind);
+    let decoded = body::decode_kind(&bytes, format, kind_of, |_| Err("yaml: not here".to_owned()));
     let Decoded { mut value, duplicates } = decoded.map_err(|error| error.of_kind(&resource.kind, &bytes))?;
     body::check_kind(&mut value, resource, "v1", &bytes)?;
     if options.field_validation == FieldValidation::Strict && !duplicates.is_empty() {
@@ -202,8 +204,9 @@ fn delete(sent: &Sent, query: &Query) -> Result<(), ApiError> {
     if sent.body.is_empty() {
         return DeleteOptions::from_query(query).map(drop);
     }
-    let format = accept::body_format(sent.header("content-type"))?;
+    let format = accept::body_format(sent.header("content-type"), Endpoint::BuiltIn)?;
     let bytes = Bytes::copy_from_slice(sent.body.as_bytes());
-    let decoded = body::decode(&bytes, format, |_| Err("yaml: not here".to_owned()));
+    let kind = ("", "DeleteOptions");
+    let decoded = body::decode_kind(&bytes, format, kind, |_| Err("yaml: not here".to_owned()));
     DeleteOptions::from_body(&decoded.map_err(|error| error.of_options())?.value).map(drop)
 }

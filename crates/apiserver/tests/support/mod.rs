@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod both;
 pub mod server;
 
 use std::{fs, path::PathBuf};

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use crate::{
     request::accept::{
-        self, Accepted, Endpoint, Format, MetaVersion, PatchType, Transform, body_format, gzip, negotiate,
-        negotiate_discovery, negotiate_openapi, negotiate_watch, patch_type,
+        self, Accepted, BodyFormat, Endpoint, Format, MetaVersion, PatchType, Transform, body_format, gzip,
+        negotiate, negotiate_discovery, negotiate_openapi, negotiate_watch, patch_type,
     },
     status::ApiError,
 };
@@ -118,19 +118,22 @@ fn discovery_is_negotiated() {
 #[test]
 fn bodies_have_a_format() {
     let unknown = "the body of the request was in an unknown format - accepted media types include: ";
+    let protobuf = "application/vnd.kubernetes.protobuf";
     let rows = [
-        (None, Ok(Format::Json)),
-        (Some(""), Ok(Format::Json)),
-        (Some("application/json; charset=utf-8"), Ok(Format::Json)),
-        (Some("Application/YAML"), Ok(Format::Yaml)),
-        (Some("text/x"), Err(format!("{unknown}application/json, application/yaml"))),
+        (None, Endpoint::BuiltIn, Ok(BodyFormat::Text(Format::Json))),
+        (Some(""), Endpoint::Custom, Ok(BodyFormat::Text(Format::Json))),
+        (Some("application/json; charset=utf-8"), Endpoint::BuiltIn, Ok(BodyFormat::Text(Format::Json))),
+        (Some("Application/YAML"), Endpoint::Custom, Ok(BodyFormat::Text(Format::Yaml))),
+        (Some(protobuf), Endpoint::BuiltIn, Ok(BodyFormat::Protobuf)),
         (
-            Some("application/vnd.kubernetes.protobuf"),
-            Err(format!("{unknown}application/json, application/yaml")),
+            Some("text/x"),
+            Endpoint::BuiltIn,
+            Err(format!("{unknown}application/json, application/yaml, {protobuf}")),
         ),
+        (Some(protobuf), Endpoint::Custom, Err(format!("{unknown}application/json, application/yaml"))),
     ];
-    for (header, expected) in rows {
-        assert_eq!(body_format(header).map_err(|error| error.to_string()), expected, "{header:?}");
+    for (header, endpoint, expected) in rows {
+        assert_eq!(body_format(header, endpoint).map_err(|error| error.to_string()), expected, "{header:?}");
     }
     let patches = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
     let rows = [
@@ -172,7 +175,7 @@ proptest! {
             let _ = negotiate_watch(Some(header), Endpoint::BuiltIn);
             let _ = negotiate(Some(header), Endpoint::Custom);
             let _ = negotiate_discovery(Some(header), Endpoint::Custom);
-            let _ = (body_format(Some(header)), patch_type(Some(header), Endpoint::Custom), negotiate_openapi(Some(header)));
+            let _ = (body_format(Some(header), Endpoint::BuiltIn), patch_type(Some(header), Endpoint::Custom), negotiate_openapi(Some(header)));
         }
     }
 }
