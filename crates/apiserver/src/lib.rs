@@ -12,6 +12,7 @@
 //! | [`discovery`], [`openapi`] | how the server describes itself |
 //! | [`serve`] | HTTP in, HTTP out |
 //! | [`door`] | TLS, who is who, limits, audit |
+//! | [`rbac`] | who may do what |
 //! | [`control`], [`gc`] | what the server does by itself |
 //! | [`Server`] | all of it, running |
 
@@ -28,6 +29,7 @@ pub mod object;
 pub mod openapi;
 pub mod output;
 pub mod patch;
+pub mod rbac;
 pub mod registry;
 pub mod request;
 pub mod resource;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::builtin;
 use crate::control;
 use crate::door::User;
-use crate::engine::{Engine, Source, Target};
+use crate::engine::{Change, Engine, PatchBody, Source, Target};
+use crate::rbac::{self, defaults};
 use crate::registry::{Catalogue, ServeError};
 use crate::request::write::WriteOptions;
 use crate::serve::{Api, Body};
@@ -34,6 +35,9 @@ pub enum StartError {
     /// The namespaces that are always there cannot be written.
     #[error("write the first namespaces: {0}")]
     Namespaces(ApiError),
+    /// The roles that are always there cannot be written.
+    #[error("write the first roles: {0}")]
+    Roles(ApiError),
 }
 
 /// A running server. It stops when it is dropped.
@@ -58,6 +62,7 @@ impl Server {
         let engine = Arc::new(Engine::new(store, Arc::new(System)));
         engine.registry.replace(Catalogue::of(builtin::resources())?);
         ensure_namespaces(&engine).await.map_err(StartError::Namespaces)?;
+        ensure_roles(&engine).await.map_err(StartError::Roles)?;
         // What CRDs define is served before the first request, not some time after it.
         control::refresh(&engine).await;
         let tasks = control::start(&engine);
@@ -101,6 +106,37 @@ async fn ensure_namespaces(engine: &Engine) -> Result<(), ApiError> {
         }
     }
     Ok(())
+}
+
+/// Adds what is missing of the roles and bindings that are always there.
+async fn ensure_roles(engine: &Engine) -> Result<(), ApiError> {
+    let catalogue = engine.registry.current();
+    let all = [("clusterroles", defaults::roles()), ("clusterrolebindings", defaults::bindings())];
+    for (plural, objects) in all {
+        let served = catalogue.find(rbac::GROUP, "v1", plural).ok_or(ApiError::UnknownResource)?;
+        let target = Target { served: Arc::clone(served), namespace: None, status: false };
+        // Together, so that a new store writes them to disk at once.
+        let writes = objects.into_iter().map(|object| ensure_role(engine, &target, object));
+        futures::future::try_join_all(writes).await?;
+    }
+    control::collect_roles(engine).await;
+    Ok(())
+}
+
+async fn ensure_role(engine: &Engine, target: &Target, default: Value) -> Result<(), ApiError> {
+    let (options, manager) = (WriteOptions::default(), "kube-apiserver");
+    let name = default["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    match engine.get_value(target, &name) {
+        Ok(live) => match defaults::repair(&live, &default) {
+            Some(patch) => {
+                let change = Change::Patch(PatchBody::Merge(patch));
+                engine.change(target, &name, &change, &options, manager).await.map(drop)
+            }
+            None => Ok(()),
+        },
+        Err(ApiError::NotFound { .. }) => engine.create(target, default, &options, manager).await.map(drop),
+        Err(error) => Err(error),
+    }
 }
 
 /// The real time and real chance.

@@ -122,8 +122,10 @@ const STORED: &[Row] = &[
 
 const VIRTUAL: &[Row] = &[
     row("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", false),
+    row("authorization.k8s.io", "LocalSubjectAccessReview", "localsubjectaccessreviews", true),
     row("authorization.k8s.io", "SelfSubjectAccessReview", "selfsubjectaccessreviews", false),
     row("authorization.k8s.io", "SelfSubjectRulesReview", "selfsubjectrulesreviews", false),
+    row("authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", false),
 ];
 
 /// The resources that are stored.

@@ -1,4 +1,5 @@
-//! What the server does by itself: serve what CRDs define, collect garbage, empty namespaces.
+//! What the server does by itself: serve what CRDs define, collect garbage, empty namespaces, collect the
+//! rules of roles.
 //!
 //! Each task follows the store and acts through the engine, as a client would; all are level-triggered, so a task
 //! that was interrupted does the rest when it runs again.
@@ -6,6 +7,7 @@
 mod crds;
 mod garbage;
 mod namespaces;
+mod roles;
 
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use tokio::task::JoinSet;
 use crate::engine::Engine;
 
 pub use crds::refresh;
+pub use roles::collect as collect_roles;
 
 /// Starts every task; they end when the set is dropped.
 pub fn start(engine: &Arc<Engine>) -> JoinSet<()> {
@@ -21,5 +24,6 @@ pub fn start(engine: &Arc<Engine>) -> JoinSet<()> {
     tasks.spawn(crds::run(Arc::clone(engine)));
     tasks.spawn(garbage::run(Arc::clone(engine)));
     tasks.spawn(namespaces::run(Arc::clone(engine)));
+    tasks.spawn(roles::run(Arc::clone(engine)));
     tasks
 }

@@ -3,12 +3,16 @@
 //! The rules are kube-apiserver's: a certificate names its user (`CN`) and groups (`O`); credentials that are wrong are
 //! refused even where none are needed; members of `system:masters` may act as anybody.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use http::{HeaderMap, Method, StatusCode, header};
+use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use super::{der, identity::Token, status::Refusal};
+use crate::rbac::{Resource, Verdict};
+use crate::status::go;
 
 /// The administrator's name and group, as kubeadm's first administrator.
 pub(super) const ADMIN: &str = "kubernetes-admin";
@@ -17,6 +21,7 @@ const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 const ANONYMOUS: &str = "system:anonymous";
 
+const AUTHENTICATION: &str = "authentication.k8s.io";
 const AS_USER: &str = "impersonate-user";
 const AS_GROUP: &str = "impersonate-group";
 const AS_UID: &str = "impersonate-uid";
@@ -29,8 +34,10 @@ pub struct User {
     pub name: String,
     /// The groups, as RBAC's subjects of kind `Group`.
     pub groups: Vec<String>,
-    /// Known only of an impersonated user.
+    /// Known only of an impersonated user, and of a service account.
     pub uid: Option<String>,
+    /// What else is known of them; nothing here decides by it.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
@@ -41,14 +48,19 @@ impl User {
 
     /// Somebody without credentials.
     pub fn anonymous() -> Self {
-        Self { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], uid: None }
+        Self {
+            name: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            uid: None,
+            extra: BTreeMap::new(),
+        }
     }
 
     fn known(name: String, mut groups: Vec<String>) -> Self {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
             groups.push(AUTHENTICATED.to_owned());
         }
-        Self { name, groups, uid: None }
+        Self { name, groups, uid: None, extra: BTreeMap::new() }
     }
 
     /// True of somebody who presented no credentials.
@@ -110,24 +122,64 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Whom `user` asks to be; `None` without such a wish.
-pub(super) fn impersonated(user: &User, headers: &HeaderMap) -> Result<Option<User>, Refusal> {
+/// Whom `user` asks to be; `None` without such a wish. Every part of the wish must be allowed.
+pub(super) fn impersonated(
+    user: &User,
+    headers: &HeaderMap,
+    may: impl Fn(&Resource<'_>) -> Verdict,
+) -> Result<Option<User>, Refusal> {
     let values = |name: &str| {
         headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
     let groups: Vec<_> = values(AS_GROUP).collect();
     let uid = values(AS_UID).next().filter(|uid| !uid.is_empty());
-    let extra = headers.keys().any(|name| name.as_str().starts_with(AS_EXTRA));
+    let extra = extra_of(headers);
     let Some(name) = values(AS_USER).next().filter(|name| !name.is_empty()) else {
-        if groups.is_empty() && uid.is_none() && !extra {
+        if groups.is_empty() && uid.is_none() && extra.is_empty() {
             return Ok(None);
         }
-        return Err(without_user(&groups, uid.as_deref()));
+        return Err(without_user(&groups, uid.as_deref(), &extra));
     };
-    if !user.is_master() {
-        return Err(may_not_impersonate(user, &name));
+    let check = |wish: Resource<'_>| match may(&wish) {
+        Verdict { allowed: true, .. } => Ok(()),
+        Verdict { reason, .. } => Err(may_not_impersonate(user, &wish, &reason)),
+    };
+    check(match service_account(&name) {
+        Some((namespace, name)) => {
+            Resource { plural: "serviceaccounts", name, namespace, ..Resource::default() }
+        }
+        None => Resource { plural: "users", name: &name, ..Resource::default() },
+    })?;
+    for group in &groups {
+        check(Resource { plural: "groups", name: group, ..Resource::default() })?;
     }
-    Ok(Some(User { groups: groups_of(&name, groups), name, uid }))
+    for (key, values) in &extra {
+        for value in values {
+            check(Resource {
+                group: AUTHENTICATION,
+                plural: "userextras",
+                subresource: key,
+                name: value,
+                ..Resource::default()
+            })?;
+        }
+    }
+    if let Some(uid) = &uid {
+        check(Resource { group: AUTHENTICATION, plural: "uids", name: uid, ..Resource::default() })?;
+    }
+    Ok(Some(User { groups: groups_of(&name, groups), name, uid, extra }))
+}
+
+/// `Impersonate-Extra-<key>`: the key may be percent-encoded, and one key may have several values.
+fn extra_of(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
+    let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in headers {
+        if let Some(key) = name.as_str().strip_prefix(AS_EXTRA) {
+            let decoded = percent_decode_str(key).decode_utf8().map_or_else(|_| key.to_owned(), Into::into);
+            extra.entry(decoded).or_default().push(String::from_utf8_lossy(value.as_bytes()).into_owned());
+        }
+    }
+    extra
 }
 
 /// Removes what no one behind the door should see.
@@ -165,27 +217,39 @@ fn service_account(name: &str) -> Option<(&str, &str)> {
 }
 
 /// The message prints object references the way Go does, as kube-apiserver's.
-fn without_user(groups: &[String], uid: Option<&str>) -> Refusal {
+fn without_user(groups: &[String], uid: Option<&str>, extra: &BTreeMap<String, Vec<String>>) -> Refusal {
     let groups = groups.iter().map(|group| format!("{{Group  {group}    }}"));
-    let uid = uid.map(|uid| format!("{{UID  {uid}  authentication.k8s.io/v1  }}"));
-    let wishes = groups.chain(uid).collect::<Vec<_>>().join(" ");
+    let extra = extra.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
+    let extra = extra.map(|(key, value)| format!("{{UserExtra  {value}  {AUTHENTICATION}/v1  {key}}}"));
+    let uid = uid.map(|uid| format!("{{UID  {uid}  {AUTHENTICATION}/v1  }}"));
+    let wishes = groups.chain(extra).chain(uid).collect::<Vec<_>>().join(" ");
     let message = format!("requested [{wishes}] without impersonating a user");
     Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", message)
 }
 
-fn may_not_impersonate(user: &User, wanted: &str) -> Refusal {
-    let (resource, name, place) = match service_account(wanted) {
-        Some((namespace, name)) => ("serviceaccounts", name, format!("in the namespace \"{namespace}\"")),
-        None => ("users", wanted, "at the cluster scope".to_owned()),
+fn may_not_impersonate(user: &User, wish: &Resource<'_>, reason: &str) -> Refusal {
+    let Resource { group, plural, subresource, name, namespace } = *wish;
+    let place = match namespace {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {}", go::quote(namespace)),
     };
-    let message = format!(
-        "{resource} \"{name}\" is forbidden: User \"{}\" cannot impersonate resource \"{resource}\" in API group \"\" {place}",
-        user.name
+    let (dot, slash) =
+        (if group.is_empty() { "" } else { "." }, if subresource.is_empty() { "" } else { "/" });
+    let mut message = format!(
+        "{plural}{dot}{group} {} is forbidden: User {} cannot impersonate resource {} in API group {} {place}",
+        go::quote(name),
+        go::quote(&user.name),
+        go::quote(&format!("{plural}{slash}{subresource}")),
+        go::quote(group)
     );
-    Refusal {
-        details: Some(json!({"name": name, "kind": resource})),
-        ..Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    if !reason.is_empty() {
+        message = format!("{message}: {reason}");
     }
+    let mut details = json!({"name": name, "kind": plural});
+    if !group.is_empty() {
+        details["group"] = group.into();
+    }
+    Refusal { details: Some(details), ..Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message) }
 }
 
 #[cfg(test)]
@@ -217,6 +281,28 @@ mod tests {
         }
     }
 
+    fn yes() -> Verdict {
+        Verdict { allowed: true, reason: String::new() }
+    }
+
+    #[test]
+    fn extra_is_passed_on_and_must_be_allowed_too() {
+        let wish = headers(&[
+            ("impersonate-user", "ann"),
+            ("impersonate-uid", "1"),
+            ("impersonate-extra-acme.com%2fproject", "a"),
+            ("impersonate-extra-acme.com%2fproject", "b"),
+        ]);
+        let user = impersonated(&User::admin(), &wish, |_| yes()).unwrap().unwrap();
+        assert_eq!(user.extra, BTreeMap::from([("acme.com/project".into(), vec!["a".into(), "b".into()])]));
+        let bob = User::known("bob".to_owned(), vec![]);
+        let may = |wish: &Resource<'_>| Verdict { allowed: wish.plural == "users", reason: "so".to_owned() };
+        assert_eq!(
+            impersonated(&bob, &wish, may).unwrap_err().message,
+            r#"userextras.authentication.k8s.io "a" is forbidden: User "bob" cannot impersonate resource "userextras/acme.com/project" in API group "authentication.k8s.io" at the cluster scope: so"#
+        );
+    }
+
     #[test]
     fn impersonation_gives_the_groups_kubernetes_gives() {
         for (wish, groups) in [
@@ -235,7 +321,7 @@ mod tests {
                 &["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"],
             ),
         ] {
-            let user = impersonated(&User::admin(), &headers(wish)).unwrap().unwrap();
+            let user = impersonated(&User::admin(), &headers(wish), |_| yes()).unwrap().unwrap();
             assert_eq!((user.name.as_str(), &user.groups[..]), (wish[0].1, &groups.map_owned()[..]));
         }
     }
@@ -273,7 +359,7 @@ mod tests {
                 "requested [{Group  a    } {UID  1  authentication.k8s.io/v1  }] without impersonating a user",
             ),
         ] {
-            let refusal = impersonated(user, &headers(wish)).unwrap_err();
+            let refusal = impersonated(user, &headers(wish), |_| Verdict::default()).unwrap_err();
             assert_eq!((refusal.code.as_u16(), refusal.message.as_str()), (code, message));
         }
     }

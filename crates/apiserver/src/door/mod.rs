@@ -38,6 +38,8 @@ use std::{convert::Infallible, sync::Arc};
 
 use bytes::Bytes;
 
+use crate::rbac::{Resource, Verdict};
+
 pub use self::{
     audit::{AuditError, AuditLog, Rotation},
     caller::{User, is_public},
@@ -61,4 +63,10 @@ pub trait Api: Send + Sync + 'static {
         user: User,
         request: http::Request<Bytes>,
     ) -> impl Future<Output = http::Response<Body>> + Send;
+
+    /// Whether somebody may act as a user, as a member of a group, with a uid or with something extra.
+    fn may_impersonate(&self, user: &User, wish: &Resource<'_>) -> Verdict {
+        let _ = wish;
+        Verdict { allowed: user.is_master(), reason: String::new() }
+    }
 }

@@ -101,13 +101,14 @@ impl<A: Api> Service<A> {
         if user.is_anonymous() && !caller::is_public(&head.method, head.uri.path()) {
             return Err(Refusal::unauthorized());
         }
-        let user = match caller::impersonated(&user, &head.headers)? {
-            Some(wanted) => {
-                record.is_of(&wanted, Some(&user));
-                wanted
-            }
-            None => user,
-        };
+        let user =
+            match caller::impersonated(&user, &head.headers, |wish| self.api.may_impersonate(&user, wish))? {
+                Some(wanted) => {
+                    record.is_of(&wanted, Some(&user));
+                    wanted
+                }
+                None => user,
+            };
         caller::strip(&mut head.headers);
         let (body, _room) = self.read(body).await?;
         self.ask(user, Request::from_parts(head, body)).await

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::rbac::Rbac;
 use crate::registry::{Registry, Served};
 use crate::status::ApiError;
 use crate::store::{Key, Object, Store, WriteError};
@@ -41,6 +42,8 @@ pub struct Engine {
     pub store: Store,
     /// What is served.
     pub registry: Registry,
+    /// Who may do what.
+    pub rbac: Rbac,
     source: Arc<dyn Source>,
 }
 
@@ -82,7 +85,7 @@ pub struct Written {
 impl Engine {
     /// An engine on a store; serves nothing yet.
     pub fn new(store: Store, source: Arc<dyn Source>) -> Self {
-        Self { store, registry: Registry::default(), source }
+        Self { store, registry: Registry::default(), rbac: Rbac::default(), source }
     }
 
     /// The time in RFC 3339, to the second.

@@ -12,6 +12,7 @@ use crate::object::create::{self, Birth};
 use crate::object::update::{self, Part};
 use crate::object::{Meta, delete, metadata_mut};
 use crate::patch;
+use crate::rbac::Grant;
 use crate::request::write::WriteOptions;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Key, Revision, WriteError};
@@ -144,6 +145,7 @@ impl Engine {
         if tracking == Tracking::Update {
             self.track(target, None, &mut object, manager);
         }
+        self.check_grant(target, "", &object, None, options)?;
         admit::validate(target, &object, None)?;
         self.check_namespace(target)?;
         let name = Meta::of(&object).name().unwrap_or_default().to_owned();
@@ -156,6 +158,21 @@ impl Engine {
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
         let stored = stored.map_err(|error| write_error(target, &name, &error))?;
         Ok(Written { object: encode::to_value(target, &stored), created: true, warnings })
+    }
+
+    /// Nobody gives rights away that they do not have.
+    fn check_grant(
+        &self,
+        target: &Target,
+        name: &str,
+        new: &Value,
+        old: Option<&Value>,
+        options: &WriteOptions,
+    ) -> Result<(), ApiError> {
+        let Some(user) = &options.user else { return Ok(()) };
+        let namespace = target.namespace.as_deref().unwrap_or_default();
+        let grant = Grant { resource: &target.served.resource, namespace, name, new, old };
+        self.rbac.check_grant(&self.store, user, &grant)
     }
 
     /// Nothing is created in a namespace that is not there, or is going.
@@ -218,6 +235,7 @@ impl Engine {
         } else {
             self.track(target, Some(live), &mut new, manager);
         }
+        self.check_grant(target, name, &new, Some(live), options)?;
         admit::validate(target, &new, Some(live))?;
         Ok((new, warnings))
     }

@@ -1,8 +1,11 @@
 //! The options of creates, updates and patches.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{accept::PatchType, query::Query};
+use crate::door::User;
 use crate::status::{ApiError, Cause, go};
 
 /// What a manager's name may have, in bytes.
@@ -42,6 +45,8 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Take fields from other managers.
     pub force: bool,
+    /// Whose rights limit what may be written; the server itself has no limits.
+    pub user: Option<Arc<User>>,
 }
 
 impl WriteOptions {
@@ -86,6 +91,7 @@ impl WriteOptions {
             field_manager: manager.map(str::to_owned),
             field_validation,
             force: force.unwrap_or(false),
+            user: None,
         })
     }
 

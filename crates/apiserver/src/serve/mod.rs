@@ -7,6 +7,7 @@
 //! ```
 
 mod answer;
+mod authorize;
 mod documents;
 mod resource;
 mod reviews;
@@ -23,9 +24,9 @@ pub use documents::Descriptions;
 
 use crate::door::{self, User};
 use crate::engine::Engine;
+use crate::rbac;
 use crate::request::path::Target;
 use crate::request::query::Query;
-use crate::status::ApiError;
 
 /// The body of an answer: whole, or a stream of watch events.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
@@ -42,21 +43,13 @@ pub(crate) fn read_yaml(text: &str) -> Result<serde_json::Value, String> {
     capt_yaml::single(text).map_err(|error| format!("line {}: {error}", error.at.line))
 }
 
-fn may_do_everything(user: &User) -> bool {
-    user.groups.iter().any(|group| group == "system:masters")
-}
-
-fn forbidden(user: &User) -> ApiError {
-    let why = format!("User \"{}\" has no rights here: only members of system:masters have", user.name);
-    ApiError::Forbidden { resource: None, name: String::new(), why }
-}
-
 /// A request with its parts taken apart.
 pub(crate) struct Call<'a> {
     pub method: &'a http::Method,
     pub query: Query,
     pub headers: &'a HeaderMap,
     pub body: &'a Bytes,
+    pub user: &'a User,
 }
 
 impl Call<'_> {
@@ -78,14 +71,18 @@ impl Api {
             query: Query::parse(parts.uri.query().unwrap_or_default()),
             headers: &parts.headers,
             body: &body,
+            user,
         };
-        let answer = match Target::parse(parts.uri.path()) {
-            Target::Resource(path) => match reviews::answer(&path, &call, user) {
-                Some(review) => review,
-                None if !may_do_everything(user) => Err(forbidden(user)),
-                None => self.resource(&path, &call).await,
+        let target = Target::parse(parts.uri.path());
+        let answer = match self.authorize(&target, parts.uri.path(), &call) {
+            Err(error) => Err(error),
+            Ok(()) => match &target {
+                Target::Resource(path) => match self.review(path, &call) {
+                    Some(review) => review,
+                    None => self.resource(path, &call).await,
+                },
+                target => self.document(target, &call),
             },
-            target => self.document(&target, &call),
         };
         answer.unwrap_or_else(|error| answer::error(&error))
     }
@@ -94,6 +91,10 @@ impl Api {
 impl door::Api for Api {
     async fn respond(self: Arc<Self>, user: User, request: Request<Bytes>) -> Response<Body> {
         Api::respond(&self, &user, request).await
+    }
+
+    fn may_impersonate(&self, user: &User, wish: &rbac::Resource<'_>) -> rbac::Verdict {
+        self.engine.rbac.authorize(&self.engine.store, user, "impersonate", &rbac::Object::Resource(*wish))
     }
 }
 

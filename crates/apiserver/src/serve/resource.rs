@@ -74,7 +74,7 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         let target = Target { served: Arc::clone(served), namespace: None, status: false };
         let name = name.filter(|_| call.method == http::Method::PUT).ok_or(ApiError::MethodNotAllowed)?;
-        let options = WriteOptions::parse(&call.query, Write::Update)?;
+        let options = write_options(call, Write::Update)?;
         let (body, _) = Self::body(&target, call, &options)?;
         let finalizers = body["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
         let namespace = self.engine.finalize(&target, name, &finalizers).await?;
@@ -109,7 +109,7 @@ impl Api {
                 return Err(ApiError::MethodNotAllowed);
             }
         };
-        let options = WriteOptions::parse(&call.query, write)?;
+        let options = write_options(call, write)?;
         let manager = options.manager(call.user_agent());
         Ok(json_answer(&self.engine.change_scale(target, name, &change, &options, &manager).await?))
     }
@@ -157,7 +157,7 @@ impl Api {
     }
 
     async fn create(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        let options = WriteOptions::parse(&call.query, Write::Create)?;
+        let options = write_options(call, Write::Create)?;
         let (object, warnings) = Self::body(target, call, &options)?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.create(target, object, &options, &manager).await?;
@@ -165,7 +165,7 @@ impl Api {
     }
 
     async fn update(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        let options = WriteOptions::parse(&call.query, Write::Update)?;
+        let options = write_options(call, Write::Update)?;
         let (object, warnings) = Self::body(target, call, &options)?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.change(target, name, &Change::Replace(object), &options, &manager).await?;
@@ -174,7 +174,7 @@ impl Api {
 
     async fn patch(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
-        let options = WriteOptions::parse(&call.query, Write::Patch(kind))?;
+        let options = write_options(call, Write::Patch(kind))?;
         let body = patch_body(kind, call)?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.change(target, name, &Change::Patch(body), &options, &manager).await?;
@@ -226,6 +226,12 @@ impl Api {
         warnings.extend(written.warnings);
         answer::object(&target.served, call, code, &written.object, &warnings)
     }
+}
+
+fn write_options(call: &Call<'_>, write: Write) -> Result<WriteOptions, ApiError> {
+    // Whoever may do everything has nothing that limits their writes.
+    let user = (!call.user.is_master()).then(|| Arc::new(call.user.clone()));
+    Ok(WriteOptions { user, ..WriteOptions::parse(&call.query, write)? })
 }
 
 fn patch_body(kind: PatchType, call: &Call<'_>) -> Result<PatchBody, ApiError> {

@@ -65,6 +65,22 @@ pub(super) const AUTHORIZATION: &[Definition] = &[
         field("evaluationError", Text, "What went wrong on the way; the answer holds all the same."),
         field("reason", Text, "Why."),
     ]),
+    define("SubjectAccessReview", Answer, "Asks whether somebody may do something.", &[
+        field("spec", Of(Authorization, "SubjectAccessReviewSpec"), "The question: exactly one of the two kinds of attributes.").required(),
+        field("status", Of(Authorization, "SubjectAccessReviewStatus"), "The answer."),
+    ]),
+    define("LocalSubjectAccessReview", Answer, "Asks whether somebody may do something in a namespace.", &[
+        field("spec", Of(Authorization, "SubjectAccessReviewSpec"), "The question; its namespace is that of the review.").required(),
+        field("status", Of(Authorization, "SubjectAccessReviewStatus"), "The answer."),
+    ]),
+    define("SubjectAccessReviewSpec", Part, "Who would do what.", &[
+        field("extra", Map(&List(&Text)), "What else authentication told of the user."),
+        field("groups", Atomic(&Text), "Groups of the user."),
+        field("nonResourceAttributes", Of(Authorization, "NonResourceAttributes"), "A request outside of resources.").pointer(),
+        field("resourceAttributes", Of(Authorization, "ResourceAttributes"), "A request for a resource.").pointer(),
+        field("uid", Text, "Identity of the user among all that ever existed."),
+        field("user", Text, "Name of the user; with groups alone, the question is about them."),
+    ]),
     define("SelfSubjectRulesReview", Answer, "Asks what the caller may do in a namespace.", &[
         field("spec", Of(Authorization, "SelfSubjectRulesReviewSpec"), "The question.").required(),
         field("status", Of(Authorization, "SubjectRulesReviewStatus"), "The answer."),

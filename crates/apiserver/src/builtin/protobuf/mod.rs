@@ -92,7 +92,7 @@ pub fn decode(body: &[u8], group: &str, kind: &str) -> Result<Value, ProtobufErr
     let Envelope { api_version, kind: given, raw } =
         Envelope::read(envelope).map_err(ProtobufError::Envelope)?;
     let mut object = Map::new();
-    for (name, text) in [("apiVersion", api_version), ("kind", &given)] {
+    for (name, text) in [("apiVersion", api_version), ("kind", given)] {
         if !text.is_empty() {
             object.insert(name.to_owned(), String::from_utf8_lossy(text).into());
         }

@@ -1,0 +1,117 @@
+//! Cluster roles that collect the rules of others: `rules` follows what their selectors select.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::engine::{Change, Engine, PatchBody, Target};
+use crate::object::Meta;
+use crate::rbac::GROUP;
+use crate::request::query::{ListOptions, Query};
+use crate::request::write::WriteOptions;
+use crate::store::{Filter, WatchError};
+
+const MANAGER: &str = "clusterrole-aggregation-controller";
+
+/// Runs until the store is closed.
+pub async fn run(engine: Arc<Engine>) {
+    let resource: Arc<str> = format!("{GROUP}/clusterroles").into();
+    loop {
+        let filter = Filter { resource: Some(Arc::clone(&resource)), namespace: None };
+        let Ok(mut watcher) = engine.store.watch(filter, engine.store.revision()) else { return };
+        loop {
+            collect(&engine).await;
+            match watcher.next().await {
+                Ok(_) => while matches!(watcher.try_next(), Ok(Some(_))) {},
+                Err(WatchError::Closed) => return,
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+/// How often roles that collect roles are looked at again; what is left follows from the events of the last look.
+const PASSES: usize = 8;
+
+/// Brings every role that collects others up to date, also those that collect such roles.
+pub async fn collect(engine: &Engine) {
+    for _ in 0..PASSES {
+        if !pass(engine).await {
+            return;
+        }
+    }
+}
+
+/// Looks at every role once; tells whether one changed.
+async fn pass(engine: &Engine) -> bool {
+    let Some(served) = engine.registry.current().find(GROUP, "v1", "clusterroles").cloned() else {
+        return false;
+    };
+    let target = Target { served, namespace: None, status: false };
+    let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
+    let Ok(listed) = engine.list(&target, &options) else { return false };
+    let parse =
+        |bytes: &bytes::Bytes| serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
+    let roles: Vec<Value> = listed.items.iter().map(parse).collect();
+    let mut changed = false;
+    for role in &roles {
+        let Some(rules) = collected(role, &roles).filter(|rules| !is_same(rules, &role["rules"])) else {
+            continue;
+        };
+        let applied = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
+            "metadata": {"name": Meta::of(role).name()}, "rules": rules,
+        });
+        let change = Change::Patch(PatchBody::Apply(applied));
+        let options = WriteOptions { force: true, ..WriteOptions::default() };
+        // What is refused now is tried again at the next change.
+        let name = Meta::of(role).name().unwrap_or_default();
+        changed |= engine.change(&target, name, &change, &options, MANAGER).await.is_ok();
+    }
+    changed
+}
+
+/// No rules at all are an empty list of rules.
+fn is_same(rules: &Value, live: &Value) -> bool {
+    live == rules || (live.is_null() && rules.as_array().is_some_and(Vec::is_empty))
+}
+
+/// The rules of all other roles that a role selects, each once; `None` for a role that selects none.
+fn collected(role: &Value, all: &[Value]) -> Option<Value> {
+    let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
+    let mut rules: Vec<&Value> = Vec::new();
+    for selector in selectors {
+        // Names order the list already.
+        let others = all.iter().filter(|other| Meta::of(other).name() != Meta::of(role).name());
+        for other in others.filter(|other| selects(selector, other)) {
+            for rule in other["rules"].as_array().into_iter().flatten() {
+                if !rules.contains(&rule) {
+                    rules.push(rule);
+                }
+            }
+        }
+    }
+    Some(json!(rules))
+}
+
+fn selects(selector: &Value, object: &Value) -> bool {
+    let labels = &object["metadata"]["labels"];
+    let mut equal = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut others = selector["matchExpressions"].as_array().into_iter().flatten();
+    equal.all(|(key, value)| labels.get(key) == Some(value))
+        && others.all(|requirement| {
+            let label = requirement["key"].as_str().and_then(|key| labels.get(key));
+            let is_in = || {
+                requirement["values"]
+                    .as_array()
+                    .is_some_and(|values| label.is_some_and(|it| values.contains(it)))
+            };
+            match requirement["operator"].as_str().unwrap_or_default() {
+                "In" => is_in(),
+                "NotIn" => !is_in(),
+                "Exists" => label.is_some(),
+                "DoesNotExist" => label.is_none(),
+                _ => false,
+            }
+        })
+}

@@ -1,0 +1,252 @@
+//! Who may do what: Roles, ClusterRoles and their bindings, evaluated as Kubernetes does.
+//!
+//! Members of `system:masters` may do everything and are never looked up. For everybody else the bindings are read
+//! from the store at every question, so that an answered write counts at once; what JSON says is parsed once per
+//! revision of an object.
+//!
+//! | File | What is in it |
+//! |---|---|
+//! | [`rule`] | one rule: what it allows, what it covers |
+//! | [`escalation`] | nobody gives rights away that they do not have |
+//! | [`defaults`] | the roles and bindings that are always there |
+
+pub mod defaults;
+mod escalation;
+mod rule;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+
+use crate::door::User;
+use crate::status::go;
+use crate::store::{self, Key, Query, Revision, Store};
+
+pub(crate) use escalation::Grant;
+pub use rule::{Object, Resource, Rule};
+
+/// The API group.
+pub const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Parsed objects that may lie here before all are forgotten, those of the past among them.
+const REMEMBERED: usize = 4096;
+
+/// An answer to "may they".
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether they may.
+    pub allowed: bool,
+    /// Why, or what went wrong on the way; may be empty.
+    pub reason: String,
+}
+
+/// The rules of somebody in a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// What they may do.
+    pub rules: Vec<Rule>,
+    /// Bindings to roles that are not there, and the like.
+    pub errors: Vec<String>,
+}
+
+/// Answers questions about rights.
+#[derive(Debug, Default)]
+pub struct Rbac {
+    parsed: Mutex<HashMap<Key, (Revision, Arc<Parsed>)>>,
+}
+
+/// What matters of a role or a binding.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Parsed {
+    rules: Option<Vec<Rule>>,
+    role_ref: RoleRef,
+    subjects: Option<Vec<Subject>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct RoleRef {
+    kind: String,
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Subject {
+    kind: String,
+    name: String,
+    namespace: String,
+}
+
+impl Subject {
+    fn is(&self, user: &User, namespace: &str) -> bool {
+        match self.kind.as_str() {
+            "User" => user.name == self.name,
+            "Group" => user.groups.contains(&self.name),
+            "ServiceAccount" => {
+                let namespace = if self.namespace.is_empty() { namespace } else { &self.namespace };
+                let account = user.name.strip_prefix("system:serviceaccount:");
+                !namespace.is_empty()
+                    && account.and_then(|rest| rest.split_once(':')) == Some((namespace, &self.name))
+            }
+            _ => false,
+        }
+    }
+
+    fn describe(&self, namespace: &str) -> String {
+        let namespace = if self.namespace.is_empty() { namespace } else { &self.namespace };
+        let name = match self.kind.as_str() {
+            "ServiceAccount" => format!("{}/{namespace}", self.name),
+            _ => self.name.clone(),
+        };
+        format!("{} {}", self.kind, go::quote(&name))
+    }
+}
+
+/// A binding that gives somebody a role.
+struct Source<'a> {
+    key: &'a Key,
+    role: &'a RoleRef,
+    subject: &'a Subject,
+}
+
+impl Source<'_> {
+    fn describe(&self) -> String {
+        let Key { name, namespace, .. } = self.key;
+        let (kind, name) = match namespace.as_ref() {
+            "" => ("ClusterRoleBinding", name.to_string()),
+            namespace => ("RoleBinding", format!("{name}/{namespace}")),
+        };
+        let role = format!("{} {}", self.role.kind, go::quote(&self.role.name));
+        format!("{kind} {} of {role} to {}", go::quote(&name), self.subject.describe(namespace))
+    }
+}
+
+impl Rbac {
+    /// Whether somebody may do something.
+    pub fn authorize(&self, store: &Store, user: &User, verb: &str, object: &Object<'_>) -> Verdict {
+        if user.is_master() {
+            return Verdict { allowed: true, reason: String::new() };
+        }
+        let namespace = match object {
+            Object::Resource(resource) => resource.namespace,
+            Object::Path(_) => "",
+        };
+        let mut errors = Vec::new();
+        let found = self.visit(store, user, namespace, |found| match found {
+            Ok((source, rule)) if rule.allows(verb, object) => ControlFlow::Break(source.describe()),
+            Ok(_) => ControlFlow::Continue(()),
+            Err(error) => {
+                errors.push(error);
+                ControlFlow::Continue(())
+            }
+        });
+        match found {
+            ControlFlow::Break(source) => {
+                Verdict { allowed: true, reason: format!("RBAC: allowed by {source}") }
+            }
+            ControlFlow::Continue(()) if errors.is_empty() => Verdict::default(),
+            ControlFlow::Continue(()) => {
+                Verdict { allowed: false, reason: format!("RBAC: {}", aggregate(&errors)) }
+            }
+        }
+    }
+
+    /// All that somebody may do, in a namespace or, where that is empty, outside of them.
+    pub fn rules(&self, store: &Store, user: &User, namespace: &str) -> Rules {
+        let mut rules = Rules::default();
+        let _: ControlFlow<()> = self.visit(store, user, namespace, |found| {
+            match found {
+                Ok((_, rule)) => rules.rules.push(rule.clone()),
+                Err(error) => rules.errors.push(error),
+            }
+            ControlFlow::Continue(())
+        });
+        rules
+    }
+
+    /// Shows every rule that somebody has in a place, until told to stop.
+    fn visit<B>(
+        &self,
+        store: &Store,
+        user: &User,
+        namespace: &str,
+        mut see: impl FnMut(Result<(Source<'_>, &Rule), String>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let places = [("clusterrolebindings", ""), ("rolebindings", namespace)];
+        // Outside of namespaces there are no role bindings.
+        for (plural, place) in places.into_iter().take(if namespace.is_empty() { 1 } else { 2 }) {
+            for object in list(store, plural, place) {
+                let binding = self.parse(&object);
+                let mut subjects = binding.subjects.iter().flatten();
+                let Some(subject) = subjects.find(|subject| subject.is(user, place)) else { continue };
+                match self.role(store, &binding.role_ref, place) {
+                    Err(error) => see(Err(error))?,
+                    Ok(role) => {
+                        for rule in role.rules.iter().flatten() {
+                            let source = Source { key: object.key(), role: &binding.role_ref, subject };
+                            see(Ok((source, rule)))?;
+                        }
+                    }
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// The role that a binding in a place names.
+    fn role(&self, store: &Store, role: &RoleRef, place: &str) -> Result<Arc<Parsed>, String> {
+        let (plural, namespace, singular) = match role.kind.as_str() {
+            "ClusterRole" => ("clusterroles", "", "clusterrole"),
+            "Role" => ("roles", place, "role"),
+            other => return Err(format!("unsupported role reference kind: {}", go::quote(other))),
+        };
+        let found = store.get(&Key::new(format!("{GROUP}/{plural}"), namespace, role.name.as_str()));
+        let missing = || format!("{singular}.{GROUP} {} not found", go::quote(&role.name));
+        found.map(|object| self.parse(&object)).ok_or_else(missing)
+    }
+
+    fn parse(&self, object: &store::Object) -> Arc<Parsed> {
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((revision, known)) = parsed.get(object.key())
+            && *revision == object.revision()
+        {
+            return Arc::clone(known);
+        }
+        // What could be stored is of these types; anything else gives no rights.
+        let read: Arc<Parsed> = Arc::new(serde_json::from_slice(object.bytes()).unwrap_or_default());
+        if parsed.len() >= REMEMBERED {
+            parsed.clear();
+        }
+        parsed.insert(object.key().clone(), (object.revision(), Arc::clone(&read)));
+        read
+    }
+}
+
+fn list(store: &Store, plural: &str, namespace: &str) -> Vec<Arc<store::Object>> {
+    let resource = format!("{GROUP}/{plural}");
+    let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+    let query = Query { resource: &resource, namespace, ..Query::default() };
+    // The newest revision can always be read.
+    store.list(&query).map(|page| page.objects).unwrap_or_default()
+}
+
+/// Several errors as Kubernetes tells them together.
+fn aggregate(errors: &[String]) -> String {
+    let mut distinct: Vec<&str> = Vec::new();
+    for error in errors {
+        if !distinct.contains(&error.as_str()) {
+            distinct.push(error);
+        }
+    }
+    match distinct.as_slice() {
+        [one] => (*one).to_owned(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

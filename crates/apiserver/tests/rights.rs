@@ -1,0 +1,213 @@
+//! Who may do what, asked with kubectl of this server and of kube-apiserver: same verdicts, same words.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use capt_apiserver::Server;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::{Value, json};
+use support::both::Both;
+
+/// What is there before anybody is asked: `ann` reads config maps of `default`, `bob` is an editor of a kind,
+/// `robot` a service account, `gina` may give away what she has not.
+fn objects() -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let role = |kind: &str, name: &str, rules: Value| json!({"apiVersion": rbac, "kind": kind, "metadata": {"name": name}, "rules": rules});
+    let binding = |kind: &str, name: &str, role: (&str, &str), subject: (&str, &str)| {
+        let mut subject = json!({"kind": subject.0, "name": subject.1});
+        if subject["kind"] == "ServiceAccount" {
+            subject["namespace"] = "default".into();
+        }
+        json!({
+            "apiVersion": rbac, "kind": kind, "metadata": {"name": name}, "subjects": [subject],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role.0, "name": role.1},
+        })
+    };
+    vec![
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}),
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}),
+        role(
+            "Role",
+            "reader",
+            json!([
+                {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["configmaps"]},
+                {"verbs": ["get", "watch", "list"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"]},
+            ]),
+        ),
+        role(
+            "Role",
+            "roles",
+            json!([
+                {"verbs": ["get", "create", "update", "patch", "delete"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"]},
+                {"verbs": ["create", "update", "patch", "delete"], "apiGroups": [""], "resources": ["configmaps", "*/status"]},
+            ]),
+        ),
+        role(
+            "ClusterRole",
+            "paths",
+            json!([{"verbs": ["get"], "nonResourceURLs": ["/metrics", "/openapi/*"]}]),
+        ),
+        role(
+            "ClusterRole",
+            "grants",
+            json!([
+                {"verbs": ["bind"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "resourceNames": ["paths"]},
+                {"verbs": ["create", "get"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterrolebindings", "clusterroles"]},
+            ]),
+        ),
+        binding("RoleBinding", "ann", ("Role", "reader"), ("User", "ann")),
+        binding("RoleBinding", "robot", ("Role", "reader"), ("ServiceAccount", "robot")),
+        binding("RoleBinding", "bob", ("Role", "roles"), ("Group", "builders")),
+        binding("RoleBinding", "lost", ("Role", "gone"), ("User", "lost")),
+        binding("ClusterRoleBinding", "paths", ("ClusterRole", "paths"), ("User", "ann")),
+        binding("ClusterRoleBinding", "gina", ("ClusterRole", "grants"), ("User", "gina")),
+    ]
+}
+
+const ANN: &[&str] = &["--as=ann"];
+const BOB: &[&str] = &["--as=bob", "--as-group=builders"];
+const GINA: &[&str] = &["--as=gina"];
+const ROBOT: &[&str] = &["--as=system:serviceaccount:default:robot"];
+const LOST: &[&str] = &["--as=lost"];
+
+/// Read from top to bottom: some create what later ones read.
+const COMMANDS: &[(&[&str], &[&str])] = &[
+    (ANN, &["get", "configmap", "a", "-o", "name"]),
+    (ANN, &["get", "configmaps", "-A"]),
+    (ANN, &["get", "configmaps", "-n", "other"]),
+    (ANN, &["get", "secret", "a", "-o", "name"]),
+    (ANN, &["get", "secret", "b"]),
+    (ANN, &["get", "secrets"]),
+    (ANN, &["get", "secrets", "--field-selector=metadata.name=a", "-o", "name"]),
+    (ANN, &["get", "secrets", "--field-selector=metadata.name=b"]),
+    (ANN, &["delete", "configmap", "a"]),
+    (ANN, &["delete", "configmaps", "--all"]),
+    (ANN, &["create", "configmap", "b"]),
+    (ANN, &["label", "configmap", "a", "x=y"]),
+    (ANN, &["get", "nodes"]),
+    (ANN, &["get", "namespace", "default"]),
+    (ANN, &["get", "events.events.k8s.io"]),
+    (ANN, &["get", "--raw", "/metrics/slis"]),
+    (ANN, &["get", "--raw", "/logs"]),
+    (ANN, &["get", "--raw", "/api/v1/nothing"]),
+    (ANN, &["get", "--raw", "/readyz"]),
+    (ANN, &["auth", "whoami"]),
+    (ANN, &["auth", "can-i", "get", "configmaps"]),
+    (ANN, &["auth", "can-i", "get", "configmaps", "-n", "other"]),
+    (ANN, &["auth", "can-i", "get", "secrets/a"]),
+    (ANN, &["auth", "can-i", "get", "secrets/b"]),
+    (ANN, &["auth", "can-i", "get", "/metrics"]),
+    (ANN, &["auth", "can-i", "get", "/openapi/v3/x"]),
+    (ANN, &["auth", "can-i", "post", "/openapi/v3/x"]),
+    (ANN, &["auth", "can-i", "*", "*"]),
+    (ANN, &["auth", "can-i", "impersonate", "users"]),
+    (ANN, &["auth", "can-i", "--list"]),
+    (ROBOT, &["get", "configmap", "a", "-o", "name"]),
+    (ROBOT, &["get", "configmap", "a", "-n", "other"]),
+    (ROBOT, &["auth", "whoami"]),
+    (LOST, &["get", "configmap", "a"]),
+    (LOST, &["auth", "can-i", "get", "configmaps"]),
+    (BOB, &["auth", "can-i", "--list"]),
+    (BOB, &["auth", "can-i", "update", "nodes", "--subresource=status"]),
+    (BOB, &["auth", "can-i", "update", "configmaps", "--subresource=status"]),
+    (BOB, &["create", "role", "fine", "--verb=create", "--resource=configmaps"]),
+    (BOB, &["create", "role", "more", "--verb=get,create,list", "--resource=configmaps,secrets"]),
+    (BOB, &["create", "rolebinding", "fine", "--role=fine", "--user=dave"]),
+    (BOB, &["create", "rolebinding", "more", "--role=reader", "--user=dave"]),
+    (BOB, &["create", "rolebinding", "most", "--clusterrole=cluster-admin", "--user=bob"]),
+    (BOB, &["create", "rolebinding", "none", "--role=nothing", "--user=bob"]),
+    (BOB, &["label", "role", "fine", "x=y"]),
+    (BOB, &["label", "role", "reader", "x=y"]),
+    (
+        BOB,
+        &[
+            "patch",
+            "role",
+            "fine",
+            "--type=json",
+            "-p",
+            r#"[{"op":"add","path":"/rules/0/verbs/-","value":"watch"}]"#,
+        ],
+    ),
+    (BOB, &["create", "clusterrole", "x", "--verb=get", "--resource=configmaps"]),
+    (GINA, &["create", "clusterrolebinding", "bound", "--clusterrole=paths", "--user=dave"]),
+    (GINA, &["create", "clusterrolebinding", "admin", "--clusterrole=cluster-admin", "--user=gina"]),
+    (GINA, &["create", "clusterrole", "all", "--verb=*", "--resource=*"]),
+    (GINA, &["create", "clusterrole", "urls", "--verb=get", "--non-resource-url=/x"]),
+    (GINA, &["create", "clusterrole", "sum", "--aggregation-rule=a=b"]),
+    (&["--as=dave"], &["get", "--raw", "/apis/nothing"]),
+    (&["--as=dave"], &["get", "configmaps", "-o", "name"]),
+    (&["--as=dave"], &["create", "configmap", "dave"]),
+    (&["--as=system:anonymous"], &["get", "configmaps"]),
+    (&["--as=system:anonymous"], &["get", "--raw", "/healthz"]),
+    (&["--as=system:anonymous"], &["get", "--raw", "/apis"]),
+    (&["--as=eve", "--as-group=system:masters"], &["get", "configmap", "a", "-o", "name"]),
+    (&["--as=eve", "--as-group=system:masters"], &["auth", "can-i", "*", "*"]),
+    (&["--as=eve", "--as-uid=7", "--as-group=g"], &["auth", "whoami"]),
+    (&[], &["auth", "can-i", "--list"]),
+];
+
+#[tokio::test]
+async fn kubectl_may_what_it_may_on_kube_apiserver() {
+    let Some(both) = Both::start().await else { return };
+    let file = both.folder.path().join("objects.yaml");
+    let documents: Vec<String> = objects().iter().map(ToString::to_string).collect();
+    std::fs::write(&file, documents.join("\n---\n")).unwrap();
+    for kubectl in [&both.ours, &both.theirs] {
+        kubectl.good(&["create", "-f", file.to_str().unwrap()]).await;
+    }
+    // The real server learns of roles a moment after it stored them.
+    capt_e2e::until("kube-apiserver knows the last binding", Duration::from_secs(60), async || {
+        both.theirs.run(&["--as=gina", "get", "clusterrole", "paths"]).await.0.then_some(())
+    })
+    .await
+    .unwrap();
+    let mut wrong = Vec::new();
+    for (who, command) in COMMANDS {
+        let arguments = [*who, *command].concat();
+        let (ours, theirs) = (both.ours.run(&arguments).await, both.theirs.run(&arguments).await);
+        if ours != theirs {
+            wrong.push(format!("kubectl {}\n  ours: {ours:?}\ntheirs: {theirs:?}", arguments.join(" ")));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), COMMANDS.len(), wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn roles_collect_the_rules_of_others() {
+    let server = Server::in_memory().await.unwrap();
+    let roles: Api<ClusterRole> = Api::all(server.client("default"));
+    let allows = |role: &ClusterRole, verb: &str, resource: &str| {
+        role.rules.iter().flatten().any(|rule| {
+            rule.verbs.iter().any(|it| it == verb) && rule.resources.iter().flatten().any(|it| it == resource)
+        })
+    };
+    // From the start: admin collects edit, which collects view.
+    let (view, admin) = (roles.get("view").await.unwrap(), roles.get("admin").await.unwrap());
+    assert!(allows(&view, "get", "configmaps") && !allows(&view, "get", "secrets"));
+    assert!(allows(&admin, "create", "rolebindings") && allows(&admin, "get", "configmaps"));
+
+    let thing: ClusterRole = serde_json::from_value(json!({
+        "metadata": {"name": "things", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["things"]}],
+    }))
+    .unwrap();
+    roles.create(&PostParams::default(), &thing).await.unwrap();
+    let collected = async |wanted: bool| {
+        capt_e2e::until("admin follows", Duration::from_secs(30), async || {
+            let admin = roles.get("admin").await.unwrap();
+            (allows(&admin, "get", "things") == wanted).then_some(())
+        })
+        .await
+        .unwrap();
+    };
+    collected(true).await;
+    roles.delete("things", &DeleteParams::default()).await.unwrap();
+    collected(false).await;
+}
