@@ -38,4 +38,4 @@ mod server;
 pub mod status;
 pub mod store;
 
-pub use server::{Server, StartError};
+pub use server::{Server, ServerOptions, StartError};

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -40,6 +41,20 @@ pub enum StartError {
     Roles(ApiError),
 }
 
+/// What may be chosen at a start.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// How long an event stays after it was last written; `None` for as long as nobody deletes it.
+    pub event_ttl: Option<Duration>,
+}
+
+impl Default for ServerOptions {
+    /// Events stay for an hour, as kube-apiserver keeps them.
+    fn default() -> Self {
+        Self { event_ttl: Some(Duration::from_secs(3600)) }
+    }
+}
+
 /// A running server. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -50,22 +65,32 @@ pub struct Server {
 impl Server {
     /// Starts on a data folder, which is made if it is not there.
     pub async fn open(folder: &Path) -> Result<Self, StartError> {
-        Self::start(Store::open(folder, &Options::default())?).await
+        Self::open_with(folder, &ServerOptions::default()).await
+    }
+
+    /// Starts on a data folder, with options.
+    pub async fn open_with(folder: &Path, options: &ServerOptions) -> Result<Self, StartError> {
+        Self::start(Store::open(folder, &Options::default())?, options).await
     }
 
     /// Starts with nothing on disk, for tests.
     pub async fn in_memory() -> Result<Self, StartError> {
-        Self::start(Store::in_memory(&Options::default())?).await
+        Self::in_memory_with(&ServerOptions::default()).await
     }
 
-    async fn start(store: Store) -> Result<Self, StartError> {
+    /// Starts with nothing on disk, with options.
+    pub async fn in_memory_with(options: &ServerOptions) -> Result<Self, StartError> {
+        Self::start(Store::in_memory(&Options::default())?, options).await
+    }
+
+    async fn start(store: Store, options: &ServerOptions) -> Result<Self, StartError> {
         let engine = Arc::new(Engine::new(store, Arc::new(System)));
         engine.registry.replace(Catalogue::of(builtin::resources())?);
         ensure_namespaces(&engine).await.map_err(StartError::Namespaces)?;
         ensure_roles(&engine).await.map_err(StartError::Roles)?;
         // What CRDs define is served before the first request, not some time after it.
         control::refresh(&engine).await;
-        let tasks = control::start(&engine);
+        let tasks = control::start(&engine, options.event_ttl);
         Ok(Self { api: Arc::new(Api { engine }), _tasks: tasks })
     }
 

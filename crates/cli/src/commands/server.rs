@@ -4,9 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use capt_apiserver::Server;
+use capt_apiserver::{Server, ServerOptions};
 use capt_apiserver::door::{AuditLog, Door, Identity, Metrics, Rotation, Settings, write_kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -38,6 +38,9 @@ pub struct Args {
     /// Where to write the kubeconfig [default: DIR/kubeconfig, or ./capt.kubeconfig with --in-memory].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// How long events stay after they were last written: 1h, 90m, 30s; 0 for ever.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    event_ttl: Duration,
     /// Log every request to this file, one JSON line each; never a body.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
@@ -49,11 +52,12 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn serve(args: &Args) -> io::Result<Outcome> {
+    let options = ServerOptions { event_ttl: Some(args.event_ttl).filter(|ttl| !ttl.is_zero()) };
     let (server, identity) = if let Some(folder) = &args.data_dir {
-        let server = Server::open(folder).await.map_err(in_words)?;
+        let server = Server::open_with(folder, &options).await.map_err(in_words)?;
         (server, Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?)
     } else {
-        let server = Server::in_memory().await.map_err(in_words)?;
+        let server = Server::in_memory_with(&options).await.map_err(in_words)?;
         (server, Identity::in_memory(&[], SystemTime::now()).map_err(in_words)?)
     };
     let audit = match &args.audit_log {
@@ -81,6 +85,20 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
+/// A time as Go and Kubernetes write it: a whole number with a unit, or 0.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let count: u64 = digits.parse().map_err(|_| format!("{text:?} is not a time such as 1h, 90m or 30s"))?;
+    let unit = match &text[digits.len()..] {
+        "h" => 3600,
+        "m" => 60,
+        "s" => 1,
+        "" if count == 0 => 1,
+        _ => return Err(format!("{text:?} needs one of the units h, m and s")),
+    };
+    Ok(Duration::from_secs(count.saturating_mul(unit)))
+}
+
 async fn wait_for_a_signal() -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -100,4 +118,19 @@ fn in_words(error: impl std::error::Error) -> io::Error {
         source = cause.source();
     }
     io::Error::other(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, seconds) in [("1h", Some(3600)), ("90m", Some(5400)), ("30s", Some(30)), ("0", Some(0))] {
+            assert_eq!(duration(text).ok().map(|time| time.as_secs()), seconds, "{text}");
+        }
+        for text in ["", "h", "5", "-1h", "1d", "1h30m"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,0 +1,218 @@
+//! Events expire: each goes some time after it was last written, as an ordinary deletion.
+//!
+//! A running server sees every write. After a start it goes by the times in the event: the newest of its creation,
+//! of its managers and of what it reports, as far as they are past. An event that changes meanwhile is not deleted:
+//! what expires is the revision that was looked at.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::engine::Engine;
+use crate::store::{Event, Filter, Key, Object, Query, Revision, WatchError, Watcher};
+
+/// Events of both groups are stored here.
+const STORE_NAME: &str = "/events";
+/// Seconds since 1970.
+type Seconds = i64;
+/// The longest sleep: a clock that is set forward is noticed after that.
+const NAP: Duration = Duration::from_secs(60);
+
+/// Runs until the store is closed.
+pub async fn run(engine: Arc<Engine>, ttl: Duration) {
+    loop {
+        let Ok((mut expiry, mut watcher)) = Expiry::start(&engine, ttl) else { return };
+        loop {
+            expiry.expire(&engine).await;
+            let nap = expiry.next().map_or(NAP, |due| {
+                let left = due.saturating_sub(now(&engine)).max(1);
+                Duration::from_secs(left.unsigned_abs()).min(NAP)
+            });
+            tokio::select! {
+                event = watcher.next() => match event {
+                    Ok(event) => expiry.see(&event, now(&engine)),
+                    Err(WatchError::Closed) => return,
+                    Err(_) => break,
+                },
+                () = tokio::time::sleep(nap) => {}
+            }
+        }
+    }
+}
+
+fn now(engine: &Engine) -> Seconds {
+    seconds(&engine.now()).unwrap_or(Seconds::MAX)
+}
+
+fn seconds(text: &str) -> Option<Seconds> {
+    text.parse::<Timestamp>().ok().map(Timestamp::as_second)
+}
+
+/// Which event goes when.
+struct Expiry {
+    ttl: Seconds,
+    due: BTreeSet<(Seconds, Key)>,
+    known: HashMap<Key, (Seconds, Revision)>,
+}
+
+impl Expiry {
+    fn start(engine: &Engine, ttl: Duration) -> Result<(Self, Watcher), WatchError> {
+        let snapshot = engine.store.snapshot();
+        let filter = Filter { resource: Some(STORE_NAME.into()), namespace: None };
+        let watcher = engine.store.watch(filter, snapshot.revision())?;
+        let ttl = Seconds::try_from(ttl.as_secs()).unwrap_or(Seconds::MAX);
+        let mut expiry = Self { ttl, due: BTreeSet::new(), known: HashMap::new() };
+        let now = now(engine);
+        let query = Query { resource: STORE_NAME, ..Query::default() };
+        // The newest revision can always be read.
+        for object in snapshot.list(&query).map(|page| page.objects).unwrap_or_default() {
+            expiry.note(&object, last_write(&object, now));
+        }
+        Ok((expiry, watcher))
+    }
+
+    fn see(&mut self, event: &Event, now: Seconds) {
+        match event.current() {
+            Some(object) => self.note(object, now),
+            None => self.forget(event.key()),
+        }
+    }
+
+    fn note(&mut self, object: &Object, written: Seconds) {
+        self.forget(object.key());
+        let due = written.saturating_add(self.ttl);
+        self.due.insert((due, object.key().clone()));
+        self.known.insert(object.key().clone(), (due, object.revision()));
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some((due, _)) = self.known.remove(key) {
+            self.due.remove(&(due, key.clone()));
+        }
+    }
+
+    /// When the next event goes.
+    fn next(&self) -> Option<Seconds> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Deletes what is due.
+    async fn expire(&mut self, engine: &Engine) {
+        let now = now(engine);
+        while let Some((_, key)) = self.due.first().filter(|(due, _)| *due <= now).cloned() {
+            let revision = self.known.get(&key).map(|(_, revision)| *revision);
+            self.forget(&key);
+            // One that changed or went meanwhile comes back with its own event.
+            let _ = engine.store.delete(key, revision).await;
+        }
+    }
+}
+
+/// The newest time in an event that is not in the future; without any, now.
+fn last_write(object: &Object, now: Seconds) -> Seconds {
+    let event: Value = serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
+    let metadata = &event["metadata"];
+    let managers = metadata["managedFields"].as_array().into_iter().flatten().map(|entry| &entry["time"]);
+    let told =
+        [&metadata["creationTimestamp"], &event["lastTimestamp"], &event["series"]["lastObservedTime"]];
+    let times = managers.chain(told).filter_map(Value::as_str).filter_map(seconds);
+    times.filter(|time| *time <= now).max().unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::engine::Source;
+    use crate::store::{self, Options, Store};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    struct Hand(AtomicI64);
+
+    impl Source for Arc<Hand> {
+        fn now(&self) -> String {
+            Timestamp::from_second(self.0.load(Ordering::Relaxed)).unwrap().to_string()
+        }
+
+        fn uid(&self) -> String {
+            String::new()
+        }
+
+        fn draw(&self, _: usize) -> usize {
+            0
+        }
+    }
+
+    fn engine(store: Store) -> (Engine, Arc<Hand>) {
+        let hand = Arc::new(Hand(AtomicI64::new(1_000_000)));
+        (Engine::new(store, Arc::new(Arc::clone(&hand))), hand)
+    }
+
+    fn event(name: &str, last: i64) -> (Key, store::Value) {
+        let time = Timestamp::from_second(last).unwrap().to_string();
+        let event = json!({
+            "metadata": {"name": name, "creationTimestamp": "1970-01-02T00:00:00Z"}, "lastTimestamp": time,
+        });
+        (Key::new(STORE_NAME, "default", name), store::Value::plain(event.to_string()))
+    }
+
+    fn names(engine: &Engine) -> Vec<String> {
+        let query = Query { resource: STORE_NAME, ..Query::default() };
+        engine.store.list(&query).unwrap().objects.iter().map(|it| it.key().name.to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn an_event_goes_an_hour_after_its_last_write() {
+        let (engine, hand) = engine(Store::in_memory(&Options::default()).unwrap());
+        let (mut expiry, mut watcher) = Expiry::start(&engine, HOUR).ok().unwrap();
+        for name in ["old", "written-again"] {
+            let (key, value) = event(name, 0);
+            engine.store.create(key, value).await.unwrap();
+            expiry.see(&watcher.next().await.unwrap(), now(&engine));
+        }
+        hand.0.fetch_add(1800, Ordering::Relaxed);
+        let (key, value) = event("written-again", 0);
+        engine.store.update(key, value, None).await.unwrap();
+        expiry.see(&watcher.next().await.unwrap(), now(&engine));
+        hand.0.fetch_add(1799, Ordering::Relaxed);
+        expiry.expire(&engine).await;
+        assert_eq!(names(&engine), ["old", "written-again"]);
+        hand.0.fetch_add(1, Ordering::Relaxed);
+        expiry.expire(&engine).await;
+        assert_eq!(names(&engine), ["written-again"]);
+        let deleted = watcher.next().await.unwrap();
+        assert!(deleted.current().is_none() && *deleted.key().name == *"old");
+        assert_eq!(expiry.next(), Some(1_000_000 + 1800 + 3600));
+        // Written after the look at it: it stays.
+        hand.0.fetch_add(1800, Ordering::Relaxed);
+        let (key, value) = event("written-again", 0);
+        engine.store.update(key, value, None).await.unwrap();
+        expiry.expire(&engine).await;
+        assert_eq!(names(&engine), ["written-again"]);
+    }
+
+    #[tokio::test]
+    async fn after_a_start_the_times_in_an_event_count() {
+        let folder = tempfile::tempdir().unwrap();
+        {
+            let store = Store::open(folder.path(), &Options::default()).unwrap();
+            for (name, last) in [("old", 1_000_000 - 3600), ("new", 1_000_000 - 3599), ("future", 2_000_000)]
+            {
+                let (key, value) = event(name, last);
+                store.create(key, value).await.unwrap();
+            }
+        }
+        let (engine, _) = engine(Store::open(folder.path(), &Options::default()).unwrap());
+        let (mut expiry, _watcher) = Expiry::start(&engine, HOUR).ok().unwrap();
+        expiry.expire(&engine).await;
+        // A time in the future says nothing: the creation is long past.
+        assert_eq!(names(&engine), ["new"]);
+    }
+}
