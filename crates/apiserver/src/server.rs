@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::builtin;
 use crate::control;
-use crate::door::User;
+use crate::door::{Metrics, User};
 use crate::engine::{Change, Engine, PatchBody, Source, Target};
 use crate::rbac::{self, defaults};
 use crate::registry::{Catalogue, ServeError};
@@ -91,12 +91,17 @@ impl Server {
         // What CRDs define is served before the first request, not some time after it.
         control::refresh(&engine).await;
         let tasks = control::start(&engine, options.event_ttl);
-        Ok(Self { api: Arc::new(Api { engine }), _tasks: tasks })
+        Ok(Self { api: Arc::new(Api::new(engine)), _tasks: tasks })
     }
 
     /// The API, to be put behind a listener.
     pub fn api(&self) -> &Arc<Api> {
         &self.api
+    }
+
+    /// What `/metrics` shows; a door in front of the API is to count here.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.api.metrics
     }
 
     /// A client in this process, without a socket, with all rights.

@@ -76,7 +76,7 @@ impl Client {
         let store = Store::in_memory(&Options::default()).unwrap();
         let engine = Engine::new(store, Arc::new(Counter::default()));
         engine.registry.replace(Catalogue::of(vec![widgets()]).unwrap());
-        Self(Arc::new(Api { engine: Arc::new(engine) }))
+        Self(Arc::new(Api::new(Arc::new(engine))))
     }
 
     async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> (StatusCode, Value) {

@@ -4,11 +4,13 @@
 
 mod support;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use capt_apiserver::Server;
+use capt_apiserver::door::{Door, Identity, Settings};
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use support::both::Both;
 
@@ -210,4 +212,42 @@ async fn roles_collect_the_rules_of_others() {
     collected(true).await;
     roles.delete("things", &DeleteParams::default()).await.unwrap();
     collected(false).await;
+}
+
+#[tokio::test]
+async fn metrics_are_for_those_who_may() {
+    let server = Server::in_memory().await.unwrap();
+    let identity = Identity::in_memory(&[], SystemTime::now()).unwrap();
+    let settings = Settings { metrics: Arc::clone(server.metrics()), ..Settings::default() };
+    let door = Door::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
+    let mut config = kube::Config::new(door.url().parse().unwrap());
+    config.accept_invalid_certs = true;
+    let anonymous = kube::Client::try_from(config.clone()).unwrap();
+    config.auth_info.token = Some(identity.token().to_owned().into());
+    let admin = kube::Client::try_from(config.clone()).unwrap();
+    config.auth_info.impersonate = Some("ann".to_owned());
+    let ann = kube::Client::try_from(config.clone()).unwrap();
+    config.auth_info.impersonate_groups = Some(vec!["system:monitoring".to_owned()]);
+    let monitor = kube::Client::try_from(config).unwrap();
+    let get = async |client: &kube::Client| {
+        let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+        client.request_text(request).await.map_err(|error| match error {
+            kube::Error::Api(status) => status.code,
+            other => panic!("{other}"),
+        })
+    };
+    let roles: Api<ClusterRole> = Api::all(admin.clone());
+    roles.list(&ListParams::default()).await.unwrap();
+    assert_eq!(get(&anonymous).await, Err(401));
+    assert_eq!(get(&ann).await, Err(403));
+    let text = get(&monitor).await.unwrap();
+    for line in [
+        r#"apiserver_request_total{verb="list",group="rbac.authorization.k8s.io",resource="clusterroles",code="200"} 1"#,
+        r#"apiserver_request_total{verb="get",code="403"} 1"#,
+        r#"apiserver_resource_objects{group="",resource="namespaces"} 4"#,
+        "# TYPE capt_store_commit_writes histogram",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(get(&admin).await.is_ok());
 }

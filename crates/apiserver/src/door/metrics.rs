@@ -18,10 +18,13 @@ use super::verb::Verb;
 /// Upper bounds in seconds: from a read out of memory to a write that waits for a slow disk.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0];
 
+/// Resources that are told apart; more are counted together.
+const RESOURCES: usize = 256;
+
 /// Counters of requests by verb and code, their latency, and gauges of what is under way.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    series: Mutex<BTreeMap<(Verb, u16), Series>>,
+    series: Mutex<BTreeMap<(Verb, u16), BTreeMap<Box<str>, Series>>>,
     requests: AtomicI64,
     watches: AtomicI64,
     connections: AtomicI64,
@@ -62,11 +65,17 @@ impl Metrics {
         self.watches.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn end(&self, verb: Verb, code: u16, watch: bool, took: Duration) {
+    /// A request is over. Only what was served has a `resource`: clients could make up any number of others.
+    pub(super) fn end(&self, verb: Verb, resource: &str, code: u16, watch: bool, took: Duration) {
         let gauge = if watch { &self.watches } else { &self.requests };
         gauge.fetch_sub(1, Relaxed);
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         let series = series.entry((verb, code)).or_default();
+        let resource = if code < 400 && series.len() < RESOURCES { resource } else { "" };
+        if !series.contains_key(resource) {
+            series.insert(resource.into(), Series::default());
+        }
+        let Some(series) = series.get_mut(resource) else { return };
         series.count += 1;
         // How long a watch lasted says nothing of how fast the server is.
         if !watch {
@@ -93,15 +102,19 @@ impl Metrics {
 
     fn write_to(&self, text: &mut String) -> std::fmt::Result {
         let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
-        family(text, "apiserver_request_total", "counter", "Requests answered, by verb and code.")?;
-        for ((verb, code), series) in &*series {
-            let verb = verb.as_str();
-            writeln!(text, "apiserver_request_total{{verb=\"{verb}\",code=\"{code}\"}} {}", series.count)?;
+        let all = || {
+            series.iter().flat_map(|((verb, code), by_resource)| {
+                by_resource.iter().map(move |(resource, series)| (labels(*verb, *code, resource), series))
+            })
+        };
+        let name = "apiserver_request_total";
+        family(text, name, "counter", "Requests answered, by verb, resource and code.")?;
+        for (labels, series) in all() {
+            writeln!(text, "{name}{{{labels}}} {}", series.count)?;
         }
         let name = "apiserver_request_duration_seconds";
-        family(text, name, "histogram", "Time to answer, by verb and code; watches left out.")?;
-        for ((verb, code), series) in series.iter().filter(|(_, series)| series.timed > 0) {
-            let labels = format!("verb=\"{}\",code=\"{code}\"", verb.as_str());
+        family(text, name, "histogram", "Time to answer, by verb, resource and code; watches left out.")?;
+        for (labels, series) in all().filter(|(_, series)| series.timed > 0) {
             let mut below = 0;
             for (bound, count) in BUCKETS.iter().zip(series.buckets) {
                 below += count;
@@ -126,6 +139,15 @@ impl Metrics {
     }
 }
 
+fn labels(verb: Verb, code: u16, resource: &str) -> String {
+    let verb = verb.as_str();
+    if resource.is_empty() {
+        return format!("verb=\"{verb}\",code=\"{code}\"");
+    }
+    let (group, resource) = resource.split_once('/').unwrap_or(("", resource));
+    format!("verb=\"{verb}\",group=\"{group}\",resource=\"{resource}\",code=\"{code}\"")
+}
+
 fn family(text: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Result {
     writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
@@ -139,17 +161,23 @@ mod tests {
         let metrics = Metrics::default();
         for millis in [2, 7, 20_000] {
             metrics.begin();
-            metrics.end(Verb::Get, 200, false, Duration::from_millis(millis));
+            metrics.end(Verb::Get, "", 200, false, Duration::from_millis(millis));
         }
         for _ in 0..2 {
             metrics.begin();
             metrics.is_watch();
         }
-        metrics.end(Verb::Watch, 200, true, Duration::from_secs(60));
+        metrics.end(Verb::Watch, "apps/deployments", 200, true, Duration::from_secs(60));
+        metrics.begin();
+        metrics.end(Verb::List, "/made-up", 404, false, Duration::ZERO);
+        metrics.begin();
+        metrics.end(Verb::List, "/secrets", 200, false, Duration::ZERO);
         let text = metrics.render();
         for line in [
             r#"apiserver_request_total{verb="get",code="200"} 3"#,
-            r#"apiserver_request_total{verb="watch",code="200"} 1"#,
+            r#"apiserver_request_total{verb="watch",group="apps",resource="deployments",code="200"} 1"#,
+            r#"apiserver_request_total{verb="list",code="404"} 1"#,
+            r#"apiserver_request_total{verb="list",group="",resource="secrets",code="200"} 1"#,
             r#"apiserver_request_duration_seconds_bucket{verb="get",code="200",le="0.001"} 0"#,
             r#"apiserver_request_duration_seconds_bucket{verb="get",code="200",le="0.0025"} 1"#,
             r#"apiserver_request_duration_seconds_bucket{verb="get",code="200",le="0.01"} 2"#,

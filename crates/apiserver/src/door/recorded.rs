@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, header};
+use http::{Method, Request, Uri, header};
 use http_body::{Body as _, Frame, SizeHint};
 use jiff::Timestamp;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -23,7 +23,7 @@ use super::{
     caller::User,
     metrics::Metrics,
     pulse::Busy,
-    verb::Verb,
+    verb::{Verb, resource_of},
 };
 
 /// As nginx logs a client that went away before it was answered.
@@ -34,6 +34,7 @@ pub(super) struct Record {
     metrics: Arc<Metrics>,
     audit: Option<Audited>,
     verb: Verb,
+    uri: Uri,
     watch: bool,
     started: Instant,
     code: u16,
@@ -80,6 +81,7 @@ impl Record {
             metrics,
             audit,
             verb,
+            uri: request.uri().clone(),
             watch: false,
             started: Instant::now(),
             code: CLIENT_GONE,
@@ -133,7 +135,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.metrics.end(self.verb, self.code, self.watch, self.started.elapsed());
+        self.metrics.end(self.verb, &resource_of(&self.uri), self.code, self.watch, self.started.elapsed());
         self.log(Stage::ResponseComplete);
     }
 }

@@ -81,6 +81,30 @@ impl Verb {
     }
 }
 
+/// `group/resource[/subresource]` of a path; empty for other paths.
+pub(super) fn resource_of(uri: &Uri) -> String {
+    let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).take(9).collect();
+    let (group, inner) = match &parts[..] {
+        ["api", _, inner @ ..] => ("", inner),
+        ["apis", group, _, inner @ ..] => (*group, inner),
+        _ => return String::new(),
+    };
+    let inner = match inner {
+        ["watch", inner @ ..] => inner,
+        inner => inner,
+    };
+    let inner = match inner {
+        ["namespaces", _, "status" | "finalize", ..] => inner,
+        ["namespaces", _, inner @ ..] if !inner.is_empty() => inner,
+        inner => inner,
+    };
+    match inner {
+        [] => String::new(),
+        [resource] | [resource, _] => format!("{group}/{resource}"),
+        [resource, _, subresource, ..] => format!("{group}/{resource}/{subresource}"),
+    }
+}
+
 /// Everything but `false` and `0` is true, as in kube-apiserver.
 fn wants_watch(query: &str) -> bool {
     query
@@ -94,6 +118,22 @@ fn wants_watch(query: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn resources_are_named_without_objects() {
+        for (uri, resource) in [
+            ("/livez", ""),
+            ("/apis/apps/v1", ""),
+            ("/api/v1/namespaces", "/namespaces"),
+            ("/api/v1/namespaces/a", "/namespaces"),
+            ("/api/v1/namespaces/a/finalize", "/namespaces/finalize"),
+            ("/api/v1/namespaces/a/secrets/b?watch=1", "/secrets"),
+            ("/api/v1/watch/secrets", "/secrets"),
+            ("/apis/g/v1/namespaces/a/things/b/scale", "g/things/scale"),
+        ] {
+            assert_eq!(resource_of(&uri.parse().unwrap()), resource, "{uri}");
+        }
+    }
 
     #[test]
     fn verbs_are_those_of_kubernetes() {

@@ -62,8 +62,10 @@ impl Api {
             Target::OpenApiV2 => openapi_answer(call, descriptions.v2(&catalogue).to_owned()),
             Target::Version => Ok(json_answer(&version())),
             Target::Health(..) => Ok(answer::text("ok")),
+            Target::Metrics if *call.method == http::Method::GET => Ok(self.metrics_answer()),
             Target::UnknownResource => Err(ApiError::UnknownResource),
-            Target::Root | Target::Metrics | Target::Unknown | Target::Malformed | Target::Resource(_) => {
+            Target::Metrics => Err(ApiError::MethodNotAllowed),
+            Target::Root | Target::Unknown | Target::Malformed | Target::Resource(_) => {
                 Err(ApiError::PageNotFound)
             }
         }

@@ -9,6 +9,7 @@
 mod answer;
 mod authorize;
 mod documents;
+mod metrics;
 mod resource;
 mod reviews;
 mod watch;
@@ -36,6 +37,8 @@ pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 pub struct Api {
     /// Does the work.
     pub engine: Arc<Engine>,
+    /// What `/metrics` shows besides the store; the door in front counts here.
+    pub metrics: Arc<door::Metrics>,
 }
 
 /// A YAML body as JSON, or what is wrong with it.
@@ -63,6 +66,11 @@ impl Call<'_> {
 }
 
 impl Api {
+    /// An API on an engine, with counters of its own.
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, metrics: Arc::default() }
+    }
+
     /// Answers a request. Whoever sent it has been let in before.
     pub async fn respond(self: &Arc<Self>, user: &User, request: Request<Bytes>) -> Response<Body> {
         let (parts, body) = request.into_parts();

@@ -59,7 +59,8 @@ impl Both {
         let folder = tempfile::tempdir().unwrap();
         let server = Server::in_memory().await.unwrap();
         let identity = Identity::in_memory(&[], SystemTime::now()).unwrap();
-        let door = Door::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
+        let settings = Settings { metrics: Arc::clone(server.metrics()), ..Settings::default() };
+        let door = Door::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
         write_kubeconfig(&kubeconfig, &door.url(), &identity).unwrap();
         let kubectl = |kubeconfig: &Path, cache: &str| Kubectl {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use capt_apiserver::{Server, ServerOptions};
-use capt_apiserver::door::{AuditLog, Door, Identity, Metrics, Rotation, Settings, write_kubeconfig};
+use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, write_kubeconfig};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Outcome;
@@ -68,7 +68,7 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
         listen: args.listen,
         allow_remote: args.allow_remote,
         audit,
-        metrics: Arc::new(Metrics::default()),
+        metrics: Arc::clone(server.metrics()),
         ..Settings::default()
     };
     let door = Door::open(Arc::clone(server.api()), &identity, settings).await.map_err(in_words)?;

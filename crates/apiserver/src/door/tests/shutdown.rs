@@ -36,7 +36,10 @@ async fn watches_end_whole_and_the_port_is_free() {
     assert!(TcpStream::connect(address).await.is_err());
     let text = metrics.render();
     assert!(text.contains("apiserver_longrunning_requests 0\n"), "{text}");
-    assert!(text.contains(r#"apiserver_request_total{verb="watch",code="200"} 3"#), "{text}");
+    assert!(
+        text.contains(r#"apiserver_request_total{verb="watch",group="",resource="things",code="200"} 3"#),
+        "{text}"
+    );
     assert!(text.contains("apiserver_connections 0\n"), "{text}");
 }
 
