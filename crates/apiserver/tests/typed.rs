@@ -4,6 +4,9 @@
 
 mod support;
 
+use std::io::Write as _;
+
+use flate2::{Compression, write::GzEncoder};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -159,4 +162,45 @@ async fn damage_is_refused_as_kube_apiserver_refuses_it() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Method, path, headers, body.
+type Sent = (&'static str, String, Vec<(&'static str, &'static str)>, Vec<u8>);
+
+#[tokio::test]
+async fn large_answers_are_compressed_as_kube_apiserver_does() {
+    let Some(both) = Both::start().await else { return };
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let large = json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(150 << 10)}}).to_string();
+    let small = json!({"metadata": {"name": "small"}}).to_string();
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(small.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let json = ("content-type", "application/json");
+    let gzip = ("accept-encoding", "gzip");
+    let requests: Vec<Sent> = vec![
+        ("POST", maps.into(), vec![json, gzip], large.into()),
+        ("POST", maps.into(), vec![json, gzip], small.into()),
+        ("GET", maps.into(), vec![gzip], vec![]),
+        ("GET", maps.into(), vec![("accept-encoding", "br, gzip")], vec![]),
+        ("GET", maps.into(), vec![("accept-encoding", "gzip;q=1.0")], vec![]),
+        ("GET", maps.into(), vec![], vec![]),
+        ("GET", format!("{maps}/large"), vec![gzip], vec![]),
+        ("GET", format!("{maps}/small"), vec![gzip], vec![]),
+        ("GET", format!("{maps}?watch=1&timeoutSeconds=1"), vec![gzip], vec![]),
+        ("POST", maps.into(), vec![json, ("content-encoding", "gzip")], packed),
+    ];
+    for (method, path, headers, body) in requests {
+        let mut seen = Vec::new();
+        for client in [both.server.client("default"), both.real.client()] {
+            let mut request = http::Request::builder().method(method).uri(&path);
+            for (name, value) in &headers {
+                request = request.header(*name, *value);
+            }
+            let response = client.send(request.body(Body::from(body.clone())).unwrap()).await.unwrap();
+            let header = |name: &str| response.headers().get(name).cloned();
+            seen.push((response.status(), header("content-encoding"), header("vary")));
+        }
+        assert_eq!(seen[0], seen[1], "{method} {path} {headers:?}");
+    }
 }

@@ -8,6 +8,7 @@
 
 mod answer;
 mod authorize;
+mod compress;
 mod documents;
 mod metrics;
 mod resource;
@@ -92,7 +93,8 @@ impl Api {
                 target => self.document(target, &call),
             },
         };
-        answer.unwrap_or_else(|error| answer::error(&error))
+        let answer = answer.unwrap_or_else(|error| answer::error(&error));
+        compress::compressed(answer, call.header(header::ACCEPT_ENCODING)).await
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use capt_apiserver::{Server, ServerOptions};
 use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, write_kubeconfig};
+use capt_apiserver::{Server, ServerOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Outcome;
