@@ -230,8 +230,5 @@ async fn kubectl_explains_as_on_the_real_server() {
         assert_eq!(fields(&ours, &arguments), fields(&theirs, &arguments));
         let words = ours.ok(&["explain", "configmaps.data"]);
         assert!(words.contains("Text values"), "{words}");
-        // Protobuf is refused in words that kubectl passes on.
-        let (success, refused) = ours.run(&["explain", "configmaps", "--output=plaintext-openapiv2"]);
-        assert!(!success && refused.contains("NotAcceptable"), "{refused}");
     }
 }

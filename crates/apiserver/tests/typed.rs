@@ -98,6 +98,39 @@ async fn kubectl_create_stores_what_kube_apiserver_stores() {
     both.same(&["delete", "configmap", "full"]).await;
 }
 
+/// kubectl reads OpenAPI v2 in protobuf alone: to validate lists, and to explain on demand.
+#[tokio::test]
+async fn kubectl_reads_the_older_description() {
+    let Some(both) = Both::start().await else { return };
+    let list = both.folder.path().join("list.json");
+    let items = |data: &str| {
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"},
+            "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"]}],
+        });
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, data: {"k": "v"}});
+        json!({"apiVersion": "v1", "kind": "List", "items": [role, map]}).to_string()
+    };
+    let path = list.to_str().unwrap();
+    for data in ["dota", "data"] {
+        std::fs::write(&list, items(data)).unwrap();
+        let said = both.same(&["create", "-f", path]).await;
+        assert_eq!(said.contains("created"), data == "data", "{said}");
+    }
+    both.same(&["apply", "-f", path]).await;
+    let fields = |text: &str| {
+        let names = text.lines().filter(|line| line.starts_with("   ") && line.contains('\t'));
+        names.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    for kind in ["configmaps", "roles", "customresourcedefinitions"] {
+        let arguments = ["explain", kind, "--recursive", "--output=plaintext-openapiv2"];
+        let (ours, theirs) = (both.ours.good(&arguments).await, both.theirs.good(&arguments).await);
+        assert_eq!(fields(&ours), fields(&theirs), "{kind}");
+        assert!(!fields(&ours).is_empty(), "{ours}");
+    }
+}
+
 /// An envelope around a message.
 fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let field =

@@ -24,12 +24,15 @@ const RESOURCES: usize = 256;
 /// Counters of requests by verb and code, their latency, and gauges of what is under way.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    series: Mutex<BTreeMap<(Verb, u16), BTreeMap<Box<str>, Series>>>,
+    series: Mutex<BTreeMap<(Verb, u16), ByResource>>,
     requests: AtomicI64,
     watches: AtomicI64,
     connections: AtomicI64,
     audit_lost: AtomicU64,
 }
+
+/// By `group/resource`; empty for what is none.
+type ByResource = BTreeMap<Box<str>, Series>;
 
 #[derive(Debug, Default)]
 struct Series {

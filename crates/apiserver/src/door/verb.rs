@@ -89,14 +89,11 @@ pub(super) fn resource_of(uri: &Uri) -> String {
         ["apis", group, _, inner @ ..] => (*group, inner),
         _ => return String::new(),
     };
+    let inner = inner.strip_prefix(&["watch"]).unwrap_or(inner);
     let inner = match inner {
-        ["watch", inner @ ..] => inner,
-        inner => inner,
-    };
-    let inner = match inner {
-        ["namespaces", _, "status" | "finalize", ..] => inner,
-        ["namespaces", _, inner @ ..] if !inner.is_empty() => inner,
-        inner => inner,
+        ["namespaces", _, sub, ..] if matches!(*sub, "status" | "finalize") => inner,
+        ["namespaces", _, rest @ ..] if !rest.is_empty() => rest,
+        _ => inner,
     };
     match inner {
         [] => String::new(),

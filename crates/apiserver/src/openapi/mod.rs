@@ -7,11 +7,11 @@
 //!
 //! All are pure functions of the resources that are served; the caller keeps them until those change.
 //!
-//! OpenAPI v2 is JSON only. Clients that insist on protobuf ([`accepts_json`] tells) get 406: that is `kubectl`
-//! before 1.27, and `explain --output=plaintext-openapiv2` of any version.
+//! OpenAPI v2 is JSON, and its definitions also protobuf ([`gnostic`]) for clients that insist on it.
 
 mod components;
 mod custom;
+pub mod gnostic;
 mod operations;
 mod parameters;
 mod paths;

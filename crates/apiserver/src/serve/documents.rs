@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -24,6 +25,7 @@ pub struct Descriptions {
     all: OnceLock<Vec<Arc<Resource>>>,
     v3: OnceLock<OpenApiV3>,
     v2: OnceLock<String>,
+    v2_protobuf: OnceLock<Bytes>,
 }
 
 impl Descriptions {
@@ -40,6 +42,11 @@ impl Descriptions {
 
     fn v2(&self, catalogue: &Catalogue) -> &str {
         self.v2.get_or_init(|| openapi::document_v2(self.resources(catalogue)).to_string())
+    }
+
+    fn v2_protobuf(&self, catalogue: &Catalogue) -> Bytes {
+        let made = || openapi::gnostic::document(&openapi::document_v2(self.resources(catalogue))).into();
+        self.v2_protobuf.get_or_init(made).clone()
     }
 }
 
@@ -59,6 +66,10 @@ impl Api {
                 let (_, _, document) = document.ok_or(ApiError::PageNotFound)?;
                 openapi_answer(call, document.to_string())
             }
+            Target::OpenApiV2 if wants_protobuf(call) => Ok(Response::builder()
+                .header(header::CONTENT_TYPE, openapi::gnostic::CONTENT_TYPE)
+                .body(whole(descriptions.v2_protobuf(&catalogue)))
+                .expect("headers of our own are valid")),
             Target::OpenApiV2 => openapi_answer(call, descriptions.v2(&catalogue).to_owned()),
             Target::Version => Ok(json_answer(&version())),
             Target::Health(..) => Ok(answer::text("ok")),
@@ -70,6 +81,13 @@ impl Api {
             }
         }
     }
+}
+
+/// Whether a client of `/openapi/v2` asks for protobuf, and does not take JSON.
+fn wants_protobuf(call: &Call<'_>) -> bool {
+    let accept = call.header(header::ACCEPT).unwrap_or_default();
+    negotiate_openapi(Some(accept)).is_none()
+        && accept.split(',').any(|one| openapi::gnostic::ACCEPT.contains(&one.trim()))
 }
 
 fn document_path(version: &GroupVersion) -> String {
