@@ -26,7 +26,7 @@ mod cel;
 mod compile;
 mod default;
 mod error;
-mod go;
+pub mod go;
 pub mod metadata;
 mod node;
 mod path;

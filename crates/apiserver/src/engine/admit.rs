@@ -111,8 +111,7 @@ pub fn refuse(target: &Target, object: &Value, errors: &[FieldError]) -> Result<
     if errors.is_empty() {
         return Ok(());
     }
-    let causes =
-        errors.iter().map(|error| Cause::new(error.reason(), error.body(), error.path.to_string())).collect();
+    let causes = errors.iter().map(Cause::from).collect();
     Err(ApiError::invalid(&target.served.resource, Meta::of(object).name().unwrap_or_default(), causes))
 }
 

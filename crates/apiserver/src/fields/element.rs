@@ -5,6 +5,7 @@ use std::{cmp::Ordering, fmt};
 use serde_json::{Number, Value};
 
 use super::{order, text};
+use crate::status::go;
 
 /// How a value is selected from the one that contains it.
 #[derive(Clone, Debug)]
@@ -80,16 +81,16 @@ impl PathElement {
                     if index > 0 {
                         out.push(',');
                     }
-                    text::json_string(name, &mut out);
+                    go::write_json_string(name, &mut out);
                     out.push(':');
-                    text::json(value, &mut out);
+                    go::write_json(value, &mut out);
                 }
                 out.push('}');
                 out
             }
             Self::Value(value) => {
                 let mut out = "v:".to_owned();
-                text::json(value, &mut out);
+                go::write_json(value, &mut out);
                 out
             }
             Self::Index(index) => format!("i:{index}"),

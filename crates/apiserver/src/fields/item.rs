@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::{
     element::PathElement,
-    text,
     types::{ListRelation, ListType, TypeInfo},
 };
+use crate::status::go;
 
 /// Why a list item has no path element.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +70,7 @@ fn keyed(
         }
     }
     if fields.is_empty() && !keys.is_empty() {
-        let keys: Vec<_> = keys.iter().map(|key| text::quoted(key)).collect();
+        let keys: Vec<_> = keys.iter().map(|key| go::quote(key)).collect();
         return Err(ItemError::NoKeys(format!("[{}]", keys.join(" "))));
     }
     fields.sort_by(|(left, _), (right, _)| left.cmp(right));

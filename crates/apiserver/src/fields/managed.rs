@@ -4,7 +4,8 @@ use std::{borrow::Cow, fmt};
 
 use serde_json::{Map, Value};
 
-use super::{codec::CodecError, set::FieldSet, text, time::Timestamp};
+use super::{codec::CodecError, set::FieldSet, time::Timestamp};
+use crate::status::go;
 
 /// How a manager came by its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,9 +91,9 @@ impl ManagedFieldsEntry {
                 if out.len() > 1 {
                     out.push(',');
                 }
-                text::json_string(name, &mut out);
+                go::write_json_string(name, &mut out);
                 out.push(':');
-                text::json_string(value, &mut out);
+                go::write_json_string(value, &mut out);
             }
         }
         out.push('}');
@@ -159,9 +160,9 @@ impl ManagedFieldsEntry {
 /// The manager in the words of a conflict: `"kubectl" using apps/v1`.
 impl fmt::Display for ManagedFieldsEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::quoted(&self.manager))?;
+        f.write_str(&go::quote(&self.manager))?;
         if !self.subresource.is_empty() {
-            write!(f, " with subresource {}", text::quoted(&self.subresource))?;
+            write!(f, " with subresource {}", go::quote(&self.subresource))?;
         }
         match self.operation {
             Operation::Apply => Ok(()),

@@ -40,7 +40,7 @@ fn merge(object: &mut Map<String, Value>, patch: Map<String, Value>) {
 }
 
 /// Drops null members; null items of lists stay.
-fn without_nulls(value: Value) -> Value {
+pub(super) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => Value::Object(
             members

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, collections::HashSet};
 
+use capt_schema::FieldError;
 use serde_json::{Map, Value};
 
 use super::go;
@@ -15,6 +16,12 @@ pub struct Cause {
     pub message: String,
     /// The field; empty where the cause is not about one.
     pub field: String,
+}
+
+impl From<&FieldError> for Cause {
+    fn from(error: &FieldError) -> Self {
+        Self::new(error.reason(), error.body(), error.path.to_string())
+    }
 }
 
 impl Cause {

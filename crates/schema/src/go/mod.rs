@@ -4,6 +4,6 @@
 pub(crate) mod mail;
 pub(crate) mod net;
 pub(crate) mod regexp;
-pub(crate) mod text;
+pub mod text;
 pub(crate) mod time;
 pub(crate) mod url;

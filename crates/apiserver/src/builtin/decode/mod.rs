@@ -14,6 +14,7 @@ use super::{
     definitions::{self, Package},
     schema::{Definition, Field, Shape, Type},
 };
+use crate::request::json::kind_of;
 
 /// Why a body is no object of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -279,15 +280,7 @@ fn zero(kind: Type) -> Value {
 }
 
 fn describe(value: &Value) -> String {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-    .to_owned()
+    kind_of(value).to_owned()
 }
 
 fn go_type(kind: Type) -> String {

@@ -11,9 +11,9 @@ use crate::fields::{
     compare::compare,
     project::to_field_set,
     set::FieldSet,
-    text,
     validate::{Duplicates, validate},
 };
+use crate::status::go;
 
 /// Only this manager takes part; others opt out by their name.
 const KUBECTL: &str = "kubectl";
@@ -62,7 +62,7 @@ pub(super) fn refresh(write: &Write<'_>, object: &mut Value, applied: &Value) {
         annotations.retain(|name, _| name != ANNOTATION);
     }
     let mut encoded = String::new();
-    text::json(&applied, &mut encoded);
+    go::write_json(&applied, &mut encoded);
     encoded.push('\n');
     if let Some(Value::Object(annotations)) = annotations_of(object) {
         annotations.insert(ANNOTATION.to_owned(), Value::String(encoded));

@@ -15,7 +15,9 @@ mod order;
 
 use serde_json::{Map, Value};
 
+use super::merge::without_nulls;
 use crate::fields::{PatchMeta, TypeId, TypeInfo, text};
+use crate::status::go;
 use list::{Elements, merge_list};
 
 const DIRECTIVE: &str = "$patch";
@@ -171,7 +173,7 @@ impl<'a> Merge<'a> {
     }
 
     fn field(&self, of: TypeId, name: &str) -> Outcome<(&'a PatchMeta, TypeId)> {
-        let unknown = || StrategicError::Other(format!("unable to find api field {}", text::quoted(name)));
+        let unknown = || StrategicError::Other(format!("unable to find api field {}", go::quote(name)));
         self.types.patch_field(of, name).ok_or_else(unknown)
     }
 
@@ -277,21 +279,6 @@ fn without_directives(value: Value) -> Option<Value> {
         )),
         Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(without_directives).collect())),
         other => Some(other),
-    }
-}
-
-/// Drops null members; null items of lists stay.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(members) => Value::Object(
-            members
-                .into_iter()
-                .filter(|(_, member)| !member.is_null())
-                .map(|(name, member)| (name, without_nulls(member)))
-                .collect(),
-        ),
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
     }
 }
 
