@@ -10,7 +10,7 @@ use std::{
 use tokio::{
     net::{TcpListener, TcpStream},
     select,
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
     task::{JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
@@ -67,12 +67,18 @@ impl Default for Settings {
 }
 
 /// An open door. Dropping it begins to close it; [`Door::close`] also waits.
-#[derive(Debug)]
 pub struct Door {
     address: SocketAddr,
+    tls: watch::Sender<TlsAcceptor>,
     closing: DropGuard,
     accepting: JoinHandle<usize>,
     audit: Option<AuditLog>,
+}
+
+impl std::fmt::Debug for Door {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Door").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl Door {
@@ -86,14 +92,20 @@ impl Door {
         if !allow_remote && !listen.ip().to_canonical().is_loopback() {
             return Err(DoorError::Remote(listen));
         }
-        let tls = TlsAcceptor::from(Arc::new(identity.tls().map_err(DoorError::Tls)?));
+        let (tls, shown) = watch::channel(acceptor(identity)?);
         let listener = TcpListener::bind(listen).await.map_err(|error| DoorError::Listen(listen, error))?;
         let address = listener.local_addr().map_err(|error| DoorError::Listen(listen, error))?;
         let closing = CancellationToken::new();
         let service =
             Service::new(api, identity.owned_token(), limits, metrics, audit.clone(), closing.clone());
-        let accepting = tokio::spawn(accept(listener, tls, Arc::new(service)));
-        Ok(Self { address, closing: closing.drop_guard(), accepting, audit })
+        let accepting = tokio::spawn(accept(listener, shown, Arc::new(service)));
+        Ok(Self { address, tls, closing: closing.drop_guard(), accepting, audit })
+    }
+
+    /// Shows newer certificates to whoever connects from now on. The token and open connections stay as they are.
+    pub fn renew(&self, identity: &Identity) -> Result<(), DoorError> {
+        self.tls.send_replace(acceptor(identity)?);
+        Ok(())
     }
 
     /// Where it listens.
@@ -114,7 +126,7 @@ impl Door {
     /// Takes no more connections, ends watches, lets requests finish, and cuts off what is left after
     /// [`Limits::shutdown`]. Tells how many connections were cut off.
     pub async fn close(self) -> usize {
-        let Self { address: _, closing, accepting, audit } = self;
+        let Self { address: _, tls: _, closing, accepting, audit } = self;
         drop(closing);
         // The task ends by itself and does not panic; were it to, nothing would be left to cut off.
         let cut_off = accepting.await.unwrap_or_default();
@@ -125,7 +137,15 @@ impl Door {
     }
 }
 
-async fn accept<A: Api>(listener: TcpListener, tls: TlsAcceptor, service: Arc<Service<A>>) -> usize {
+fn acceptor(identity: &Identity) -> Result<TlsAcceptor, DoorError> {
+    Ok(TlsAcceptor::from(Arc::new(identity.tls().map_err(DoorError::Tls)?)))
+}
+
+async fn accept<A: Api>(
+    listener: TcpListener,
+    tls: watch::Receiver<TlsAcceptor>,
+    service: Arc<Service<A>>,
+) -> usize {
     let slots = Arc::new(Semaphore::new(service.limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
     let mut connections = JoinSet::new();
     loop {
@@ -135,7 +155,7 @@ async fn accept<A: Api>(listener: TcpListener, tls: TlsAcceptor, service: Arc<Se
             Some(_) = connections.join_next() => {}
             (slot, accepted) = next(&listener, &slots) => match accepted {
                 Ok((stream, address)) => {
-                    let serving = connection::serve(service.clone(), tls.clone(), stream, address);
+                    let serving = connection::serve(service.clone(), tls.borrow().clone(), stream, address);
                     connections.spawn(async move {
                         let _slot = slot;
                         serving.await;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -79,10 +79,36 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
     write_kubeconfig(&kubeconfig, &door.url(), &identity).map_err(in_words)?;
     anstream::println!("listening on {}", door.url());
     anstream::println!("export KUBECONFIG={}", std::path::absolute(&kubeconfig)?.display());
-    wait_for_a_signal().await?;
+    if let Some(folder) = &args.data_dir {
+        tokio::select! {
+            ended = wait_for_a_signal() => ended?,
+            () = renew_daily(folder, &door, &kubeconfig) => {}
+        }
+    } else {
+        wait_for_a_signal().await?;
+    }
     anstream::println!("stopping");
     door.close().await;
     Ok(Outcome::Good)
+}
+
+/// Renews certificates that wear out, for as long as the server runs.
+async fn renew_daily(folder: &Path, door: &Door, kubeconfig: &Path) {
+    // Each is renewed when a third of its life is left: a day is soon enough, and so is the next one after a failure.
+    let mut days = tokio::time::interval(Duration::from_secs(24 * 60 * 60));
+    days.tick().await;
+    loop {
+        days.tick().await;
+        if let Err(error) = renew(folder, door, kubeconfig) {
+            anstream::eprintln!("renew the certificates: {error}");
+        }
+    }
+}
+
+fn renew(folder: &Path, door: &Door, kubeconfig: &Path) -> io::Result<()> {
+    let identity = Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?;
+    door.renew(&identity).map_err(in_words)?;
+    write_kubeconfig(kubeconfig, &door.url(), &identity).map_err(in_words)
 }
 
 /// A time as Go and Kubernetes write it: a whole number with a unit, or 0.

@@ -174,3 +174,17 @@ async fn a_kept_client_survives_the_renewal_of_the_ca() {
     request.headers_mut().insert("authorization", format!("Bearer {}", old.token()).parse().unwrap());
     assert_eq!(Http1::on(stream).await.ask(request).await.unwrap().0, 200);
 }
+
+#[tokio::test]
+async fn newer_certificates_are_shown_without_a_restart() {
+    let house = House::new().await;
+    let mut open = Http1::on(house.connect("http/1.1").await).await;
+    let newer = Identity::in_memory(&[], SystemTime::now()).unwrap();
+    let trusts = async |identity: &Identity| {
+        soon(connect(house.door.address(), identity.ca_certificate(), None, "http/1.1")).await.is_ok()
+    };
+    assert!(trusts(&house.identity).await && !trusts(&newer).await);
+    house.door.renew(&newer).unwrap();
+    assert!(!trusts(&house.identity).await && trusts(&newer).await);
+    assert_eq!(soon(open.ask(house.get("/livez"))).await.unwrap().0, 200);
+}
