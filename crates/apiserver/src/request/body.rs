@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{accept::Format, json};
+use super::{accept::Format, flow, json};
 use crate::{
     resource::Resource,
     status::{ApiError, Cause, GroupResource, go},
@@ -57,6 +57,9 @@ pub fn decode(
             Ok(Decoded { value, duplicates })
         }
         Format::Yaml => {
+            if let Some(value) = flow::parse(bytes) {
+                return Ok(Decoded { value, duplicates: Vec::new() });
+            }
             let text = std::str::from_utf8(bytes);
             let text = text.map_err(|_| BodyError::Yaml("yaml: invalid leading UTF-8 octet".to_owned()))?;
             let value = yaml(text).map_err(BodyError::Yaml)?;
