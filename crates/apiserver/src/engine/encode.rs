@@ -19,7 +19,8 @@ pub fn to_store(target: &Target, object: &Value) -> store::Value {
 }
 
 fn encode(object: &Value, api_version: &str) -> store::Value {
-    let mut bytes = BytesMut::with_capacity(1024);
+    // Most objects fit; what is kept is copied to its own length.
+    let mut bytes = BytesMut::with_capacity(2048);
     let mut after = None;
     let members = object.as_object().into_iter().flatten();
     for (index, (key, value)) in members.enumerate() {

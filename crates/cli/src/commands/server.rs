@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use capt_apiserver::Server;
-use capt_apiserver::door::{AuditLog, Door, Identity, Metrics, Rotation, Settings, write_kubeconfig};
+use capt_apiserver::door::{
+    AuditLog, Door, Identity, Metrics, Rotation, Settings, warm_up, write_kubeconfig,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Outcome;
@@ -44,6 +46,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
+    // Reading the store takes about as long.
+    std::thread::spawn(warm_up);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(args))
 }
