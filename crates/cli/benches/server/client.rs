@@ -1,7 +1,7 @@
 //! One HTTP/1.1 connection over TLS that costs the machine as little as it can.
 //!
-//! Client and server share the cores, so what the client spends the server lacks: requests are bytes that were made
-//! before, an answer is read into one buffer and only its status, length and end are looked at.
+//! Client and server share the cores, so what the client spends the server lacks: a request is one write of bytes, an
+//! answer is read into one buffer, and only its status, length and end are looked at here.
 
 use std::{io, net::SocketAddr, sync::Arc};
 

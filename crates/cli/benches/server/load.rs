@@ -9,7 +9,10 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::task::{JoinSet, spawn_local};
+use tokio::{
+    sync::Mutex,
+    task::{JoinSet, spawn_local},
+};
 
 use crate::{
     client::{Client, request},
@@ -41,7 +44,8 @@ pub struct Delivery {
     pub p99: Duration,
 }
 
-/// What one run found out.
+/// What one run found out; memory in MB.
+#[derive(Clone, Copy)]
 pub struct Figures {
     pub idle: f64,
     pub full: f64,
@@ -82,12 +86,13 @@ pub async fn run(subject: &Subject, seconds: u64, tell: impl Fn(&str)) -> Figure
     Figures { idle, full, creates, gets, list, patches, applies, paced, loaded, busy: subject.memory() }
 }
 
-type Shared = Rc<RefCell<Client>>;
+/// A connection that one task after the other uses.
+type Shared = Rc<Mutex<Client>>;
 
 async fn connect(subject: &Subject, number: usize) -> Vec<Shared> {
     let mut clients = Vec::new();
     for _ in 0..number {
-        clients.push(Rc::new(RefCell::new(subject.client().await)));
+        clients.push(Rc::new(Mutex::new(subject.client().await)));
     }
     clients
 }
@@ -180,11 +185,10 @@ async fn count(
 ) -> Rate {
     let next = Rc::new(Cell::new(0));
     let (started, processor) = (Instant::now(), subject.processor());
-    let tasks: JoinSet<()> = JoinSet::new();
     let work = |client: &Shared| {
         let (client, next) = (Rc::clone(client), Rc::clone(&next));
         async move {
-            let mut client = client.borrow_mut();
+            let mut client = client.lock().await;
             loop {
                 let n = next.get();
                 match until {
@@ -198,7 +202,7 @@ async fn count(
             }
         }
     };
-    all(tasks, clients.iter().map(work)).await;
+    all(clients.iter().map(work)).await;
     let done = number(next.get());
     Rate {
         per_second: done / started.elapsed().as_secs_f64(),
@@ -206,7 +210,9 @@ async fn count(
     }
 }
 
-async fn all(mut tasks: JoinSet<()>, work: impl Iterator<Item = impl Future<Output = ()> + 'static>) {
+/// Does all of this at once.
+async fn all(work: impl Iterator<Item = impl Future<Output = ()> + 'static>) {
+    let mut tasks = JoinSet::new();
     work.for_each(|one| drop(tasks.spawn_local(one)));
     while let Some(done) = tasks.join_next().await {
         done.expect("a client does its work");
@@ -224,7 +230,7 @@ fn check(body: &[u8], status: u16, expected: u16, n: usize) {
 
 /// The median time of a list of all objects.
 async fn list(client: &Shared) -> Duration {
-    let mut client = client.borrow_mut();
+    let mut client = client.lock().await;
     let mut times = Vec::new();
     for _ in 0..LISTS {
         let started = Instant::now();
@@ -260,7 +266,7 @@ async fn deliveries(subject: &Subject, writers: &[Shared], watchers: usize, pace
     let work = |client: &Shared| {
         let (client, sent, next) = (Rc::clone(client), Rc::clone(&sent), Rc::clone(&next));
         async move {
-            let mut client = client.borrow_mut();
+            let mut client = client.lock().await;
             loop {
                 let n = next.replace(next.get() + 1);
                 if n >= total {
@@ -277,7 +283,7 @@ async fn deliveries(subject: &Subject, writers: &[Shared], watchers: usize, pace
             }
         }
     };
-    all(JoinSet::new(), writers.iter().map(work)).await;
+    all(writers.iter().map(work)).await;
     let mut times = Vec::new();
     for follower in followers {
         times.extend(follower.await.expect("a watcher sees all"));
@@ -290,7 +296,7 @@ async fn deliveries(subject: &Subject, writers: &[Shared], watchers: usize, pace
 const MARK: usize = 10_000_000;
 
 async fn revision(client: &Shared) -> String {
-    let mut client = client.borrow_mut();
+    let mut client = client.lock().await;
     let list = request("GET", &format!("{COLLECTION}?limit=1"), "", "");
     assert_eq!(client.send(&list).await.expect("an answer"), 200);
     let list: Value = serde_json::from_slice(&client.body).expect("a list is JSON");
