@@ -192,6 +192,32 @@ mod tests {
     }
 
     #[test]
+    fn everything_else_is_a_change() {
+        let managed = |entries: Value| {
+            let mut object = old();
+            object["metadata"]["managedFields"] = entries;
+            object
+        };
+        let one = || managed(json!([{"manager": "m", "time": "1"}]));
+        for other in [
+            old(),
+            managed(json!([])),
+            managed(json!([{"manager": "n", "time": "1"}])),
+            managed(json!([{"manager": "m", "time": "1", "subresource": "status"}])),
+            managed(json!([{"manager": "m", "time": "1"}, {"manager": "n", "time": "1"}])),
+        ] {
+            assert!(!is_no_change(&one(), &other), "{other}");
+            assert!(!is_no_change(&other, &one()), "{other}");
+        }
+        let mut more = old();
+        more["extra"] = json!(1);
+        assert!(!is_no_change(&old(), &more) && !is_no_change(&more, &old()));
+        let mut versioned = old();
+        versioned["metadata"]["resourceVersion"] = json!("10");
+        assert!(is_no_change(&old(), &versioned));
+    }
+
+    #[test]
     fn a_deletion_cannot_be_taken_back() {
         let mut deleting = old();
         deleting["metadata"]["deletionTimestamp"] = json!("now");
