@@ -37,6 +37,7 @@ e2e: peers ## Run the tests that need a real kube-apiserver
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate
 	$(CARGO) bench --locked -p capt-apiserver --bench store
+	$(CARGO) bench --locked -p capt --bench server
 
 crds: ## Write config/crd from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd

@@ -104,8 +104,18 @@ impl KubeApiserver {
 
     /// Starts a control plane and returns when `/readyz` says so and the namespace `default` exists.
     pub async fn start(peers: &Peers) -> Result<Self, StartError> {
+        // The data does not outlive the process.
+        Self::start_with(peers, &["--unsafe-no-fsync"]).await
+    }
+
+    /// The same, with an etcd that syncs every write to disk as in production: for measurements.
+    pub async fn start_durable(peers: &Peers) -> Result<Self, StartError> {
+        Self::start_with(peers, &[]).await
+    }
+
+    async fn start_with(peers: &Peers, etcd_options: &[&str]) -> Result<Self, StartError> {
         let pki = Pki::generate()?;
-        let etcd = start_etcd(peers)?;
+        let etcd = start_etcd(peers, etcd_options)?;
         let (port, address) = reserve_port().map_err(StartError::Port)?;
         let url = format!("https://{address}");
 
@@ -220,10 +230,10 @@ fn reserve_port() -> io::Result<(TcpSocket, SocketAddr)> {
     Ok((socket, address))
 }
 
-fn start_etcd(peers: &Peers) -> Result<Process, ProcessError> {
+fn start_etcd(peers: &Peers, options: &[&str]) -> Result<Process, ProcessError> {
     let folder = Folder::new("etcd")?;
     let clients = format!("--listen-client-urls=unix://{}", folder.path().join(ETCD_SOCKET).display());
-    let arguments = [
+    let mut arguments = vec![
         clients.as_str(),
         // Checked for a port and then used by nobody, there being one member.
         "--advertise-client-urls=unix://unused:1",
@@ -231,14 +241,13 @@ fn start_etcd(peers: &Peers) -> Result<Process, ProcessError> {
         "--initial-advertise-peer-urls=unix://peer:1",
         "--initial-cluster=default=unix://peer:1",
         "--data-dir=data",
-        // The data does not outlive the process.
-        "--unsafe-no-fsync",
         // A lone member wins its first election after three heartbeats; nobody can disturb it later.
         "--heartbeat-interval=10",
         "--election-timeout=100",
         // As kubeadm sets it: lets the watch cache of kube-apiserver advance when nothing is written.
         "--watch-progress-notify-interval=5s",
     ];
+    arguments.extend(options);
     folder.run(&peers.path(Peer::Etcd), arguments)
 }
 

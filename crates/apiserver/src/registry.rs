@@ -51,14 +51,36 @@ pub struct Catalogue {
 impl Catalogue {
     /// A catalogue of these resources.
     pub fn of(resources: Vec<Arc<Resource>>) -> Result<Self, ServeError> {
+        Self::default().with(resources)
+    }
+
+    /// A catalogue of these resources. What this one has of them is taken over: compiling the schema of a resource
+    /// takes milliseconds, and a definition that changes leaves the others as they are.
+    pub fn with(&self, resources: Vec<Arc<Resource>>) -> Result<Self, ServeError> {
         let mut served = HashMap::new();
         for resource in &resources {
-            for one in serve(resource)? {
+            let known = self.known(resource);
+            let all = if known.is_empty() { serve(resource)? } else { known };
+            for one in all {
                 let key = (resource.group.clone(), one.version.name.clone(), resource.plural.clone());
-                served.insert(key, Arc::new(one));
+                served.insert(key, one);
             }
         }
         Ok(Self { served, resources, descriptions: Descriptions::default() })
+    }
+
+    /// Whether these are the resources of this catalogue.
+    pub fn is_of(&self, resources: &[Arc<Resource>]) -> bool {
+        self.resources.len() == resources.len()
+            && self.resources.iter().zip(resources).all(|(ours, other)| same(ours, other))
+    }
+
+    /// Every version of a resource that is served just so.
+    fn known(&self, resource: &Arc<Resource>) -> Vec<Arc<Served>> {
+        let versions = resource.versions.iter();
+        let found =
+            versions.filter_map(|version| self.find(&resource.group, &version.name, &resource.plural));
+        found.filter(|served| same(&served.resource, resource)).cloned().collect()
     }
 
     /// The resource at a path.
@@ -82,7 +104,12 @@ impl Catalogue {
     }
 }
 
-fn serve(resource: &Arc<Resource>) -> Result<Vec<Served>, ServeError> {
+/// Built-in resources are compared by place: their schemas are long.
+fn same(left: &Arc<Resource>, right: &Arc<Resource>) -> bool {
+    Arc::ptr_eq(left, right) || left == right
+}
+
+fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     let title = |version: &Version| format!("{}/{} {}", resource.group, version.name, resource.kind);
     let mut kind = Kind::new(&resource.kind);
     let mut schemas = Vec::new();
@@ -108,7 +135,7 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Served>, ServeError> {
         schema,
         kind: Arc::clone(&kind),
     });
-    Ok(served.collect())
+    Ok(served.map(Arc::new).collect())
 }
 
 /// As `apiVersion` of an object says it.
@@ -133,5 +160,41 @@ impl Registry {
     /// Serves something else from now on.
     pub fn replace(&self, catalogue: Catalogue) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::resource::crd;
+
+    fn resource(plural: &str, field: &str) -> Arc<Resource> {
+        let definition = json!({
+            "metadata": {"name": format!("{plural}.example.dev")},
+            "spec": {
+                "group": "example.dev", "scope": "Namespaced",
+                "names": {"plural": plural, "singular": plural, "kind": plural, "listKind": plural},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {field: {"type": "string"}}}}}],
+            },
+        });
+        Arc::new(crd::resource(&definition).unwrap())
+    }
+
+    #[test]
+    fn what_is_unchanged_is_taken_over_and_what_changed_is_not() {
+        let first = Catalogue::of(vec![resource("as", "x"), resource("bs", "x")]).unwrap();
+        assert!(first.is_of(&[resource("as", "x"), resource("bs", "x")]));
+        let changed = [resource("as", "x"), resource("bs", "y")];
+        assert!(!first.is_of(&changed));
+        assert!(!first.is_of(&changed[..1]));
+        let second = first.with(changed.to_vec()).unwrap();
+        let of =
+            |catalogue: &Catalogue, plural| Arc::clone(catalogue.find("example.dev", "v1", plural).unwrap());
+        assert!(Arc::ptr_eq(&of(&first, "as"), &of(&second, "as")));
+        assert!(!Arc::ptr_eq(&of(&first, "bs"), &of(&second, "bs")));
+        assert!(of(&second, "bs").version.open_api["properties"].get("y").is_some());
     }
 }

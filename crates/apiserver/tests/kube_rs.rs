@@ -198,6 +198,35 @@ async fn a_deleted_namespace_is_emptied() {
 }
 
 #[tokio::test]
+async fn a_namespace_that_goes_waits_for_finalizers_and_takes_nothing_new() {
+    let server = Server::in_memory().await.unwrap();
+    let client = server.client("default");
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let secrets: Api<Secret> = Api::namespaced(client, "team");
+    let named = |name: &str| ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+    let team = Namespace { metadata: named("team"), ..Namespace::default() };
+    namespaces.create(&PostParams::default(), &team).await.unwrap();
+    let mut held = Secret { metadata: named("held"), ..Secret::default() };
+    held.metadata.finalizers = Some(vec!["example.com/hold".into()]);
+    secrets.create(&PostParams::default(), &held).await.unwrap();
+
+    namespaces.delete("team", &DeleteParams::default()).await.unwrap();
+    let late = Secret { metadata: named("late"), ..Secret::default() };
+    let refused = secrets.create(&PostParams::default(), &late).await.unwrap_err();
+    assert!(refused.to_string().contains("because it is being terminated"), "{refused}");
+    eventually("the secret is marked", async || {
+        secrets.get("held").await.unwrap().metadata.deletion_timestamp.map(drop)
+    })
+    .await;
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    secrets.patch("held", &PatchParams::default(), &release).await.unwrap();
+    eventually("the namespace goes", async || {
+        namespaces.get_opt("team").await.unwrap().is_none().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_definition_takes_its_objects_with_it() {
     let server = Server::in_memory().await.unwrap();
     let client = server.client("default");

@@ -130,7 +130,9 @@ const VIRTUAL: &[Row] = &[
 
 /// The resources that are stored.
 pub fn resources() -> Vec<Arc<Resource>> {
-    STORED.iter().map(|row| Arc::new(resource(row, &stored_verbs(row)))).collect()
+    static RESOURCES: LazyLock<Vec<Arc<Resource>>> =
+        LazyLock::new(|| STORED.iter().map(|row| Arc::new(resource(row, &stored_verbs(row)))).collect());
+    RESOURCES.clone()
 }
 
 /// The resources that are answered on creation and never stored; `create` is their only verb.

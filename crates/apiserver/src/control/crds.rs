@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::builtin;
 use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::object::Meta;
-use crate::registry::Catalogue;
 use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
@@ -109,8 +108,12 @@ fn serve(engine: &Engine, definitions: &[Value]) {
     let mut resources: Vec<Arc<Resource>> = builtin::resources();
     let established = definitions.iter().filter(|definition| crd::is_established(definition));
     resources.extend(established.filter_map(|definition| crd::resource(definition).ok()).map(Arc::new));
+    let current = engine.registry.current();
+    if current.is_of(&resources) {
+        return;
+    }
     // Validation lets no definition pass that could not be served.
-    if let Ok(catalogue) = Catalogue::of(resources) {
+    if let Ok(catalogue) = current.with(resources) {
         engine.registry.replace(catalogue);
     }
 }

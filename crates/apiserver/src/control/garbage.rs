@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::engine::{Change, Engine, PatchBody, Target};
@@ -144,6 +145,31 @@ fn retain(metadata: &mut Value, list: &str, keep: impl Fn(&Value) -> bool) {
     }
 }
 
+/// What the graph looks at. Every write of the server is read here, so the rest is skipped and not built.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    metadata: HeadMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct HeadMeta {
+    uid: Value,
+    deletion_timestamp: Value,
+    finalizers: Value,
+    owner_references: Value,
+}
+
+/// An object with only those members.
 fn parse(object: &Object) -> Value {
-    serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given")
+    let Head { metadata } =
+        serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
+    let HeadMeta { uid, deletion_timestamp, finalizers, owner_references } = metadata;
+    json!({"metadata": {
+        "uid": uid,
+        "deletionTimestamp": deletion_timestamp,
+        "finalizers": finalizers,
+        "ownerReferences": owner_references,
+    }})
 }

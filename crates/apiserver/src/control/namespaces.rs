@@ -11,15 +11,21 @@ use crate::request::query::{ListOptions, Query};
 use crate::status::ApiError;
 use crate::store::{Filter, WatchError};
 
+const STORE_NAME: &str = "/namespaces";
+
 /// Runs until the store is closed.
 pub async fn run(engine: Arc<Engine>) {
     loop {
         let Ok(mut watcher) = engine.store.watch(Filter::default(), engine.store.revision()) else { return };
+        let mut deleting = empty_all(&engine).await;
         loop {
-            // Anything that happens in a namespace may be the last thing it waited for.
-            empty_all(&engine).await;
             match watcher.next().await {
-                Ok(_) => while matches!(watcher.try_next(), Ok(Some(_))) {},
+                // Anything that happens in a namespace may be the last thing it waited for.
+                Ok(event) if deleting || *event.key().resource == *STORE_NAME => {
+                    while matches!(watcher.try_next(), Ok(Some(_))) {}
+                    deleting = empty_all(&engine).await;
+                }
+                Ok(_) => {}
                 Err(WatchError::Closed) => return,
                 Err(_) => break,
             }
@@ -27,16 +33,20 @@ pub async fn run(engine: Arc<Engine>) {
     }
 }
 
-async fn empty_all(engine: &Engine) {
-    let Some(target) = namespaces(engine) else { return };
-    let Ok(listed) = engine.list(&target, &everything()) else { return };
+/// Empties what is being deleted, and tells whether anything is.
+async fn empty_all(engine: &Engine) -> bool {
+    let Some(target) = namespaces(engine) else { return false };
+    let Ok(listed) = engine.list(&target, &everything()) else { return false };
+    let mut deleting = false;
     for bytes in &listed.items {
         let namespace: Value = serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
         if Meta::of(&namespace).deletion_timestamp().is_some() {
+            deleting = true;
             // What is refused now is tried again at the next change.
             let _ = empty(engine, &target, &namespace).await;
         }
     }
+    deleting
 }
 
 fn namespaces(engine: &Engine) -> Option<Target> {

@@ -43,7 +43,7 @@ use crate::rbac::{Resource, Verdict};
 pub use self::{
     audit::{AuditError, AuditLog, Rotation},
     caller::{User, is_public},
-    identity::{Identity, IdentityError},
+    identity::{Identity, IdentityError, warm_up},
     kubeconfig::{KubeconfigError, write as write_kubeconfig},
     limits::Limits,
     listener::{Door, DoorError, Settings},

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Target;
 use crate::builtin::events;
+use crate::object::Meta;
 use crate::store::{self, Object};
 
 /// The stored form of an object. The resource version goes to the end of `metadata`, where the store writes it
@@ -18,7 +19,8 @@ pub fn to_store(target: &Target, object: &Value) -> store::Value {
 }
 
 fn encode(object: &Value, api_version: &str) -> store::Value {
-    let mut bytes = BytesMut::with_capacity(1024);
+    // Most objects fit; what is kept is copied to its own length.
+    let mut bytes = BytesMut::with_capacity(2048);
     let mut after = None;
     let members = object.as_object().into_iter().flatten();
     for (index, (key, value)) in members.enumerate() {
@@ -79,6 +81,16 @@ pub fn to_value(target: &Target, object: &Object) -> Value {
         value["apiVersion"] = target.served.api_version.as_str().into();
     }
     value
+}
+
+/// Whether a stored object is being deleted. Nearly none is, and it is not parsed to see that.
+pub fn is_deleting(object: &Object) -> bool {
+    const KEY: &[u8] = b"\"deletionTimestamp\":";
+    if !object.bytes().windows(KEY.len()).any(|window| window == KEY) {
+        return false;
+    }
+    let value: Value = serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
+    Meta::of(&value).deletion_timestamp().is_some()
 }
 
 /// The bytes of a stored object in the version of the path, as they lie in the store where that is the storage version.

@@ -15,7 +15,7 @@ mod write;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use bytes::Bytes;
 
 use crate::rbac::Rbac;
 use crate::registry::{Registry, Served};
@@ -74,8 +74,8 @@ impl Target {
 /// What a write did.
 #[derive(Debug)]
 pub struct Written {
-    /// The object as it is now, in the version of the path.
-    pub object: Value,
+    /// The object as it is now, in the version of the path: mostly the very bytes that are stored.
+    pub object: Bytes,
     /// Whether it is new.
     pub created: bool,
     /// What the client should know besides.

@@ -53,7 +53,8 @@ impl Engine {
         }
         let change = Change::Patch(PatchBody::Merge(patch));
         let written = self.change(target, name, &change, options, manager).await?;
-        Ok(scale_of(scale, &written.object))
+        let object = serde_json::from_slice(&written.object).expect("what was written is JSON");
+        Ok(scale_of(scale, &object))
     }
 }
 

@@ -3,6 +3,7 @@
 //! A change is a function of the object that is there. It runs again when somebody else was faster, unless the
 //! client named the version it wants to change.
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::{Engine, Target, Written, admit, encode, write_error};
@@ -71,13 +72,14 @@ impl Engine {
                 return self.change_nothing(target, name, change, options, manager).await;
             };
             let revision = live.revision();
-            let live = encode::to_value(target, &live);
-            let (new, warnings) = self.changed(target, name, &live, change, options, manager)?;
-            if update::is_no_change(&live, &new) {
-                return Ok(Written { object: live, created: false, warnings });
+            let old = encode::to_value(target, &live);
+            let (new, warnings) = self.changed(target, name, &old, change, options, manager)?;
+            if update::is_no_change(&old, &new) {
+                return Ok(Written { object: encode::to_bytes(target, &live), created: false, warnings });
             }
             if options.dry_run {
-                return Ok(Written { object: with_version(new, revision), created: false, warnings });
+                let object = with_version(new, revision).to_string().into();
+                return Ok(Written { object, created: false, warnings });
             }
             match self.put(target, name, &new, revision).await {
                 Ok(object) => return Ok(Written { object, created: false, warnings }),
@@ -152,12 +154,12 @@ impl Engine {
         if options.dry_run {
             return match self.store.get(&target.key(&name)) {
                 Some(_) => Err(ApiError::already_exists(&target.served.resource, &name)),
-                None => Ok(Written { object, created: true, warnings }),
+                None => Ok(Written { object: object.to_string().into(), created: true, warnings }),
             };
         }
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
         let stored = stored.map_err(|error| write_error(target, &name, &error))?;
-        Ok(Written { object: encode::to_value(target, &stored), created: true, warnings })
+        Ok(Written { object: encode::to_bytes(target, &stored), created: true, warnings })
     }
 
     /// Nobody gives rights away that they do not have.
@@ -187,9 +189,7 @@ impl Engine {
         let missing =
             || ApiError::NotFound { resource: GroupResource::new("", "namespaces"), name: name.to_owned() };
         let namespace = self.store.get(&Key::new("/namespaces", "", name)).ok_or_else(missing)?;
-        let value: Value =
-            serde_json::from_slice(namespace.bytes()).expect("the store holds the JSON it was given");
-        if Meta::of(&value).deletion_timestamp().is_none() {
+        if !encode::is_deleting(&namespace) {
             return Ok(());
         }
         Err(ApiError::Forbidden {
@@ -247,14 +247,14 @@ impl Engine {
         name: &str,
         new: &Value,
         expected: Revision,
-    ) -> Result<Value, WriteError> {
+    ) -> Result<Bytes, WriteError> {
         let key = target.key(name);
         let stored = if delete::is_finished(new) {
             self.store.delete(key, Some(expected)).await?
         } else {
             self.store.update(key, encode::to_store(target, new), Some(expected)).await?
         };
-        Ok(encode::to_value(target, &stored))
+        Ok(encode::to_bytes(target, &stored))
     }
 
     fn applied(

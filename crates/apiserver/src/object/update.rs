@@ -66,7 +66,7 @@ fn only_status(old: &Value, new: &mut Value) {
 
 /// Identity and deletion are the server's.
 fn keep_identity(old: &Value, new: &mut Value) {
-    let old = old.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let old = old.get("metadata").and_then(Value::as_object);
     let metadata = metadata_mut(new);
     for key in [
         "name",
@@ -78,7 +78,7 @@ fn keep_identity(old: &Value, new: &mut Value) {
         "deletionGracePeriodSeconds",
         "selfLink",
     ] {
-        match old.get(key) {
+        match old.and_then(|old| old.get(key)) {
             Some(value) => {
                 metadata.insert(key.to_owned(), value.clone());
             }
@@ -97,29 +97,39 @@ fn counts_generations(old: &Value) -> bool {
 
 /// Whether anything changed that a controller would act on.
 fn content_differs(old: &Value, new: &Value, part: Part) -> bool {
-    let content = |object: &Value| -> Map<String, Value> {
-        let members = object.as_object().cloned().unwrap_or_default();
-        let ignored = |key: &str| key == "metadata" || (key == "status" && part != Part::Whole);
-        members.into_iter().filter(|(key, _)| !ignored(key)).collect()
-    };
-    content(old) != content(new)
+    let left_out: &[&str] = if part == Part::Whole { &["metadata"] } else { &["metadata", "status"] };
+    !equal_without(old, new, left_out)
+}
+
+/// Whether two objects have the same members but for some; what is no object has none.
+fn equal_without(old: &Value, new: &Value, left_out: &[&str]) -> bool {
+    let none = Map::new();
+    let (old, new) = (old.as_object().unwrap_or(&none), new.as_object().unwrap_or(&none));
+    let counts = |(key, _): &(&String, &Value)| !left_out.contains(&key.as_str());
+    old.iter().filter(counts).count() == new.iter().filter(counts).count()
+        && old.iter().filter(counts).all(|(key, value)| new.get(key) == Some(value))
 }
 
 /// Whether storing `new` would change nothing. The times of managers do not count: a request that changes
 /// nothing else is no change.
 pub fn is_no_change(old: &Value, new: &Value) -> bool {
-    let bare = |object: &Value| {
-        let mut object = object.clone();
-        let metadata = metadata_mut(&mut object);
-        metadata.remove("resourceVersion");
-        for entry in metadata.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
-            if let Some(entry) = entry.as_object_mut() {
-                entry.remove("time");
-            }
+    let (old_meta, new_meta) = (&old["metadata"], &new["metadata"]);
+    equal_without(old, new, &["metadata"])
+        && equal_without(old_meta, new_meta, &["resourceVersion", "managedFields"])
+        && same_managers(old_meta.get("managedFields"), new_meta.get("managedFields"))
+}
+
+/// Whether the managers of two objects are the same, whenever they wrote.
+fn same_managers(old: Option<&Value>, new: Option<&Value>) -> bool {
+    match (old.and_then(Value::as_array), new.and_then(Value::as_array)) {
+        (Some(old), Some(new)) => {
+            let same = |(old, new): (&Value, &Value)| {
+                old == new || (old.is_object() && new.is_object() && equal_without(old, new, &["time"]))
+            };
+            old.len() == new.len() && old.iter().zip(new).all(same)
         }
-        object
-    };
-    bare(old) == bare(new)
+        _ => old == new,
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +189,32 @@ mod tests {
             object
         };
         assert!(is_no_change(&with("1"), &with("2")));
+    }
+
+    #[test]
+    fn everything_else_is_a_change() {
+        let managed = |entries: Value| {
+            let mut object = old();
+            object["metadata"]["managedFields"] = entries;
+            object
+        };
+        let one = || managed(json!([{"manager": "m", "time": "1"}]));
+        for other in [
+            old(),
+            managed(json!([])),
+            managed(json!([{"manager": "n", "time": "1"}])),
+            managed(json!([{"manager": "m", "time": "1", "subresource": "status"}])),
+            managed(json!([{"manager": "m", "time": "1"}, {"manager": "n", "time": "1"}])),
+        ] {
+            assert!(!is_no_change(&one(), &other), "{other}");
+            assert!(!is_no_change(&other, &one()), "{other}");
+        }
+        let mut more = old();
+        more["extra"] = json!(1);
+        assert!(!is_no_change(&old(), &more) && !is_no_change(&more, &old()));
+        let mut versioned = old();
+        versioned["metadata"]["resourceVersion"] = json!("10");
+        assert!(is_no_change(&old(), &versioned));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     accept::{BodyFormat, Format},
-    json,
+    flow, json,
 };
 use crate::{
     builtin::protobuf::{self, ProtobufError},
@@ -80,6 +80,9 @@ pub fn decode(
             Ok(Decoded { value, duplicates })
         }
         Format::Yaml => {
+            if let Some(value) = flow::parse(bytes) {
+                return Ok(Decoded { value, duplicates: Vec::new() });
+            }
             let text = std::str::from_utf8(bytes);
             let text = text.map_err(|_| BodyError::Yaml("yaml: invalid leading UTF-8 octet".to_owned()))?;
             let value = yaml(text).map_err(BodyError::Yaml)?;

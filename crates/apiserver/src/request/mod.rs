@@ -4,6 +4,7 @@ pub mod accept;
 pub mod body;
 pub mod cursor;
 pub mod delete;
+mod flow;
 pub(crate) mod json;
 pub mod path;
 pub mod query;

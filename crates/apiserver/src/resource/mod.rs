@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 /// A kind of object that the server stores and serves, in all its versions.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Resource {
     /// API group; empty for the core group.
     pub group: String,
@@ -40,7 +40,7 @@ pub struct Resource {
 }
 
 /// One served version of a resource.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Version {
     /// `v1beta1`.
     pub name: String,
@@ -59,7 +59,7 @@ pub struct Version {
 }
 
 /// Where the scale subresource finds its values; simple JSON paths such as `.spec.replicas`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
     /// The replicas wanted.
     pub spec_replicas: String,
@@ -70,7 +70,7 @@ pub struct Scale {
 }
 
 /// A column of `kubectl get`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     /// Heading.
     pub name: String,

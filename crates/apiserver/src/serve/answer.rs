@@ -67,6 +67,23 @@ pub(super) fn object(
     Ok(send_bytes(call, accepted, code, bytes.into(), warnings))
 }
 
+/// One object of the store, in the form the client wants. Plain JSON is sent as it lies there.
+pub(super) fn stored(
+    served: &Served,
+    call: &Call<'_>,
+    code: StatusCode,
+    json: &Bytes,
+    warnings: &[String],
+) -> Result<Response<Body>, ApiError> {
+    let accepted = negotiated(served, call)?;
+    if accepted.transform.is_some() {
+        let value = serde_json::from_slice(json).expect("the store holds the JSON it was given");
+        return object(served, call, code, &value, warnings);
+    }
+    let line = [&json[..], b"\n"].concat();
+    Ok(send_bytes(call, accepted, code, line.into(), warnings))
+}
+
 /// A list, in the form the client wants. Plain JSON is put together from the bytes of the store.
 pub(super) fn list(served: &Served, call: &Call<'_>, listed: &Listed) -> Result<Response<Body>, ApiError> {
     let accepted = negotiated(served, call)?;

@@ -123,8 +123,8 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         match (verb, name) {
             (Verb::Get, Some(name)) => {
-                let object = self.engine.get_value(target, name)?;
-                answer::object(&target.served, call, StatusCode::OK, &object, &[])
+                let object = self.engine.get(target, name)?;
+                answer::stored(&target.served, call, StatusCode::OK, &object, &[])
             }
             (Verb::List, _) => {
                 let options = Self::list_options(target, call)?;
@@ -224,7 +224,7 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
         warnings.extend(written.warnings);
-        answer::object(&target.served, call, code, &written.object, &warnings)
+        answer::stored(&target.served, call, code, &written.object, &warnings)
     }
 }
 

@@ -50,7 +50,11 @@ impl Api {
             }
         };
         let table = match accepted.transform {
-            Some((Transform::Table, version)) => Some(TableOptions::parse(&call.query, version)?),
+            Some((Transform::Table, version)) => {
+                let served = &target.served;
+                let printer = Printer::new(&served.resource, &served.version);
+                Some((printer, TableOptions::parse(&call.query, version)?))
+            }
             Some((Transform::Partial | Transform::PartialList, _)) | None => None,
         };
         let watcher = self.engine.watch(target, start)?;
@@ -75,7 +79,7 @@ struct Follow {
     target: Target,
     options: ListOptions,
     accepted: Accepted,
-    table: Option<TableOptions>,
+    table: Option<(Printer, TableOptions)>,
     sender: mpsc::Sender<Bytes>,
 }
 
@@ -143,11 +147,9 @@ impl Follow {
     }
 
     async fn send(&self, kind: EventType, object: &Object) -> Result<(), Ended> {
-        let bytes = match (self.accepted.transform, self.table) {
-            (Some(_), Some(options)) => {
-                let served = &self.target.served;
-                let printer = Printer::new(&served.resource, &served.version);
-                watch::event(kind, &printer.one(&to_value(&self.target, object), options, Timestamp::now()))
+        let bytes = match (self.accepted.transform, &self.table) {
+            (Some(_), Some((printer, options))) => {
+                watch::event(kind, &printer.one(&to_value(&self.target, object), *options, Timestamp::now()))
             }
             (Some((_, version)), None) => watch::event(
                 kind,

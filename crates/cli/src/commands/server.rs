@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, write_kubeconfig};
+use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, warm_up, write_kubeconfig};
 use capt_apiserver::{Server, ServerOptions};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -47,6 +47,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
+    // Reading the store takes about as long.
+    std::thread::spawn(warm_up);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(args))
 }

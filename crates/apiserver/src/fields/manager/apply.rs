@@ -36,13 +36,17 @@ pub fn apply(
     check_type(write, applied)?;
     let live = live.map_or_else(|| empty_object(write), without_managed_fields);
     let managed = adopt(write, &live, managed)?;
-    let (mut object, managed) = match attempt(write, &live, applied, managed.clone(), force) {
-        Err(FieldsError::Conflicts(conflicts)) => {
-            // Who moves from client-side to server-side apply does not conflict with himself.
-            last_applied::resolve(write, &live, conflicts)?;
-            attempt(write, &live, applied, managed, true)?
+    let (mut object, managed) = if force {
+        attempt(write, &live, applied, managed, true)?
+    } else {
+        match attempt(write, &live, applied, managed.clone(), false) {
+            Err(FieldsError::Conflicts(conflicts)) => {
+                // Who moves from client-side to server-side apply does not conflict with himself.
+                last_applied::resolve(write, &live, conflicts)?;
+                attempt(write, &live, applied, managed, true)?
+            }
+            done => done?,
         }
-        done => done?,
     };
     last_applied::refresh(write, &mut object, applied);
     set_managed_fields(&mut object, managed.encode());
