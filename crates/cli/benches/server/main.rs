@@ -51,7 +51,7 @@ async fn compare() {
     }
     println!("{OBJECTS} objects of 1.4 KB, {CLIENTS} clients, best of {rounds} rounds");
     if peers.is_none() {
-        println!("kube-apiserver and etcd are not measured: not built (make peers)");
+        println!("kube-apiserver and etcd are not measured (make peers builds them)");
     }
     print_table(&ours, peers.is_some().then_some(&theirs));
 }
