@@ -167,9 +167,14 @@ fn labels(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<Fiel
     for (key, value) in map(metadata, path, errors) {
         qualified_name(path, key, errors);
         match value {
-            Value::String(value) if is_label_value(value) => {}
             Value::String(value) => {
-                errors.push(error(path, FieldErrorKind::Invalid, Some(value), LABEL_VALUE));
+                if value.len() > 63 {
+                    let what = "must be no more than 63 bytes";
+                    errors.push(error(path, FieldErrorKind::Invalid, Some(value), what));
+                }
+                if !is_label_value(value) {
+                    errors.push(error(path, FieldErrorKind::Invalid, Some(value), LABEL_VALUE));
+                }
             }
             _ => errors.push(not_a_string(&path.key(key))),
         }
@@ -242,8 +247,7 @@ fn is_label(text: &str) -> bool {
 fn is_label_value(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     text.is_empty()
-        || (text.len() <= 63
-            && text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
+        || (text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
             && text.starts_with(edge)
             && text.ends_with(edge))
 }

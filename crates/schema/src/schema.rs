@@ -57,6 +57,17 @@ impl Schema {
     ///
     /// The object is expected as an API server validates it: defaulted and pruned.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        validate::object(&self.root, new, old)
+        self.validate_after(Vec::new(), new, old)
+    }
+
+    /// As [`Schema::validate`], for an object in which errors were found before: after some of them rules are not
+    /// checked. Gives all errors.
+    pub fn validate_after(
+        &self,
+        errors: Vec<FieldError>,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Vec<FieldError> {
+        validate::object(&self.root, errors, new, old)
     }
 }

@@ -22,8 +22,10 @@ pub mod table;
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::fields::{Convert, Kind, SchemaError, TypeInfo};
+use crate::registry::api_version;
 use crate::resource::{Column, Resource, Version};
 
 pub use decode::{DecodeError, Decoded, decode};
@@ -51,6 +53,24 @@ pub fn definitions() -> &'static Map<String, Value> {
 /// The name under which [`definitions`] has a built-in kind.
 pub fn definition_name(group: &str, kind: &str) -> Option<String> {
     definitions::find_kind(group, kind).map(|(package, definition)| package.name_of(definition.name))
+}
+
+/// How the fields of a built-in kind hang together. Events have the types of both groups: they are the same objects.
+pub(crate) fn field_kind(group: &str, kind: &str) -> Result<Kind, SchemaError> {
+    let types = |group: &str| {
+        TypeInfo::from_definitions(definitions(), &definition_name(group, kind).unwrap_or_default())
+    };
+    // What is there before anything is set is what an empty body decodes to.
+    let zero = decode(group, kind, json!({})).map_or_else(|_| json!({}), |decoded| decoded.object);
+    let out = Kind::new(kind).with_zero(zero);
+    if kind != "Event" {
+        return Ok(out.with_version(&api_version(group, "v1"), types(group)?));
+    }
+    let convert: Convert = |event, to| {
+        if to == "v1" { events::to_core(event.clone()) } else { events::from_core(event.clone()) }
+    };
+    let out = out.with_version("v1", types("")?).with_version("events.k8s.io/v1", types("events.k8s.io")?);
+    Ok(out.with_conversion(convert))
 }
 
 /// The structural schema of `metadata`, for checking its types apart from the rest of an object.

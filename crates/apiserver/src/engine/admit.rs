@@ -6,28 +6,48 @@ use serde_json::Value;
 use super::Target;
 use crate::builtin::decode::decode;
 use crate::builtin::{events, rules};
-use crate::object::Meta;
+use crate::fields;
+use crate::object::create::drop_empty;
+use crate::object::{Meta, metadata_mut};
 use crate::request::body;
-use crate::request::write::FieldValidation;
-use crate::status::{ApiError, Cause};
+use crate::request::write::{FieldValidation, WriteOptions};
+use crate::status::{ApiError, Cause, GroupResource, go};
+
+/// How an object came about; what is wrong with it is told accordingly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is the body of the request.
+    Body,
+    /// A patch made it; the text is what errors show of the patch.
+    Patch(String),
+    /// An apply made it.
+    Apply,
+}
 
 /// Drops unknown fields and fills in defaults. What was dropped is an error or a warning, as the client wants.
 pub fn shape(
     target: &Target,
     object: &mut Value,
-    validation: FieldValidation,
-) -> Result<Vec<String>, ApiError> {
-    let told = if target.served.resource.custom {
+    options: &WriteOptions,
+    origin: &Origin,
+) -> Result<(), ApiError> {
+    let resource = &target.served.resource;
+    let told = if resource.custom {
         shape_custom(target, object)
     } else {
-        shape_builtin(target, object)?
+        let told = shape_builtin(target, object, origin)?;
+        rules::apply_defaults(&resource.group, &resource.kind, object);
+        told
     };
-    match validation {
+    match options.field_validation {
         FieldValidation::Strict if !told.is_empty() => {
-            Err(body::strict_error(&target.served.resource.kind, &target.served.version.name, &told))
+            Err(body::strict_error(&resource.kind, &target.served.version.name, &told))
         }
-        FieldValidation::Warn => Ok(told),
-        FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => {
+            told.into_iter().for_each(|warning| options.warnings.add(warning));
+            Ok(())
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
     }
 }
 
@@ -36,20 +56,39 @@ fn shape_custom(target: &Target, object: &mut Value) -> Vec<String> {
     unknown.extend(target.served.schema.prune(object));
     drop_unknown_metadata(object, &unknown);
     target.served.schema.default(object);
+    drop_empty(metadata_mut(object));
     unknown.iter().map(|field| body::unknown_field(&field.path.to_string())).collect()
 }
 
 /// Built-in kinds are read as Go's types would read them.
-fn shape_builtin(target: &Target, object: &mut Value) -> Result<Vec<String>, ApiError> {
+fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let resource = &target.served.resource;
-    let decoded = decode(&resource.group, &resource.kind, object.take());
-    let decoded = decoded.map_err(|error| {
-        let (kind, version) = (&resource.kind, &target.served.version.name);
-        ApiError::BadRequest(format!(
+    let (kind, version) = (&resource.kind, &target.served.version.name);
+    let about = fields::object_text(object);
+    // Nobody's fields, said on purpose, is not the same as nothing said of them.
+    let forgets = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
+    let decoded = decode(&resource.group, kind, object.take());
+    let decoded = decoded.map_err(|error| match origin {
+        Origin::Body => ApiError::BadRequest(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
-        ))
+        )),
+        Origin::Patch(patch) => {
+            let what = format!("Invalid value: {}: {error}", go::quote(patch));
+            let causes = vec![Cause::new("FieldValueInvalid", what, "patch")];
+            ApiError::Invalid { kind: GroupResource::default(), name: String::new(), causes }
+        }
+        Origin::Apply => {
+            let group = &resource.group;
+            ApiError::Unclassified(format!(
+                "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
+                 {group}/{version}, Kind={kind}: error decoding from json: {error}"
+            ))
+        }
     })?;
     *object = decoded.object;
+    if forgets {
+        metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
+    }
     Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
 }
 
@@ -70,13 +109,17 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
     let mut errors = metadata::validate(object);
     errors.extend(old.and_then(|old| late_finalizers(object, old)));
     if resource.custom {
-        errors.extend(target.served.schema.validate(object, old));
+        errors = target.served.schema.validate_after(errors, object, old);
     } else {
         let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
         // Some built-in kinds allow other names, such as `system:node`; their rules say so.
         let name_rule = rules::name_rule(group, kind);
         let name = Meta::of(object).name().unwrap_or_default();
-        errors.retain(|error| error.path.to_string() != "metadata.name" || !name_rule.check(name).is_empty());
+        let at = FieldPath::root().field("metadata").field("name");
+        errors.retain(|error| error.path.to_string() != "metadata.name" || name.is_empty());
+        if !name.is_empty() {
+            errors.splice(0..0, rules::complaints(&at, name, name_rule.check(name)));
+        }
         // Rules know events in the shape they are stored in.
         let core = |event: &Value| {
             if group == "events.k8s.io" { events::to_core(event.clone()) } else { event.clone() }
@@ -116,8 +159,17 @@ pub fn refuse(target: &Target, object: &Value, errors: &[FieldError]) -> Result<
     Err(ApiError::invalid(&target.served.resource, Meta::of(object).name().unwrap_or_default(), causes))
 }
 
-/// Refuses a body that is about something else than the path.
+/// Refuses a body that is about something else than the path, and says in which namespace it is.
 pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Result<(), ApiError> {
+    check_path(target, object, name)?;
+    if let (Some(namespace), None) = (&target.namespace, Meta::of(object).namespace()) {
+        metadata_mut(object).insert("namespace".into(), namespace.as_str().into());
+    }
+    Ok(())
+}
+
+/// Refuses a body that is about something else than the path.
+pub fn check_path(target: &Target, object: &Value, name: Option<&str>) -> Result<(), ApiError> {
     let served = &target.served;
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind") != served.resource.kind || text("apiVersion") != served.api_version {
@@ -140,11 +192,6 @@ pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Res
         (Some(path), Some(body)) if path != body => Err(ApiError::BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request".into(),
         )),
-        (Some(path), None) => {
-            let path = path.clone();
-            crate::object::metadata_mut(object).insert("namespace".into(), path.into());
-            Ok(())
-        }
         _ => Ok(()),
     }
 }

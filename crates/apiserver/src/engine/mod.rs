@@ -75,8 +75,6 @@ pub struct Written {
     pub object: Value,
     /// Whether it is new.
     pub created: bool,
-    /// What the client should know besides.
-    pub warnings: Vec<String>,
 }
 
 impl Engine {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Engine, Target, encode, write_error};
+use super::{Engine, Listed, Target, encode, write_error};
 use crate::object::delete::{self, Deletion, Propagation};
 use crate::object::{Meta, metadata_mut};
 use crate::request::delete::{self as request, DeleteOptions};
@@ -71,27 +71,25 @@ impl Engine {
         }
     }
 
-    /// Deletes every object that the options select; the answer is what they were.
+    /// Deletes every object that the options select; the answer is the list of what they were.
     pub async fn delete_collection(
         &self,
         target: &Target,
         list: &ListOptions,
         options: &DeleteOptions,
-    ) -> Result<Vec<Value>, ApiError> {
+    ) -> Result<Listed, ApiError> {
         let listed = self.list(target, list)?;
-        let mut deleted = Vec::with_capacity(listed.items.len());
-        for bytes in listed.items {
-            let object: Value =
-                serde_json::from_slice(&bytes).expect("the store holds the JSON it was given");
+        for bytes in &listed.items {
+            let object: Value = serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
             let meta = Meta::of(&object);
             let namespaced = Target { namespace: meta.namespace().map(str::to_owned), ..target.clone() };
             let name = meta.name().unwrap_or_default().to_owned();
             match self.delete(&namespaced, &name, options).await {
-                Ok(_) | Err(ApiError::NotFound { .. }) => deleted.push(object),
+                Ok(_) | Err(ApiError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(deleted)
+        Ok(listed)
     }
 }
 
@@ -136,5 +134,9 @@ fn propagation(options: &DeleteOptions) -> Option<Propagation> {
 }
 
 fn gone(target: &Target, name: &str, object: &Value) -> Value {
+    // Of service accounts the object is told, of all others only that it went.
+    if &*target.served.store_name == "/serviceaccounts" {
+        return object.clone();
+    }
     status::deleted(&target.served.resource, name, Meta::of(object).uid().unwrap_or_default())
 }

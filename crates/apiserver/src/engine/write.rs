@@ -5,15 +5,17 @@
 
 use serde_json::Value;
 
-use super::{Engine, Target, Written, admit, encode, write_error};
+use super::admit::{self, Origin};
+use super::{Engine, Target, Written, encode, write_error};
 use crate::builtin::rules;
-use crate::fields::{self, FieldsError, ResetFields, Timestamp, Write};
+use crate::fields::{self, FieldSet, FieldsError, ResetFields, Timestamp, Write};
 use crate::object::create::{self, Birth};
 use crate::object::update::{self, Part};
 use crate::object::{Meta, delete, metadata_mut};
-use crate::patch;
+use crate::patch::{self, JsonPatchError};
+use crate::registry::api_version;
 use crate::request::write::WriteOptions;
-use crate::status::{ApiError, GroupResource};
+use crate::status::{ApiError, Cause, GroupResource};
 use crate::store::{Key, Revision, WriteError};
 
 /// How often a change is tried again because somebody else was faster; as many as Kubernetes does.
@@ -51,8 +53,8 @@ impl Engine {
         manager: &str,
     ) -> Result<Written, ApiError> {
         admit::fits_path(target, &mut object, None)?;
-        let warnings = admit::shape(target, &mut object, options.field_validation)?;
-        self.add(target, object, options, manager, warnings, Tracking::Update).await
+        admit::shape(target, &mut object, options, &Origin::Body)?;
+        self.add(target, object, options, manager, Tracking::Update).await
     }
 
     /// Changes an object; an apply makes one that is not there.
@@ -64,6 +66,18 @@ impl Engine {
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Written, ApiError> {
+        let shaped;
+        let change = match change {
+            // A body is judged before anybody looks whether there is something to replace.
+            Change::Replace(object) => {
+                let mut object = object.clone();
+                admit::fits_path(target, &mut object, Some(name))?;
+                admit::shape(target, &mut object, options, &Origin::Body)?;
+                shaped = Change::Replace(object);
+                &shaped
+            }
+            Change::Patch(_) => change,
+        };
         let mut tries = TRIES;
         loop {
             let Some(live) = self.store.get(&target.key(name)) else {
@@ -71,15 +85,15 @@ impl Engine {
             };
             let revision = live.revision();
             let live = encode::to_value(target, &live);
-            let (new, warnings) = self.changed(target, name, &live, change, options, manager)?;
+            let new = self.changed(target, name, &live, change, options, manager)?;
             if update::is_no_change(&live, &new) {
-                return Ok(Written { object: live, created: false, warnings });
+                return Ok(Written { object: live, created: false });
             }
             if options.dry_run {
-                return Ok(Written { object: with_version(new, revision), created: false, warnings });
+                return Ok(Written { object: with_version(new, revision), created: false });
             }
             match self.put(target, name, &new, revision).await {
-                Ok(object) => return Ok(Written { object, created: false, warnings }),
+                Ok(object) => return Ok(Written { object, created: false }),
                 Err(WriteError::Conflict { .. }) if tries > 1 && !names_version(change) => tries -= 1,
                 Err(error) => return Err(write_error(target, name, &error)),
             }
@@ -95,19 +109,24 @@ impl Engine {
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Written, ApiError> {
-        let Change::Patch(PatchBody::Apply(applied)) = change else {
-            return Err(ApiError::not_found(&target.served.resource, name));
+        let resource = &target.served.resource;
+        let applied = match change {
+            _ if target.status => return Err(ApiError::not_found(resource, name)),
+            Change::Patch(PatchBody::Apply(applied)) => applied,
+            Change::Replace(object)
+                if !resource.custom && rules::allows_create_on_update(&resource.group, &resource.kind) =>
+            {
+                let mut object = object.clone();
+                metadata_mut(&mut object).insert("name".into(), name.into());
+                return self.add(target, object, options, manager, Tracking::Update).await;
+            }
+            _ => return Err(ApiError::not_found(resource, name)),
         };
-        if target.status {
-            return Err(ApiError::not_found(&target.served.resource, name));
-        }
-        let mut applied = applied.clone();
-        admit::fits_path(target, &mut applied, Some(name))?;
-        metadata_mut(&mut applied).insert("name".into(), name.into());
-        let warnings = admit::shape(target, &mut applied.clone(), options.field_validation)?;
-        let mut object = self.applied(target, None, &applied, options, manager)?;
-        admit::shape(target, &mut object, crate::request::write::FieldValidation::Ignore)?;
-        self.add(target, object, options, manager, warnings, Tracking::Done).await
+        let mut object = self.applied(target, None, applied, options, manager)?;
+        admit::fits_path(target, &mut object, Some(name))?;
+        metadata_mut(&mut object).insert("name".into(), name.into());
+        admit::shape(target, &mut object, options, &Origin::Apply)?;
+        self.add(target, object, options, manager, Tracking::Done).await
     }
 
     /// Stores a new object.
@@ -117,19 +136,20 @@ impl Engine {
         mut object: Value,
         options: &WriteOptions,
         manager: &str,
-        warnings: Vec<String>,
         tracking: Tracking,
     ) -> Result<Written, ApiError> {
-        if Meta::of(&object).resource_version().is_some() {
-            return Err(ApiError::Unclassified(
-                "resourceVersion should not be set on objects to be created".into(),
-            ));
+        let resource = &target.served.resource;
+        let stated_version = Meta::of(&object).resource_version().is_some();
+        if tracking == Tracking::Update {
+            self.track(target, None, &mut object, manager);
+        }
+        if !resource.custom {
+            rules::admit_create(&resource.group, &resource.kind, &mut object);
         }
         if let Some(name) = create::generated_name(&object, |below| self.source.draw(below)) {
             metadata_mut(&mut object).insert("name".into(), name.into());
         }
         let (uid, now) = (self.source.uid(), self.source.now());
-        let resource = &target.served.resource;
         let birth = Birth {
             namespace: target.namespace.as_deref(),
             uid: &uid,
@@ -141,21 +161,24 @@ impl Engine {
         if !resource.custom {
             rules::prepare_create(&resource.group, &resource.kind, &mut object);
         }
-        if tracking == Tracking::Update {
-            self.track(target, None, &mut object, manager);
-        }
         admit::validate(target, &object, None)?;
+        encode::settle(target, &mut object);
         self.check_namespace(target)?;
+        if stated_version {
+            return Err(ApiError::Unclassified(
+                "resourceVersion should not be set on objects to be created".into(),
+            ));
+        }
         let name = Meta::of(&object).name().unwrap_or_default().to_owned();
         if options.dry_run {
             return match self.store.get(&target.key(&name)) {
                 Some(_) => Err(ApiError::already_exists(&target.served.resource, &name)),
-                None => Ok(Written { object, created: true, warnings }),
+                None => Ok(Written { object, created: true }),
             };
         }
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
         let stored = stored.map_err(|error| write_error(target, &name, &error))?;
-        Ok(Written { object: encode::to_value(target, &stored), created: true, warnings })
+        Ok(Written { object: encode::to_value(target, &stored), created: true })
     }
 
     /// Nothing is created in a namespace that is not there, or is going.
@@ -191,21 +214,30 @@ impl Engine {
         change: &Change,
         options: &WriteOptions,
         manager: &str,
-    ) -> Result<(Value, Vec<String>), ApiError> {
+    ) -> Result<Value, ApiError> {
         let part = part_of(target);
         let applies = matches!(change, Change::Patch(PatchBody::Apply(_)));
-        let mut new = match change {
-            Change::Replace(object) => object.clone(),
+        let (mut new, origin) = match change {
+            Change::Replace(object) => (object.clone(), Origin::Body),
             Change::Patch(PatchBody::Apply(applied)) => {
-                let mut applied = applied.clone();
-                admit::fits_path(target, &mut applied, Some(name))?;
-                self.applied(target, Some(live), &applied, options, manager)?
+                (self.applied(target, Some(live), applied, options, manager)?, Origin::Apply)
             }
-            Change::Patch(body) => patched(target, live, body)?,
+            Change::Patch(body) => {
+                let new = patched(target, live, body)?;
+                let shown = new.to_string();
+                (new, Origin::Patch(shown))
+            }
         };
-        admit::fits_path(target, &mut new, Some(name))?;
+        if matches!(change, Change::Replace(_)) {
+            needs_version(target, name, &new)?;
+        } else {
+            admit::fits_path(target, &mut new, Some(name))?;
+            admit::shape(target, &mut new, options, &origin)?;
+        }
         check_preconditions(target, name, live, &new)?;
-        let warnings = admit::shape(target, &mut new, options.field_validation)?;
+        if !applies {
+            self.track(target, Some(live), &mut new, manager);
+        }
         let resource = &target.served.resource;
         if !resource.custom && target.status {
             rules::prepare_status_update(&resource.group, &resource.kind, &mut new, live);
@@ -215,11 +247,10 @@ impl Engine {
         update::prepare(live, &mut new, part);
         if applies {
             fields::keep_times(live, &mut new);
-        } else {
-            self.track(target, Some(live), &mut new, manager);
         }
         admit::validate(target, &new, Some(live))?;
-        Ok((new, warnings))
+        encode::settle(target, &mut new);
+        Ok(new)
     }
 
     /// Puts a changed object in its place; one that waits for nothing any more goes instead.
@@ -258,11 +289,15 @@ impl Engine {
 
     fn with_write<T>(&self, target: &Target, manager: &str, work: impl FnOnce(&Write<'_>) -> T) -> T {
         let served = &target.served;
-        let reset = match part_of(target) {
-            Part::Whole => ResetFields::NONE,
-            Part::AllButStatus => ResetFields::of_main(&served.api_version),
-            Part::Status => ResetFields::of_status(&served.api_version),
-        };
+        let reset = served.resource.versions.iter().fold(ResetFields::NONE, |reset, version| {
+            let version = api_version(&served.resource.group, &version.name);
+            match part_of(target) {
+                Part::Whole => reset,
+                Part::AllButStatus => reset.and(&version, FieldSet::of_fields(&[&["status"]])),
+                Part::Status => reset.and(&version, FieldSet::of_fields(&[&["metadata"], &["spec"]])),
+                Part::StatusAndMetadata => reset.and(&version, FieldSet::of_fields(&[&["spec"]])),
+            }
+        });
         let now = Timestamp::parse(&self.source.now()).expect("the source tells the time in RFC 3339");
         work(&Write {
             kind: &served.kind,
@@ -284,6 +319,9 @@ enum Tracking {
 
 fn part_of(target: &Target) -> Part {
     match (target.status, target.served.version.status) {
+        (true, _) if matches!(&*target.served.store_name, "/nodes" | "/namespaces") => {
+            Part::StatusAndMetadata
+        }
         (true, _) => Part::Status,
         (false, true) => Part::AllButStatus,
         (false, false) => Part::Whole,
@@ -306,6 +344,19 @@ fn names_version(change: &Change) -> bool {
     }
 }
 
+/// Some kinds are only replaced by who says what is replaced.
+fn needs_version(target: &Target, name: &str, new: &Value) -> Result<(), ApiError> {
+    let resource = &target.served.resource;
+    let unconditional =
+        !resource.custom && rules::allows_unconditional_update(&resource.group, &resource.kind);
+    if unconditional || Meta::of(new).resource_version().is_some_and(|version| version != "0") {
+        return Ok(());
+    }
+    let what = "Invalid value: 0: must be specified for an update";
+    let cause = Cause::new("FieldValueInvalid", what, "metadata.resourceVersion");
+    Err(ApiError::Invalid { kind: GroupResource::of(resource), name: name.to_owned(), causes: vec![cause] })
+}
+
 fn check_preconditions(target: &Target, name: &str, live: &Value, new: &Value) -> Result<(), ApiError> {
     let (live, new) = (Meta::of(live), Meta::of(new));
     let resource = &target.served.resource;
@@ -323,9 +374,13 @@ fn check_preconditions(target: &Target, name: &str, live: &Value, new: &Value) -
 fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, ApiError> {
     let mut object = live.clone();
     let outcome = match body {
-        PatchBody::Json(patch) => {
-            patch::json_patch(&mut object, patch.clone()).map_err(|error| error.to_string())
-        }
+        PatchBody::Json(patch) => match patch::json_patch(&mut object, patch.clone()) {
+            Err(JsonPatchError::Failed(_)) => return Err(ApiError::PatchFailed),
+            Err(error @ JsonPatchError::TooMany(_)) => {
+                return Err(ApiError::RequestEntityTooLarge(error.to_string()));
+            }
+            outcome => outcome.map_err(|error| error.to_string()),
+        },
         PatchBody::Merge(patch) => {
             patch::merge_patch(&mut object, patch.clone()).map_err(|error| error.to_string())
         }
@@ -360,7 +415,7 @@ fn fields_error(error: FieldsError) -> ApiError {
             causes: conflicts
                 .causes()
                 .into_iter()
-                .map(|cause| crate::status::Cause::new("FieldManagerConflict", cause.message, cause.field))
+                .map(|cause| Cause::new("FieldManagerConflict", cause.message, cause.field))
                 .collect(),
         },
         FieldsError::OtherType(_) | FieldsError::HasManagedFields => ApiError::BadRequest(error.to_string()),

@@ -49,7 +49,7 @@ pub fn prepare(object: &mut Value, birth: &Birth<'_>) {
 }
 
 /// Kubernetes leaves empty lists and maps of metadata out of what it stores.
-pub(super) fn drop_empty(metadata: &mut Map<String, Value>) {
+pub fn drop_empty(metadata: &mut Map<String, Value>) {
     metadata.retain(|_, value| match value {
         Value::Array(items) => !items.is_empty(),
         Value::Object(members) => !members.is_empty(),

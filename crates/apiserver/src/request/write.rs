@@ -1,5 +1,7 @@
 //! The options of creates, updates and patches.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::Value;
 
 use super::{accept::PatchType, query::Query};
@@ -31,8 +33,27 @@ pub enum Write {
     Patch(PatchType),
 }
 
+/// What the client should know besides the answer; each text once. Clones are the same list.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds a warning.
+    pub fn add(&self, warning: String) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
+
+    /// All warnings, in the order they came.
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// The options of a write.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// Do everything but keep it.
     pub dry_run: bool,
@@ -42,6 +63,8 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Take fields from other managers.
     pub force: bool,
+    /// What the client should know, whether the write succeeds or not.
+    pub warnings: Warnings,
 }
 
 impl WriteOptions {
@@ -86,6 +109,7 @@ impl WriteOptions {
             field_manager: manager.map(str::to_owned),
             field_validation,
             force: force.unwrap_or(false),
+            warnings: Warnings::default(),
         })
     }
 

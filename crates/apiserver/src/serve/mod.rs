@@ -16,7 +16,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 
 pub use documents::Descriptions;
@@ -25,6 +25,7 @@ use crate::door::{self, User};
 use crate::engine::Engine;
 use crate::request::path::Target;
 use crate::request::query::Query;
+use crate::request::write::{Warnings, Write, WriteOptions};
 use crate::status::ApiError;
 
 /// The body of an answer: whole, or a stream of watch events.
@@ -37,9 +38,13 @@ pub struct Api {
     pub engine: Arc<Engine>,
 }
 
-/// A YAML body as JSON, or what is wrong with it.
+/// A YAML body as JSON, or what is wrong with it. Of several documents the first one counts, as upstream.
 pub(crate) fn read_yaml(text: &str) -> Result<serde_json::Value, String> {
-    capt_yaml::single(text).map_err(|error| format!("line {}: {error}", error.at.line))
+    match capt_yaml::documents(text).into_iter().next() {
+        None => Ok(serde_json::Value::Null),
+        Some(Ok(document)) => Ok(document.root.to_json()),
+        Some(Err(error)) => Err(format!("yaml: line {}: {error}", error.at.line)),
+    }
 }
 
 fn may_do_everything(user: &User) -> bool {
@@ -57,11 +62,18 @@ pub(crate) struct Call<'a> {
     pub query: Query,
     pub headers: &'a HeaderMap,
     pub body: &'a Bytes,
+    pub warnings: Warnings,
 }
 
 impl Call<'_> {
     pub fn header(&self, name: header::HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The options of a write; warnings go to the answer.
+    pub fn write_options(&self, write: Write) -> Result<WriteOptions, ApiError> {
+        let options = WriteOptions::parse(&self.query, write)?;
+        Ok(WriteOptions { warnings: self.warnings.clone(), ..options })
     }
 
     pub fn user_agent(&self) -> &str {
@@ -78,6 +90,7 @@ impl Api {
             query: Query::parse(parts.uri.query().unwrap_or_default()),
             headers: &parts.headers,
             body: &body,
+            warnings: Warnings::default(),
         };
         let answer = match Target::parse(parts.uri.path()) {
             Target::Resource(path) => match reviews::answer(&path, &call, user) {
@@ -87,7 +100,17 @@ impl Api {
             },
             target => self.document(&target, &call),
         };
-        answer.unwrap_or_else(|error| answer::error(&error))
+        let mut response = answer.unwrap_or_else(|error| answer::error(&error, &call));
+        for warning in call.warnings.all() {
+            let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+            if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+                response.headers_mut().append(header::WARNING, value);
+            }
+        }
+        // Every answer may be another one the next time.
+        let never = HeaderValue::from_static("no-cache, private");
+        response.headers_mut().entry(header::CACHE_CONTROL).or_insert(never);
+        response
     }
 }
 

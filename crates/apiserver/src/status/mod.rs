@@ -117,6 +117,9 @@ pub enum ApiError {
         /// What is wrong.
         causes: Vec<Cause>,
     },
+    /// 422: the operations of a JSON patch fail on the object.
+    #[error("{}", crate::patch::FAILED_MESSAGE)]
+    PatchFailed,
     /// 400.
     #[error("{0}")]
     BadRequest(String),
@@ -264,7 +267,12 @@ impl ApiError {
 
     /// An object breaks rules.
     pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
-        Self::Invalid { kind: GroupResource::kind_of(resource), name: name.to_owned(), causes }
+        let mut kind = GroupResource::kind_of(resource);
+        if kind.group == "events.k8s.io" {
+            // Events are of the core group, whichever group they are asked for in.
+            kind.group.clear();
+        }
+        Self::Invalid { kind, name: name.to_owned(), causes }
     }
 
     /// The options of a request break rules; `kind` is one of `ListOptions`, `CreateOptions` and so on.
@@ -327,7 +335,7 @@ impl ApiError {
             | Self::GenerateName { .. }
             | Self::Conflict { .. }
             | Self::ApplyConflict { .. } => StatusCode::CONFLICT,
-            Self::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Invalid { .. } | Self::PatchFailed => StatusCode::UNPROCESSABLE_ENTITY,
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden { .. } => StatusCode::FORBIDDEN,
@@ -350,7 +358,7 @@ impl ApiError {
             Self::NotFound { .. } | Self::UnknownResource | Self::PageNotFound => "NotFound",
             Self::AlreadyExists { .. } | Self::GenerateName { .. } => "AlreadyExists",
             Self::Conflict { .. } | Self::ApplyConflict { .. } => "Conflict",
-            Self::Invalid { .. } => "Invalid",
+            Self::Invalid { .. } | Self::PatchFailed => "Invalid",
             Self::BadRequest(_) => "BadRequest",
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden { .. } => "Forbidden",
@@ -396,7 +404,7 @@ impl ApiError {
         status
     }
 
-    /// Content type and body of the answer.
+    /// Content type and body of the answer, in JSON.
     pub fn body(&self) -> (&'static str, Bytes) {
         match self {
             Self::PageNotFound => ("text/plain; charset=utf-8", Bytes::from(format!("{self}\n"))),
@@ -417,6 +425,7 @@ impl ApiError {
             Self::ApplyConflict { causes, .. } | Self::Timeout { causes, .. } => (&empty, "", causes),
             Self::Internal(why) => return Some(json!({"causes": [{"message": why}]})),
             Self::UnknownResource
+            | Self::PatchFailed
             | Self::MethodNotAllowed
             | Self::TooManyRequests { .. }
             | Self::NotAcceptable { routed: true, .. }

@@ -62,11 +62,38 @@ pub(super) fn validate_update(event: &Value, old: &Value, group: &str) -> Vec<Fi
     }
     for name in FROZEN {
         let shown = if name == "reportingComponent" { "reportingController" } else { name };
-        errors.extend(immutable(&path(&[shown]), get(event, &[name]), get(old, &[name])));
+        let error = immutable(&path(&[shown]), get(event, &[name]), get(old, &[name]));
+        errors.extend(error.map(|error| as_go_shows(error, name)));
     }
     let instance = "reportingInstance";
     errors.extend(immutable(&path(&[instance]), get(event, &[instance]), get(old, &[instance])));
     errors
+}
+
+/// What is wrong is shown as Go has it: with the names of its fields, and nothing left out.
+fn as_go_shows(mut error: FieldError, name: &str) -> FieldError {
+    let of = |value: &Value, names: &[(&str, &str)]| -> Value {
+        names.iter().map(|(go, json)| ((*go).to_owned(), Value::from(text(value, &[json])))).collect()
+    };
+    error.value = error.value.map(|value| match name {
+        "involvedObject" | "related" if value.is_object() => of(
+            &value,
+            &[
+                ("Kind", "kind"),
+                ("Namespace", "namespace"),
+                ("Name", "name"),
+                ("UID", "uid"),
+                ("APIVersion", "apiVersion"),
+                ("ResourceVersion", "resourceVersion"),
+                ("FieldPath", "fieldPath"),
+            ],
+        ),
+        "source" => of(&value, &[("Component", "component"), ("Host", "host")]),
+        "count" if value.is_null() => 0.into(),
+        "reason" | "message" | "type" | "action" | "reportingComponent" if value.is_null() => "".into(),
+        _ => value,
+    });
+    error
 }
 
 fn series(event: &Value, errors: &mut Vec<FieldError>) {

@@ -55,6 +55,13 @@ pub fn tracks_generation(group: &str, kind: &str) -> bool {
     (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
+/// What admission adds to an object that is about to be created.
+pub(crate) fn admit_create(group: &str, kind: &str, object: &mut Value) {
+    if (group, kind) == ("", "Node") {
+        node::admit_create(object);
+    }
+}
+
 /// Completes an object that is about to be created. The name must be known: what is made of it is set here.
 pub fn prepare_create(group: &str, kind: &str, object: &mut Value) {
     apply_defaults(group, kind, object);
@@ -141,7 +148,7 @@ pub fn validate_status_update(group: &str, kind: &str, object: &Value, old: &Val
 }
 
 /// The values of fields that were not given.
-fn apply_defaults(group: &str, kind: &str, object: &mut Value) {
+pub(crate) fn apply_defaults(group: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
         ("", "Secret") => secret::apply_defaults(object),
         ("", "Namespace") => namespace::apply_defaults(object),
