@@ -184,7 +184,10 @@ fn labels(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<Fiel
 fn annotations(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut size = 0;
     for (key, value) in map(metadata, path, errors) {
+        let found = errors.len();
         qualified_name(path, &key.to_lowercase(), errors);
+        // Judged in lower case, shown as it is.
+        errors[found..].iter_mut().for_each(|error| error.value = Some(key.as_str().into()));
         match value {
             Value::String(value) => size += key.len() + value.len(),
             _ => errors.push(not_a_string(&path.key(key))),

@@ -108,6 +108,7 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
     let resource = &target.served.resource;
     let mut errors = metadata::validate(object);
     errors.extend(old.and_then(|old| late_finalizers(object, old)));
+    errors.extend(old.and_then(|old| other_uid(object, old)));
     if resource.custom {
         errors = target.served.schema.validate_after(errors, object, old);
     } else {
@@ -134,13 +135,23 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
     refuse(target, object, &errors)
 }
 
+/// An object keeps its uid. A replacement that names another was refused before; patches come here.
+fn other_uid(object: &Value, old: &Value) -> Option<FieldError> {
+    let (new, old) = (Meta::of(object).uid(), Meta::of(old).uid());
+    let path = FieldPath::root().field("metadata").field("uid");
+    let wrong = new.filter(|_| new != old)?;
+    Some(rules::invalid(&path, wrong, "field is immutable"))
+}
+
 /// What is being deleted waits for the finalizers it has, and for no new ones.
 fn late_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
     let (new, old) = (Meta::of(object), Meta::of(old));
     old.deletion_timestamp()?;
     let known: Vec<&str> = old.finalizers().collect();
-    let late: Vec<String> =
+    let mut late: Vec<String> =
         new.finalizers().filter(|name| !known.contains(name)).map(|name| format!("{name:?}")).collect();
+    late.sort();
+    late.dedup();
     let path = FieldPath::root().field("metadata").field("finalizers");
     let what = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
@@ -161,6 +172,9 @@ pub fn refuse(target: &Target, object: &Value, errors: &[FieldError]) -> Result<
 
 /// Refuses a body that is about something else than the path, and says in which namespace it is.
 pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Result<(), ApiError> {
+    if !target.served.resource.namespaced && Meta::of(object).namespace().is_some() {
+        metadata_mut(object).remove("namespace");
+    }
     check_path(target, object, name)?;
     if let (Some(namespace), None) = (&target.namespace, Meta::of(object).namespace()) {
         metadata_mut(object).insert("namespace".into(), namespace.as_str().into());
@@ -186,6 +200,11 @@ pub fn check_path(target: &Target, object: &Value, name: Option<&str>) -> Result
     {
         return Err(ApiError::BadRequest(format!(
             "the name of the object ({body}) does not match the name on the URL ({path})"
+        )));
+    }
+    if let (Some(path), None) = (name, meta.name()) {
+        return Err(ApiError::BadRequest(format!(
+            "the name of the object ({path} based on URL) was undeterminable: name must be provided"
         )));
     }
     match (&target.namespace, meta.namespace()) {

@@ -38,7 +38,11 @@ impl Engine {
     /// A collection.
     pub fn list(&self, target: &Target, options: &ListOptions) -> Result<Listed, ApiError> {
         let (at, from) = self.list_start(options)?;
-        let limit = usize::try_from(options.limit.unwrap_or(0)).unwrap_or(usize::MAX);
+        let mut limit = usize::try_from(options.limit.unwrap_or(0)).unwrap_or(usize::MAX);
+        if matches!(options.list_from()?, ListFrom::Any) {
+            // Upstream answers from a cache, which knows no pages.
+            limit = 0;
+        }
         let filtered = !options.labels.is_empty() || !options.fields.is_empty();
         let mut from = from;
         let mut items = Vec::new();

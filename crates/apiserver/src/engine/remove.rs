@@ -32,7 +32,7 @@ impl Engine {
                     .store
                     .delete(target.key(name), Some(stored.revision()))
                     .await
-                    .map(|_| gone(target, name, &object)),
+                    .map(|deleted| gone(target, name, &encode::to_value(target, &deleted))),
                 Deletion::Mark(marked) => {
                     let value = encode::to_store(target, &marked);
                     let written = self.store.update(target.key(name), value, Some(stored.revision())).await;

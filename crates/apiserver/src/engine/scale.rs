@@ -25,6 +25,7 @@ impl Engine {
         manager: &str,
     ) -> Result<Value, ApiError> {
         let scale = target.served.version.scale.as_ref().ok_or(ApiError::UnknownResource)?;
+        let options = WriteOptions { through_scale: true, ..options.clone() };
         let mut wanted = self.scale(target, name)?;
         match change {
             Change::Replace(object) => wanted = object.clone(),
@@ -36,10 +37,8 @@ impl Engine {
                 crate::patch::merge_patch(&mut wanted, patch.clone())
                     .map_err(|error| ApiError::BadRequest(error.to_string()))?;
             }
-            Change::Patch(PatchBody::Apply(_)) => {
-                return Err(ApiError::NotImplemented(
-                    "server-side apply of a scale is not served: patch it, or apply the object".into(),
-                ));
+            Change::Patch(PatchBody::Apply(applied)) => {
+                return self.apply_scale(target, name, scale, applied, &options, manager).await;
             }
         }
         let replicas = wanted["spec"]["replicas"].as_i64().filter(|replicas| *replicas >= 0);
@@ -52,6 +51,26 @@ impl Engine {
             patch["metadata"] = json!({"resourceVersion": version});
         }
         let change = Change::Patch(PatchBody::Merge(patch));
+        let written = self.change(target, name, &change, &options, manager).await?;
+        Ok(scale_of(scale, &written.object))
+    }
+
+    /// What is applied to the scale is applied to the field of the object that it stands for.
+    async fn apply_scale(
+        &self,
+        target: &Target,
+        name: &str,
+        scale: &Scale,
+        applied: &Value,
+        options: &WriteOptions,
+        manager: &str,
+    ) -> Result<Value, ApiError> {
+        let replicas = applied["spec"].get("replicas").cloned().unwrap_or_default();
+        let mut object = at_path(&scale.spec_replicas, replicas);
+        object["apiVersion"] = target.served.api_version.as_str().into();
+        object["kind"] = target.served.resource.kind.as_str().into();
+        object["metadata"] = applied["metadata"].clone();
+        let change = Change::Patch(PatchBody::Apply(object));
         let written = self.change(target, name, &change, options, manager).await?;
         Ok(scale_of(scale, &written.object))
     }

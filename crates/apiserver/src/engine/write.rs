@@ -3,6 +3,8 @@
 //! A change is a function of the object that is there. It runs again when somebody else was faster, unless the
 //! client named the version it wants to change.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::admit::{self, Origin};
@@ -15,11 +17,13 @@ use crate::object::{Meta, delete, metadata_mut};
 use crate::patch::{self, JsonPatchError};
 use crate::registry::api_version;
 use crate::request::write::WriteOptions;
-use crate::status::{ApiError, Cause, GroupResource};
-use crate::store::{Key, Revision, WriteError};
+use crate::status::{ApiError, Cause, GroupResource, go};
+use crate::store::{Key, Object, Revision, WriteError};
 
 /// How often a change is tried again because somebody else was faster; as many as Kubernetes does.
 const TRIES: usize = 5;
+/// How many more names are drawn for an object whose first one was taken; as many as Kubernetes does.
+const NAMES: usize = 7;
 
 /// A patch of one of the four kinds.
 #[derive(Clone, Debug)]
@@ -52,8 +56,8 @@ impl Engine {
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Written, ApiError> {
-        admit::fits_path(target, &mut object, None)?;
         admit::shape(target, &mut object, options, &Origin::Body)?;
+        admit::fits_path(target, &mut object, None)?;
         self.add(target, object, options, manager, Tracking::Update).await
     }
 
@@ -71,8 +75,9 @@ impl Engine {
             // A body is judged before anybody looks whether there is something to replace.
             Change::Replace(object) => {
                 let mut object = object.clone();
-                admit::fits_path(target, &mut object, Some(name))?;
                 admit::shape(target, &mut object, options, &Origin::Body)?;
+                admit::fits_path(target, &mut object, Some(name))?;
+                version_number(&object)?;
                 shaped = Change::Replace(object);
                 &shaped
             }
@@ -116,16 +121,18 @@ impl Engine {
             Change::Replace(object)
                 if !resource.custom && rules::allows_create_on_update(&resource.group, &resource.kind) =>
             {
-                let mut object = object.clone();
-                metadata_mut(&mut object).insert("name".into(), name.into());
+                if let Some(uid) = Meta::of(object).uid() {
+                    let key = registry_key(target, name);
+                    return Err(ApiError::uid_of_update(resource, name, &key, uid, ""));
+                }
+                let object = object.clone();
                 return self.add(target, object, options, manager, Tracking::Update).await;
             }
             _ => return Err(ApiError::not_found(resource, name)),
         };
         let mut object = self.applied(target, None, applied, options, manager)?;
-        admit::fits_path(target, &mut object, Some(name))?;
-        metadata_mut(&mut object).insert("name".into(), name.into());
         admit::shape(target, &mut object, options, &Origin::Apply)?;
+        admit::fits_path(target, &mut object, Some(name))?;
         self.add(target, object, options, manager, Tracking::Done).await
     }
 
@@ -141,11 +148,12 @@ impl Engine {
         let resource = &target.served.resource;
         let stated_version = Meta::of(&object).resource_version().is_some();
         if tracking == Tracking::Update {
-            self.track(target, None, &mut object, manager);
+            self.track(target, None, &mut object, options, manager);
         }
         if !resource.custom {
             rules::admit_create(&resource.group, &resource.kind, &mut object);
         }
+        let generated = Meta::of(&object).name().is_none();
         if let Some(name) = create::generated_name(&object, |below| self.source.draw(below)) {
             metadata_mut(&mut object).insert("name".into(), name.into());
         }
@@ -177,8 +185,29 @@ impl Engine {
             };
         }
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
-        let stored = stored.map_err(|error| write_error(target, &name, &error))?;
+        let stored = match stored {
+            Err(WriteError::AlreadyExists { .. }) if generated => self.add_drawn(target, object).await?,
+            stored => stored.map_err(|error| write_error(target, &name, &error))?,
+        };
         Ok(Written { object: encode::to_value(target, &stored), created: true })
+    }
+
+    /// Stores a new object whose generated name was taken: under another one, if one is found soon.
+    async fn add_drawn(&self, target: &Target, mut object: Value) -> Result<Arc<Object>, ApiError> {
+        let mut tries = NAMES;
+        loop {
+            metadata_mut(&mut object).remove("name");
+            let name = create::generated_name(&object, |below| self.source.draw(below)).unwrap_or_default();
+            metadata_mut(&mut object).insert("name".into(), name.as_str().into());
+            match self.store.create(target.key(&name), encode::to_store(target, &object)).await {
+                Err(WriteError::AlreadyExists { .. }) if tries > 1 => tries -= 1,
+                Err(WriteError::AlreadyExists { .. }) => {
+                    let resource = GroupResource::of(&target.served.resource);
+                    return Err(ApiError::GenerateName { resource, name });
+                }
+                stored => return stored.map_err(|error| write_error(target, &name, &error)),
+            }
+        }
     }
 
     /// Nothing is created in a namespace that is not there, or is going.
@@ -231,12 +260,13 @@ impl Engine {
         if matches!(change, Change::Replace(_)) {
             needs_version(target, name, &new)?;
         } else {
-            admit::fits_path(target, &mut new, Some(name))?;
             admit::shape(target, &mut new, options, &origin)?;
+            admit::fits_path(target, &mut new, Some(name))?;
         }
-        check_preconditions(target, name, live, &new)?;
+        check_preconditions(target, name, live, &new, change)?;
+        let stated_uid = Meta::of(&new).uid().map(str::to_owned);
         if !applies {
-            self.track(target, Some(live), &mut new, manager);
+            self.track(target, Some(live), &mut new, options, manager);
         }
         let resource = &target.served.resource;
         if !resource.custom && target.status {
@@ -247,6 +277,9 @@ impl Engine {
         update::prepare(live, &mut new, part);
         if applies {
             fields::keep_times(live, &mut new);
+        }
+        if let (Some(uid), false) = (stated_uid, target.status) {
+            metadata_mut(&mut new).insert("uid".into(), uid.into());
         }
         admit::validate(target, &new, Some(live))?;
         encode::settle(target, &mut new);
@@ -278,16 +311,29 @@ impl Engine {
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Value, ApiError> {
-        self.with_write(target, manager, |write| fields::apply(write, live, applied, options.force))
+        self.with_write(target, options, manager, |write| fields::apply(write, live, applied, options.force))
             .map_err(fields_error)
     }
 
     /// A write never fails for its managedFields: after an error the object has none.
-    fn track(&self, target: &Target, live: Option<&Value>, new: &mut Value, manager: &str) {
-        let _ = self.with_write(target, manager, |write| fields::update(write, live, new));
+    fn track(
+        &self,
+        target: &Target,
+        live: Option<&Value>,
+        new: &mut Value,
+        options: &WriteOptions,
+        manager: &str,
+    ) {
+        let _ = self.with_write(target, options, manager, |write| fields::update(write, live, new));
     }
 
-    fn with_write<T>(&self, target: &Target, manager: &str, work: impl FnOnce(&Write<'_>) -> T) -> T {
+    fn with_write<T>(
+        &self,
+        target: &Target,
+        options: &WriteOptions,
+        manager: &str,
+        work: impl FnOnce(&Write<'_>) -> T,
+    ) -> T {
         let served = &target.served;
         let reset = served.resource.versions.iter().fold(ResetFields::NONE, |reset, version| {
             let version = api_version(&served.resource.group, &version.name);
@@ -302,7 +348,11 @@ impl Engine {
         work(&Write {
             kind: &served.kind,
             api_version: &served.api_version,
-            subresource: if target.status { "status" } else { "" },
+            subresource: match (target.status, options.through_scale) {
+                (true, _) => "status",
+                (false, true) => "scale",
+                (false, false) => "",
+            },
             reset: &reset,
             manager,
             now,
@@ -357,15 +407,46 @@ fn needs_version(target: &Target, name: &str, new: &Value) -> Result<(), ApiErro
     Err(ApiError::Invalid { kind: GroupResource::of(resource), name: name.to_owned(), causes: vec![cause] })
 }
 
-fn check_preconditions(target: &Target, name: &str, live: &Value, new: &Value) -> Result<(), ApiError> {
+/// A version is a number; anything else is told in Go's words.
+fn version_number(object: &Value) -> Result<(), ApiError> {
+    match Meta::of(object).resource_version() {
+        Some(version) if version.parse::<u64>().is_err() => Err(ApiError::Unclassified(format!(
+            "strconv.ParseUint: parsing {}: invalid syntax",
+            go::quote(version)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Where upstream's store has an object, which some messages show.
+fn registry_key(target: &Target, name: &str) -> String {
+    let resource = &target.served.resource;
+    let place = match (resource.custom, &*resource.group, &*resource.plural) {
+        (true, group, plural) | (false, group @ "apiextensions.k8s.io", plural) => {
+            format!("{group}/{plural}")
+        }
+        (false, _, "nodes") => "minions".to_owned(),
+        (false, _, plural) => plural.to_owned(),
+    };
+    let namespace = target.namespace.as_deref().map(|namespace| format!("/{namespace}")).unwrap_or_default();
+    format!("/registry/{place}{namespace}/{name}")
+}
+
+fn check_preconditions(
+    target: &Target,
+    name: &str,
+    live: &Value,
+    new: &Value,
+    change: &Change,
+) -> Result<(), ApiError> {
     let (live, new) = (Meta::of(live), Meta::of(new));
     let resource = &target.served.resource;
-    if let (Some(wanted), Some(found)) = (new.uid(), live.uid())
+    if let (Some(wanted), Some(found), Change::Replace(_)) = (new.uid(), live.uid(), change)
         && wanted != found
     {
-        return Err(ApiError::uid_of_update(resource, name, &target.key(name).to_string(), wanted, found));
+        return Err(ApiError::uid_of_update(resource, name, &registry_key(target, name), wanted, found));
     }
-    match new.resource_version() {
+    match new.resource_version().filter(|version| *version != "0") {
         Some(wanted) if Some(wanted) != live.resource_version() => Err(ApiError::modified(resource, name)),
         _ => Ok(()),
     }
@@ -381,6 +462,7 @@ fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, Api
             }
             outcome => outcome.map_err(|error| error.to_string()),
         },
+        PatchBody::Merge(patch) if !patch.is_object() => Err(not_an_object(patch)),
         PatchBody::Merge(patch) => {
             patch::merge_patch(&mut object, patch.clone()).map_err(|error| error.to_string())
         }
@@ -401,6 +483,13 @@ fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, Api
     };
     outcome.map_err(ApiError::BadRequest)?;
     Ok(object)
+}
+
+fn not_an_object(patch: &Value) -> String {
+    let found = crate::request::json::kind_of(patch);
+    format!(
+        "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    )
 }
 
 fn with_version(mut object: Value, revision: Revision) -> Value {

@@ -29,6 +29,10 @@ pub enum JsonPatchError {
 
 /// Applies all operations of `patch` to `object`; after an error the object is spoilt.
 pub fn json_patch(object: &mut Value, patch: Value) -> Result<(), JsonPatchError> {
+    if patch.is_null() {
+        // No operations, in Go.
+        return Ok(());
+    }
     let Value::Array(operations) = patch else {
         return Err(JsonPatchError::Decode(
             "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",

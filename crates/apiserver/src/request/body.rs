@@ -156,7 +156,7 @@ pub fn check_kind(
     Ok(())
 }
 
-const TYPE_META: &str = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \
+pub(super) const TYPE_META: &str = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \
                          string \"json:\\\"kind,omitempty\\\"\" }";
 
 fn type_text(value: &Value, key: &str, resource: &Resource, body: &[u8]) -> Result<String, ApiError> {

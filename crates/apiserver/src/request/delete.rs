@@ -63,7 +63,12 @@ impl DeleteOptions {
         let empty = Map::new();
         let fields = match body {
             Value::Object(fields) => fields,
-            _ => &empty,
+            Value::Null => &empty,
+            other => {
+                let why = format!("cannot unmarshal {} {}", kind_of(other), super::body::TYPE_META);
+                let text = format!("couldn't get version/kind; json parse error: json: {why}");
+                return Err(ApiError::BadRequest(text));
+            }
         };
         let kind = Reader { fields, path: "", owner: "" }.text("kind", "string")?.unwrap_or_default();
         if !matches!(kind.as_str(), "" | "DeleteOptions") {

@@ -4,7 +4,7 @@ pub mod accept;
 pub mod body;
 pub mod cursor;
 pub mod delete;
-mod json;
+pub(crate) mod json;
 pub mod path;
 pub mod query;
 pub mod selector;

@@ -63,6 +63,8 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// Take fields from other managers.
     pub force: bool,
+    /// Whether the write comes through `/scale`.
+    pub through_scale: bool,
     /// What the client should know, whether the write succeeds or not.
     pub warnings: Warnings,
 }
@@ -109,6 +111,7 @@ impl WriteOptions {
             field_manager: manager.map(str::to_owned),
             field_validation,
             force: force.unwrap_or(false),
+            through_scale: false,
             warnings: Warnings::default(),
         })
     }

@@ -60,6 +60,14 @@ impl Api {
         let verb = path.verb(call.method, watch);
         let verb = verb.filter(|verb| served.resource.verbs.contains(&verb.as_str()));
         let verb = verb.ok_or_else(|| not_allowed(served, ""))?;
+        let misplaced = match verb {
+            Verb::Create => path.name.is_some(),
+            Verb::Update | Verb::Patch => path.name.is_none(),
+            _ => call.method == http::Method::HEAD,
+        };
+        if misplaced && !served.resource.custom {
+            return Err(ApiError::MethodNotAllowed);
+        }
         if verb == Verb::Patch {
             accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(served))?;
         }
@@ -148,10 +156,12 @@ impl Api {
                 }
                 self.watch(target, &options, call)
             }
-            (Verb::Create, None) => self.create(target, call).await,
+            // A router would refuse a name here; custom resources have none, and nobody looks at it.
+            (Verb::Create, _) if !target.status => self.create(target, call).await,
+            (Verb::Update | Verb::Patch, None) => Err(ApiError::BadRequest("name must be provided".into())),
             (Verb::Update, Some(name)) => self.update(target, name, call).await,
             (Verb::Patch, Some(name)) => self.patch(target, name, call).await,
-            (Verb::Delete, Some(name)) => {
+            (Verb::Delete, Some(name)) if !target.status => {
                 let answer = self.engine.delete(target, name, &delete_options(call)?).await?;
                 answer::object(&target.served, call, StatusCode::OK, &answer)
             }
@@ -186,7 +196,13 @@ impl Api {
     async fn patch(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
         let options = call.write_options(Write::Patch(kind))?;
-        let body = patch_body(kind, call)?;
+        let body = patch_body(kind, call).or_else(|error| {
+            // Nobody reads a patch of what is not there, except one that would make it.
+            if kind != PatchType::Apply {
+                self.engine.get(target, name)?;
+            }
+            Err(error)
+        })?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.change(target, name, &Change::Patch(body), &options, &manager).await?;
         Self::written(target, call, &written)

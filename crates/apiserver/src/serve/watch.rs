@@ -4,6 +4,7 @@
 //! slow the task waits, and the store keeps the events; when history has dropped them the watch ends with an error.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -55,7 +56,14 @@ impl Api {
         };
         let watcher = self.engine.watch(target, start)?;
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let task = Follow { target: target.clone(), options: options.clone(), accepted, table, sender };
+        let task = Follow {
+            target: target.clone(),
+            options: options.clone(),
+            accepted,
+            table,
+            sender,
+            headed: AtomicBool::new(false),
+        };
         tokio::spawn(task.run(initial, start, watcher));
         let frames = futures::stream::unfold(receiver, |mut receiver| async move {
             let bytes: Bytes = receiver.recv().await?;
@@ -77,6 +85,8 @@ struct Follow {
     accepted: Accepted,
     table: Option<TableOptions>,
     sender: mpsc::Sender<Bytes>,
+    /// Whether an event was sent that says what the columns of a table are.
+    headed: AtomicBool,
 }
 
 impl Follow {
@@ -144,7 +154,9 @@ impl Follow {
 
     async fn send(&self, kind: EventType, object: &Object) -> Result<(), Ended> {
         let bytes = match (self.accepted.transform, self.table) {
-            (Some(_), Some(options)) => {
+            (Some(_), Some(mut options)) => {
+                // Only the first event says what the columns are.
+                options.no_headers = self.headed.swap(true, Ordering::Relaxed);
                 let served = &self.target.served;
                 let printer = Printer::new(&served.resource, &served.version);
                 watch::event(kind, &printer.one(&to_value(&self.target, object), options, Timestamp::now()))
@@ -160,8 +172,18 @@ impl Follow {
 
     async fn bookmark(&self, revision: Revision, end_of_initial: bool) -> Result<(), Ended> {
         let served = &self.target.served;
-        let bytes =
-            watch::bookmark(&served.resource.kind, &served.api_version, revision.get(), end_of_initial);
+        let mut object = watch::bookmark_object(
+            &served.resource.kind,
+            &served.api_version,
+            revision.get(),
+            end_of_initial,
+        );
+        // Of a built-in kind it is an object without contents, which still shows what every object has.
+        let zero = served.kind.zero().as_object().into_iter().flatten();
+        for (name, value) in zero.filter(|(name, _)| *name != "metadata") {
+            object[name] = value.clone();
+        }
+        let bytes = watch::event(EventType::Bookmark, object.to_string().as_bytes());
         self.sender.send(bytes).await.map_err(|_| Ended)
     }
 

@@ -106,8 +106,7 @@ impl<'a> Episode<'a> {
             owner.1["metadata"]["uid"].as_str().unwrap(),
         );
         let start = ask(format!("/api/v1/namespaces/{namespace}/configmaps")).await;
-        compare::values(&mut pairs, &start.0, &start.1).unwrap();
-        Self {
+        let mut episode = Self {
             sides,
             seed,
             chance,
@@ -118,7 +117,9 @@ impl<'a> Episode<'a> {
             more: None,
             count: 0,
             log: Vec::new(),
-        }
+        };
+        episode.note_moment(&start.0, &start.1);
+        episode
     }
 
     pub async fn run(mut self, tally: &mut Tally) {
@@ -201,6 +202,15 @@ impl<'a> Episode<'a> {
             let path = request.path.split("&continue=").next().unwrap_or_default().to_owned();
             self.more = Some((path, self.pairs.tokens.all.len() - 1));
         }
+        let is_list = real_value["items"].is_array() || real_value["rows"].is_array();
+        // Other lists may come from a cache that is a moment behind.
+        if is_list
+            && request.method == "GET"
+            && !request.path.contains("resourceVersion=")
+            && !request.path.contains("continue=")
+        {
+            self.note_moment(&real_value, &ours_value);
+        }
         let Some((kind, name)) = request.about.clone() else { return };
         let generated = real_value["metadata"]["name"].as_str().and_then(|real| {
             let found = self.pairs.names.all.iter().position(|pair| pair.0 == real)?;
@@ -215,6 +225,12 @@ impl<'a> Episode<'a> {
         if real.code < 300 && whole && !request.path.contains("dryRun=All") {
             self.known.insert(key, Known { real: real_value, ours: ours_value });
         }
+    }
+
+    fn note_moment(&mut self, real: &Value, ours: &Value) {
+        let revision =
+            |list: &Value| list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        self.pairs.moments.add(&revision(real), &revision(ours));
     }
 
     pub fn kind(&self, index: usize) -> &'static Kind {

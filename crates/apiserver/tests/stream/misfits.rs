@@ -86,10 +86,8 @@ impl Episode<'_> {
                 request.path = format!("{collection}?labelSelector=ep%3D{}", self.namespace);
             }
             7 => {
-                request.path = format!(
-                    "{one}/{}",
-                    self.chance.word(&["status", "scale", "nothing", "status/more", "finalize"])
-                );
+                request.path =
+                    format!("{one}/{}", self.chance.word(&["status", "scale", "nothing", "finalize"]));
                 request.method = self.chance.word(&["GET", "GET", "POST", "DELETE"]);
             }
             8 => {

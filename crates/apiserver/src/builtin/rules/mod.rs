@@ -32,7 +32,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub fn name_rule(group: &str, kind: &str) -> NameRule {
     match (group, kind) {
         ("", "Namespace") => NameRule::Label,
-        (RBAC, _) => NameRule::PathSegment,
+        (RBAC, _) | ("" | "events.k8s.io", "Event") => NameRule::PathSegment,
         _ => NameRule::Subdomain,
     }
 }
