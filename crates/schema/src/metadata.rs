@@ -61,8 +61,8 @@ pub fn validate(object: &Value) -> Vec<FieldError> {
 fn owners(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(owners) = list(metadata, path, errors) else { return };
     let mut controllers = Vec::new();
-    for (index, owner) in owners.iter().enumerate() {
-        let path = path.index(index);
+    // Which of them is wrong is not told: so upstream.
+    for owner in owners {
         for (key, what) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -137,12 +137,13 @@ fn names(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<Field
         }
     }
     let [name, generate_name, namespace] = texts;
-    if let Some(name) = name {
-        subdomain(&path.field("name"), name, name, errors);
-    } else if let Some(prefix) = generate_name {
+    if let Some(prefix) = generate_name {
         // The API server appends letters and digits, so a trailing dash is fine.
         subdomain(&path.field("generateName"), prefix, prefix.trim_end_matches('-'), errors);
-    } else if errors.is_empty() {
+    }
+    if let Some(name) = name {
+        subdomain(&path.field("name"), name, name, errors);
+    } else if generate_name.is_none() && errors.is_empty() {
         let what = "name or generateName is required";
         errors.push(error(&path.field("name"), FieldErrorKind::Required, None, what));
     }

@@ -24,7 +24,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 
-use crate::fields::{Convert, Kind, SchemaError, TypeInfo};
+use crate::fields::{Kind, SchemaError, TypeInfo};
 use crate::registry::api_version;
 use crate::resource::{Column, Resource, Version};
 
@@ -55,22 +55,12 @@ pub fn definition_name(group: &str, kind: &str) -> Option<String> {
     definitions::find_kind(group, kind).map(|(package, definition)| package.name_of(definition.name))
 }
 
-/// How the fields of a built-in kind hang together. Events have the types of both groups: they are the same objects.
+/// How the fields of a built-in kind hang together. Events of the two groups do not know each other's managers.
 pub(crate) fn field_kind(group: &str, kind: &str) -> Result<Kind, SchemaError> {
-    let types = |group: &str| {
-        TypeInfo::from_definitions(definitions(), &definition_name(group, kind).unwrap_or_default())
-    };
+    let types = TypeInfo::from_definitions(definitions(), &definition_name(group, kind).unwrap_or_default())?;
     // What is there before anything is set is what an empty body decodes to.
     let zero = decode(group, kind, json!({})).map_or_else(|_| json!({}), |decoded| decoded.object);
-    let out = Kind::new(kind).with_zero(zero);
-    if kind != "Event" {
-        return Ok(out.with_version(&api_version(group, "v1"), types(group)?));
-    }
-    let convert: Convert = |event, to| {
-        if to == "v1" { events::to_core(event.clone()) } else { events::from_core(event.clone()) }
-    };
-    let out = out.with_version("v1", types("")?).with_version("events.k8s.io/v1", types("events.k8s.io")?);
-    Ok(out.with_conversion(convert))
+    Ok(Kind::new(kind).with_zero(zero).with_version(&api_version(group, "v1"), types))
 }
 
 /// The structural schema of `metadata`, for checking its types apart from the rest of an object.

@@ -4,7 +4,7 @@ use capt_schema::{FieldError, FieldErrorKind, FieldPath, Segment, UnknownField, 
 use serde_json::Value;
 
 use super::Target;
-use crate::builtin::decode::decode;
+use crate::builtin::decode::{DecodeError, check_metadata, decode};
 use crate::builtin::{events, rules};
 use crate::fields;
 use crate::object::create::drop_empty;
@@ -33,6 +33,10 @@ pub fn shape(
 ) -> Result<(), ApiError> {
     let resource = &target.served.resource;
     let told = if resource.custom {
+        let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
+        if let Some(Err(error)) = metadata.map(check_metadata) {
+            return Err(undecodable(target, &error, "", origin));
+        }
         shape_custom(target, object)
     } else {
         let told = shape_builtin(target, object, origin)?;
@@ -63,12 +67,23 @@ fn shape_custom(target: &Target, object: &mut Value) -> Vec<String> {
 /// Built-in kinds are read as Go's types would read them.
 fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let resource = &target.served.resource;
-    let (kind, version) = (&resource.kind, &target.served.version.name);
     let about = fields::object_text(object);
     // Nobody's fields, said on purpose, is not the same as nothing said of them.
     let forgets = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
-    let decoded = decode(&resource.group, kind, object.take());
-    let decoded = decoded.map_err(|error| match origin {
+    let decoded = decode(&resource.group, &resource.kind, object.take());
+    let decoded = decoded.map_err(|error| undecodable(target, &error, &about, origin))?;
+    *object = decoded.object;
+    if forgets {
+        metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
+    }
+    Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
+}
+
+/// What is said of an object that has a value of the wrong type.
+fn undecodable(target: &Target, error: &DecodeError, about: &str, origin: &Origin) -> ApiError {
+    let resource = &target.served.resource;
+    let (group, kind, version) = (&resource.group, &resource.kind, &target.served.version.name);
+    match origin {
         Origin::Body => ApiError::BadRequest(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
         )),
@@ -78,18 +93,15 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
             ApiError::Invalid { kind: GroupResource::default(), name: String::new(), causes }
         }
         Origin::Apply => {
-            let group = &resource.group;
+            // Times decode themselves, and errors of theirs go unwrapped.
+            let wrapped =
+                if matches!(error, DecodeError::Time(_)) { "" } else { "error decoding from json: " };
             ApiError::Unclassified(format!(
                 "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
-                 {group}/{version}, Kind={kind}: error decoding from json: {error}"
+                 {group}/{version}, Kind={kind}: {wrapped}{error}"
             ))
         }
-    })?;
-    *object = decoded.object;
-    if forgets {
-        metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
     }
-    Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
 }
 
 fn drop_unknown_metadata(object: &mut Value, unknown: &[UnknownField]) {
@@ -108,7 +120,7 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
     let resource = &target.served.resource;
     let mut errors = metadata::validate(object);
     errors.extend(old.and_then(|old| late_finalizers(object, old)));
-    errors.extend(old.and_then(|old| other_uid(object, old)));
+    errors.extend(old.map(|old| other_identity(object, old)).unwrap_or_default());
     if resource.custom {
         errors = target.served.schema.validate_after(errors, object, old);
     } else {
@@ -121,6 +133,14 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
         if !name.is_empty() {
             errors.splice(0..0, rules::complaints(&at, name, name_rule.check(name)));
         }
+        let prefix = Meta::of(object).generate_name().unwrap_or_default();
+        errors.retain(|error| error.path.to_string() != "metadata.generateName");
+        if !prefix.is_empty() {
+            let at = FieldPath::root().field("metadata").field("generateName");
+            errors.splice(0..0, rules::complaints(&at, prefix, name_rule.check_prefix(prefix)));
+        }
+        let finalizers: Vec<&str> = Meta::of(object).finalizers().collect();
+        errors.extend(rules::finalizers(group, kind, &finalizers));
         // Rules know events in the shape they are stored in.
         let core = |event: &Value| {
             if group == "events.k8s.io" { events::to_core(event.clone()) } else { event.clone() }
@@ -135,12 +155,16 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
     refuse(target, object, &errors)
 }
 
-/// An object keeps its uid. A replacement that names another was refused before; patches come here.
-fn other_uid(object: &Value, old: &Value) -> Option<FieldError> {
-    let (new, old) = (Meta::of(object).uid(), Meta::of(old).uid());
-    let path = FieldPath::root().field("metadata").field("uid");
-    let wrong = new.filter(|_| new != old)?;
-    Some(rules::invalid(&path, wrong, "field is immutable"))
+/// An object keeps its uid, and when it was deleted. A replacement that names another uid was refused before.
+fn other_identity(object: &Value, old: &Value) -> Vec<FieldError> {
+    let (new, old) = (Meta::of(object), Meta::of(old));
+    let members = [
+        ("uid", new.uid(), old.uid()),
+        ("deletionTimestamp", new.deletion_timestamp(), old.deletion_timestamp()),
+    ];
+    let wrong = members.into_iter().filter_map(|(name, new, old)| Some((name, new.filter(|_| new != old)?)));
+    let path = FieldPath::root().field("metadata");
+    wrong.map(|(name, value)| rules::invalid(&path.field(name), value, "field is immutable")).collect()
 }
 
 /// What is being deleted waits for the finalizers it has, and for no new ones.
@@ -186,7 +210,8 @@ pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Res
 pub fn check_path(target: &Target, object: &Value, name: Option<&str>) -> Result<(), ApiError> {
     let served = &target.served;
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    if text("kind") != served.resource.kind || text("apiVersion") != served.api_version {
+    let other = |key: &str, own: &str| !text(key).is_empty() && text(key) != own;
+    if other("kind", &served.resource.kind) || other("apiVersion", &served.api_version) {
         return Err(ApiError::BadRequest(format!(
             "the object provided is unrecognized (must be of type {}): it is {} {}",
             served.resource.kind,

@@ -110,6 +110,18 @@ fn hold_definition(target: &Target, object: &mut Value) {
 fn check(target: &Target, name: &str, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
     let meta = Meta::of(object);
     let resource = &target.served.resource;
+    if &*target.served.store_name == "/namespaces" {
+        let conditions = [
+            ("UID", &options.uid, meta.uid()),
+            ("ResourceVersion", &options.resource_version, meta.resource_version()),
+        ];
+        for (what, wanted, found) in conditions {
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| Some(*wanted) != found) {
+                let found = found.unwrap_or_default();
+                return Err(ApiError::namespace_precondition(name, what, wanted, found));
+            }
+        }
+    }
     match (&options.uid, meta.uid()) {
         (Some(wanted), found) if Some(wanted.as_str()) != found => {
             return Err(ApiError::uid_precondition(resource, name, wanted, found.unwrap_or_default()));

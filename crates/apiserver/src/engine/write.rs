@@ -180,16 +180,27 @@ impl Engine {
         let name = Meta::of(&object).name().unwrap_or_default().to_owned();
         if options.dry_run {
             return match self.store.get(&target.key(&name)) {
-                Some(_) => Err(ApiError::already_exists(&target.served.resource, &name)),
+                Some(_) => Err(self.taken(target, &name)),
                 None => Ok(Written { object, created: true }),
             };
         }
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
         let stored = match stored {
             Err(WriteError::AlreadyExists { .. }) if generated => self.add_drawn(target, object).await?,
+            Err(WriteError::AlreadyExists { .. }) => return Err(self.taken(target, &name)),
             stored => stored.map_err(|error| write_error(target, &name, &error))?,
         };
         Ok(Written { object: encode::to_value(target, &stored), created: true })
+    }
+
+    /// The answer where the name of a new object is taken.
+    fn taken(&self, target: &Target, name: &str) -> ApiError {
+        let there = self.get_value(target, name).unwrap_or_default();
+        if Meta::of(&there).deletion_timestamp().is_some() {
+            let resource = GroupResource::of(&target.served.resource);
+            return ApiError::Deleting { resource, name: name.to_owned() };
+        }
+        ApiError::already_exists(&target.served.resource, name)
     }
 
     /// Stores a new object whose generated name was taken: under another one, if one is found soon.
@@ -253,7 +264,10 @@ impl Engine {
             }
             Change::Patch(body) => {
                 let new = patched(target, live, body)?;
-                let shown = new.to_string();
+                let shown = match body {
+                    PatchBody::Strategic(patch) => fields::text::in_message(patch),
+                    _ => new.to_string(),
+                };
                 (new, Origin::Patch(shown))
             }
         };
@@ -264,7 +278,7 @@ impl Engine {
             admit::fits_path(target, &mut new, Some(name))?;
         }
         check_preconditions(target, name, live, &new, change)?;
-        let stated_uid = Meta::of(&new).uid().map(str::to_owned);
+        let stated = ["uid", "deletionTimestamp"].map(|name| (name, new["metadata"].get(name).cloned()));
         if !applies {
             self.track(target, Some(live), &mut new, options, manager);
         }
@@ -278,8 +292,11 @@ impl Engine {
         if applies {
             fields::keep_times(live, &mut new);
         }
-        if let (Some(uid), false) = (stated_uid, target.status) {
-            metadata_mut(&mut new).insert("uid".into(), uid.into());
+        // What a client says of these is judged, although it is the server that says it in the end.
+        for (name, value) in stated {
+            if let (Some(value), false) = (value.filter(|value| value.is_string()), target.status) {
+                metadata_mut(&mut new).insert(name.into(), value);
+            }
         }
         admit::validate(target, &new, Some(live))?;
         encode::settle(target, &mut new);
@@ -477,7 +494,13 @@ fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, Api
         PatchBody::Strategic(patch) => {
             let types =
                 target.served.kind.types(&target.served.api_version).expect("a served version has types");
-            patch::strategic_merge_patch(&mut object, patch.clone(), types).map_err(|error| error.to_string())
+            let outcome = patch::strategic_merge_patch(&mut object, patch.clone(), types);
+            if let Err(error) = &outcome
+                && error.code() == 500
+            {
+                return Err(ApiError::Unclassified(error.to_string()));
+            }
+            outcome.map_err(|error| error.to_string())
         }
         PatchBody::Apply(_) => Ok(()),
     };

@@ -32,9 +32,7 @@ pub fn prepare(object: &mut Value, birth: &Birth<'_>) {
         members.remove("status");
     }
     let metadata = metadata_mut(object);
-    for foreign in
-        ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
-    {
+    for foreign in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata.remove(foreign);
     }
     if let Some(namespace) = birth.namespace {

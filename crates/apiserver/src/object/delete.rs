@@ -59,7 +59,11 @@ pub fn begin(object: &Value, propagation: Option<Propagation>, now: &str) -> Del
     let mut object = object.clone();
     let generation = Meta::of(&object).generation();
     let metadata = metadata_mut(&mut object);
-    metadata.insert("finalizers".into(), finalizers);
+    if finalizers.as_array().is_some_and(Vec::is_empty) {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), finalizers);
+    }
     if !marked {
         metadata.insert("deletionTimestamp".into(), now.into());
         metadata.insert("deletionGracePeriodSeconds".into(), 0.into());

@@ -74,6 +74,15 @@ impl BodyError {
         }
     }
 
+    /// The answer to a patch that is this.
+    pub fn of_patch(&self) -> ApiError {
+        match self {
+            Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
+            Self::Json(error) => ApiError::BadRequest(format!("error decoding patch: {error}")),
+            Self::Yaml(error) => ApiError::BadRequest(format!("error decoding YAML: {error}")),
+        }
+    }
+
     /// The answer to a delete whose options are this.
     pub fn of_options(&self) -> ApiError {
         match self {

@@ -115,10 +115,13 @@ impl Api {
             Verb::Update => {
                 let format = accept::body_format(call.header(header::CONTENT_TYPE))?;
                 let decoded = body::decode(call.body, format, super::read_yaml);
-                (
-                    Change::Replace(decoded.map_err(|error| error.of_kind("Scale", call.body))?.value),
-                    Write::Update,
-                )
+                let body = decoded.map_err(|error| error.of_kind("Scale", call.body))?.value;
+                if let Some(other) = body["metadata"]["name"].as_str().filter(|other| *other != name) {
+                    return Err(ApiError::BadRequest(format!(
+                        "the name of the object ({other}) does not match the name on the URL ({name})"
+                    )));
+                }
+                (Change::Replace(body), Write::Update)
             }
             Verb::Patch => {
                 let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
@@ -262,7 +265,7 @@ fn nothing_there(catalogue: &Catalogue, group: &str) -> ApiError {
 
 fn patch_body(kind: PatchType, call: &Call<'_>) -> Result<PatchBody, ApiError> {
     let decoded = body::decode(call.body, kind.format(), super::read_yaml);
-    let value = decoded.map_err(|error| error.of_options())?.value;
+    let value = decoded.map_err(|error| error.of_patch())?.value;
     Ok(match kind {
         PatchType::Json => PatchBody::Json(value),
         PatchType::Merge => PatchBody::Merge(value),

@@ -105,7 +105,7 @@ impl Follow {
         tokio::pin!(end);
         if let Some(objects) = initial {
             for object in objects {
-                self.send(EventType::Added, &object).await?;
+                self.send_at(EventType::Added, &object, None).await?;
             }
             if self.options.initial_events && self.options.bookmarks {
                 self.bookmark(start, true).await?;
@@ -143,7 +143,13 @@ impl Follow {
             (true, false) => EventType::Deleted,
             (false, false) => return Ok(()),
         };
-        self.send(kind, event.object()).await
+        match (kind, event.previous(), event.current()) {
+            // What leaves the selection is shown as it was while it was selected.
+            (EventType::Deleted, Some(previous), Some(current)) => {
+                self.send_at(kind, previous, Some(current.revision())).await
+            }
+            _ => self.send_at(kind, event.object(), None).await,
+        }
     }
 
     fn selects(&self, object: &Object) -> bool {
@@ -152,19 +158,27 @@ impl Follow {
         everything || selected(&self.target, object, options)
     }
 
-    async fn send(&self, kind: EventType, object: &Object) -> Result<(), Ended> {
+    /// Sends an object, with another revision where one is given.
+    async fn send_at(&self, kind: EventType, object: &Object, at: Option<Revision>) -> Result<(), Ended> {
+        let value = || {
+            let mut value = to_value(&self.target, object);
+            if let Some(at) = at {
+                value["metadata"]["resourceVersion"] = at.to_string().into();
+            }
+            value
+        };
         let bytes = match (self.accepted.transform, self.table) {
             (Some(_), Some(mut options)) => {
                 // Only the first event says what the columns are.
                 options.no_headers = self.headed.swap(true, Ordering::Relaxed);
                 let served = &self.target.served;
                 let printer = Printer::new(&served.resource, &served.version);
-                watch::event(kind, &printer.one(&to_value(&self.target, object), options, Timestamp::now()))
+                watch::event(kind, &printer.one(&value(), options, Timestamp::now()))
             }
-            (Some((_, version)), None) => watch::event(
-                kind,
-                partial::partial(&to_value(&self.target, object), version).to_string().as_bytes(),
-            ),
+            (Some((_, version)), None) => {
+                watch::event(kind, partial::partial(&value(), version).to_string().as_bytes())
+            }
+            (None, _) if at.is_some() => watch::event(kind, value().to_string().as_bytes()),
             (None, _) => watch::event(kind, &to_bytes(&self.target, object)),
         };
         self.sender.send(bytes).await.map_err(|_| Ended)

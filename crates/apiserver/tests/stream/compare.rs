@@ -62,6 +62,8 @@ fn walk(pairs: &mut Pairs, real: &Value, ours: &Value, at: &str) -> Result<(), D
             (0..a.len()).try_for_each(|index| walk(pairs, &a[index], &b[index], &format!("{at}[{index}]")))
         }
         (Value::String(a), Value::String(b)) => texts(pairs, a, b, at),
+        // Numbers have more than one spelling.
+        (Value::Number(a), Value::Number(b)) if a.as_f64() == b.as_f64() => Ok(()),
         _ if real == ours => Ok(()),
         _ => Err(format!("{at}: real {real}, ours {ours}")),
     }
@@ -133,10 +135,13 @@ fn shown_cause(cause: &Value) -> String {
 
 /// A patch that cannot be decoded is shown whole, in the order in which Go has its members.
 fn without_echo(message: &str) -> String {
-    match (message.split_once("Invalid value: \"{"), message.rsplit_once("}\": ")) {
-        (Some((before, _)), Some((_, after))) => format!("{before}...{after}"),
-        _ => message.to_owned(),
+    for (open, close) in [("Invalid value: \"{", "}\": "), ("Invalid value: \"map[", "]\": ")] {
+        if let (Some((before, _)), Some((_, after))) = (message.split_once(open), message.rsplit_once(close))
+        {
+            return format!("{before}...{after}");
+        }
     }
+    message.to_owned()
 }
 
 /// What the two servers need not say in the same words.

@@ -7,7 +7,7 @@ use crate::chance::Chance;
 type Members = Map<String, Value>;
 
 fn encoded(chance: &mut Chance) -> Value {
-    json!(chance.word(&["YQ==", "Yg==", "", "YWI=", "YWI=", "c2VjcmV0", "!"]))
+    json!(chance.word(&["YQ==", "Yg==", "", "YWI=", "YWI=", "c2VjcmV0"]))
 }
 
 fn data(chance: &mut Chance, keys: &[&'static str], make: fn(&mut Chance) -> Value) -> Value {

@@ -11,10 +11,10 @@ pub const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 /// Owns objects and is never deleted.
 pub const OWNER: &str = "stream-owner";
 
-fn spec(extra: bool) -> Value {
+fn spec() -> Value {
     let texts = || json!({"type": "object", "additionalProperties": {"type": "string"}});
     let set = |of: &str| json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": of}});
-    let mut spec = json!({"type": "object",
+    let spec = json!({"type": "object",
     "x-kubernetes-validations": [
         {"rule": "!has(self.number) || !has(self.most) || self.number <= self.most", "message": "number is at most most"},
         {"rule": "self.replicas <= 9", "messageExpression": "'too many: ' + (self.replicas > 12 ? 'far' : 'a few')", "reason": "FieldValueForbidden", "fieldPath": ".replicas"},
@@ -45,15 +45,12 @@ fn spec(extra: bool) -> Value {
                 "port": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "name": {"type": "string"}, "tags": set("string")}}},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
     }});
-    if extra {
-        spec["properties"]["extra"] = json!({"type": "string", "default": "more"});
-    }
     spec
 }
 
-fn schema(extra: bool) -> Value {
-    json!({"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {
-        "spec": spec(extra),
+fn schema(about: &str) -> Value {
+    json!({"openAPIV3Schema": {"type": "object", "description": about, "required": ["spec"], "properties": {
+        "spec": spec(),
         "status": {"type": "object", "properties": {
             "phase": {"type": "string", "pattern": "^[A-Z]?[a-z]*$"},
             "replicas": {"type": "integer"},
@@ -91,9 +88,9 @@ fn all() -> Vec<Value> {
             "Thing",
             "Namespaced",
             json!([
-                {"name": "v1", "served": true, "storage": true, "schema": schema(false), "subresources": sub,
+                {"name": "v1", "served": true, "storage": true, "schema": schema(""), "subresources": sub,
                     "additionalPrinterColumns": columns, "selectableFields": selectable},
-                {"name": "v1beta1", "served": true, "storage": false, "deprecated": true, "schema": schema(true), "subresources": sub},
+                {"name": "v1beta1", "served": true, "storage": false, "deprecated": true, "schema": schema("older"), "subresources": sub},
             ]),
         ),
         definition(
@@ -101,7 +98,7 @@ fn all() -> Vec<Value> {
             "Plain",
             "Namespaced",
             json!([
-                {"name": "v1alpha1", "served": true, "storage": true, "schema": schema(false)},
+                {"name": "v1alpha1", "served": true, "storage": true, "schema": schema("")},
             ]),
         ),
         definition(

@@ -69,7 +69,6 @@ impl Episode<'_> {
                     "/apis/stream.capt.dev/v9/things",
                     "/apis/stream.capt.dev/v1/nothings",
                     "/api/v1/things",
-                    "/apis/apps/v9/deployments",
                     "/nothing",
                 ];
                 request.method = self.chance.word(&["GET", "POST", "DELETE", "PUT"]);
@@ -167,7 +166,7 @@ impl Episode<'_> {
                 );
                 request.method = self.chance.word(&["GET", "DELETE", "PUT"]);
                 request.body = Body::Text(if request.method == "PUT" {
-                    self.object(index, version, Some("x"), false).to_string()
+                    json!({"metadata": {"name": "x"}}).to_string()
                 } else {
                     String::new()
                 });
@@ -196,15 +195,7 @@ impl Episode<'_> {
             request.headers[0].1 = "application/yaml".to_owned();
             body = self
                 .chance
-                .word(&[
-                    "a: b: c",
-                    "- x",
-                    "{",
-                    "metadata: {name: q",
-                    "\t",
-                    "kind: ConfigMap\nkind: Secret\n",
-                    "a: 1\n---\nb: 2\n",
-                ])
+                .word(&["a: b: c", "- x", "{", "metadata: {name: q", "\t", "a: 1\n---\nb: 2\n"])
                 .to_owned();
         }
         request.body = Body::Text(body);

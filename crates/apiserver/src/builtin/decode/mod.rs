@@ -80,6 +80,14 @@ pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeErr
     Ok(Decoded { object, unknown_fields: walk.unknown })
 }
 
+/// What is wrong with the types of the metadata of any object, in Go's words.
+pub fn check_metadata(metadata: &Value) -> Result<(), DecodeError> {
+    let Some(definition) = definitions::find(Package::Meta, "ObjectMeta") else { return Ok(()) };
+    let mut walk = Walk { unknown: Vec::new(), silent: true };
+    let root = Place { structure: definition.name, field: String::new(), strict: String::new() };
+    walk.structure(Package::Meta, definition, metadata.clone(), &root).map(drop)
+}
+
 struct Walk {
     unknown: Vec<String>,
     /// Inside of types that decode themselves: what they drop is not told.

@@ -32,9 +32,21 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub fn name_rule(group: &str, kind: &str) -> NameRule {
     match (group, kind) {
         ("", "Namespace") => NameRule::Label,
-        (RBAC, _) | ("" | "events.k8s.io", "Event") => NameRule::PathSegment,
+        (RBAC, _) | ("", "Event") => NameRule::PathSegment,
         _ => NameRule::Subdomain,
     }
+}
+
+/// Finalizers of built-in kinds are known to Kubernetes, or say whose they are.
+pub(crate) fn finalizers(group: &str, kind: &str, names: &[&str]) -> Vec<FieldError> {
+    if kind == "Event" || group == "apiextensions.k8s.io" {
+        return Vec::new();
+    }
+    let at = path(&["metadata", "finalizers"]);
+    let known = |name: &str| name.contains('/') || namespace::STANDARD_FINALIZERS.contains(&name);
+    let wrong = names.iter().enumerate().filter(|(_, name)| !known(name));
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    wrong.map(|(index, name)| invalid(&at.index(index), *name, detail)).collect()
 }
 
 /// Whether an update of an object that does not exist creates it.
