@@ -43,6 +43,12 @@ impl Schema {
         default::apply(object, &self.root);
     }
 
+    /// As [`Schema::default`], but keeps a null that has no default: what server-side apply makes keeps them, to be
+    /// refused.
+    pub fn fill(&self, object: &mut Value) {
+        default::fill(object, &self.root);
+    }
+
     /// Drops the fields the schema does not know and tells which, sorted by path.
     pub fn prune(&self, object: &mut Value) -> Vec<UnknownField> {
         prune::apply(object, &self.root, Resource(true))

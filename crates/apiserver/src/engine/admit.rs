@@ -6,12 +6,15 @@ use serde_json::Value;
 use super::Target;
 use crate::builtin::decode::{DecodeError, check_metadata, decode};
 use crate::builtin::{events, rules};
-use crate::fields;
+use crate::fields::text;
 use crate::object::create::drop_empty;
 use crate::object::{Meta, metadata_mut};
 use crate::request::body;
 use crate::request::write::{FieldValidation, WriteOptions};
 use crate::status::{ApiError, Cause, GroupResource, go};
+
+/// Replicas are 32 bits wide.
+const MOST_REPLICAS: i64 = i32::MAX as i64;
 
 /// How an object came about; what is wrong with it is told accordingly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +23,8 @@ pub enum Origin {
     Body,
     /// A patch made it; the text is what errors show of the patch.
     Patch(String),
-    /// An apply made it.
-    Apply,
+    /// An apply made it; the text names what was applied.
+    Apply(String),
 }
 
 /// Drops unknown fields and fills in defaults. What was dropped is an error or a warning, as the client wants.
@@ -35,18 +38,28 @@ pub fn shape(
     let told = if resource.custom {
         let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
         if let Some(Err(error)) = metadata.map(check_metadata) {
-            return Err(undecodable(target, &error, "", origin));
+            return Err(undecodable(target, &error, origin));
         }
-        shape_custom(target, object)
+        shape_custom(target, object, origin)
     } else {
         let told = shape_builtin(target, object, origin)?;
         rules::apply_defaults(&resource.group, &resource.kind, object);
         told
     };
+    let mut told = told;
+    if matches!(origin, Origin::Patch(_)) {
+        // A patched object is read with its members in order.
+        told.sort();
+    }
     match options.field_validation {
-        FieldValidation::Strict if !told.is_empty() => {
-            Err(body::strict_error(&resource.kind, &target.served.version.name, &told))
-        }
+        FieldValidation::Strict if !told.is_empty() => Err(match origin {
+            Origin::Patch(patch) => {
+                wrong_patch(patch, &format!("strict decoding error: {}", told.join(", ")))
+            }
+            Origin::Body | Origin::Apply(_) => {
+                body::strict_error(&resource.kind, &target.served.version.name, &told)
+            }
+        }),
         FieldValidation::Warn => {
             told.into_iter().for_each(|warning| options.warnings.add(warning));
             Ok(())
@@ -55,11 +68,15 @@ pub fn shape(
     }
 }
 
-fn shape_custom(target: &Target, object: &mut Value) -> Vec<String> {
+fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Vec<String> {
     let mut unknown = metadata::unknown_fields(object);
     unknown.extend(target.served.schema.prune(object));
     drop_unknown_metadata(object, &unknown);
-    target.served.schema.default(object);
+    if matches!(origin, Origin::Apply(_)) {
+        target.served.schema.fill(object);
+    } else {
+        target.served.schema.default(object);
+    }
     drop_empty(metadata_mut(object));
     unknown.iter().map(|field| body::unknown_field(&field.path.to_string())).collect()
 }
@@ -67,11 +84,10 @@ fn shape_custom(target: &Target, object: &mut Value) -> Vec<String> {
 /// Built-in kinds are read as Go's types would read them.
 fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let resource = &target.served.resource;
-    let about = fields::object_text(object);
     // Nobody's fields, said on purpose, is not the same as nothing said of them.
     let forgets = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
     let decoded = decode(&resource.group, &resource.kind, object.take());
-    let decoded = decoded.map_err(|error| undecodable(target, &error, &about, origin))?;
+    let decoded = decoded.map_err(|error| undecodable(target, &error, origin))?;
     *object = decoded.object;
     if forgets {
         metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
@@ -79,23 +95,28 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
     Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
 }
 
+fn wrong_patch(patch: &str, error: &str) -> ApiError {
+    let what = format!("Invalid value: {}: {error}", go::quote(patch));
+    let causes = vec![Cause::new("FieldValueInvalid", what, "patch")];
+    ApiError::Invalid { kind: GroupResource::default(), name: String::new(), causes }
+}
+
 /// What is said of an object that has a value of the wrong type.
-fn undecodable(target: &Target, error: &DecodeError, about: &str, origin: &Origin) -> ApiError {
+fn undecodable(target: &Target, error: &DecodeError, origin: &Origin) -> ApiError {
     let resource = &target.served.resource;
     let (group, kind, version) = (&resource.group, &resource.kind, &target.served.version.name);
     match origin {
         Origin::Body => ApiError::BadRequest(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
         )),
-        Origin::Patch(patch) => {
-            let what = format!("Invalid value: {}: {error}", go::quote(patch));
-            let causes = vec![Cause::new("FieldValueInvalid", what, "patch")];
-            ApiError::Invalid { kind: GroupResource::default(), name: String::new(), causes }
-        }
-        Origin::Apply => {
-            // Times decode themselves, and errors of theirs go unwrapped.
-            let wrapped =
-                if matches!(error, DecodeError::Time(_)) { "" } else { "error decoding from json: " };
+        Origin::Patch(patch) => wrong_patch(patch, &error.to_string()),
+        Origin::Apply(about) => {
+            // Times and quantities decode themselves, and errors of theirs go unwrapped.
+            let wrapped = if matches!(error, DecodeError::Time(_) | DecodeError::Quantity) {
+                ""
+            } else {
+                "error decoding from json: "
+            };
             ApiError::Unclassified(format!(
                 "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
                  {group}/{version}, Kind={kind}: {wrapped}{error}"
@@ -123,6 +144,15 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
     errors.extend(old.map(|old| other_identity(object, old)).unwrap_or_default());
     if resource.custom {
         errors = target.served.schema.validate_after(errors, object, old);
+        errors.extend(wrong_replicas(target, object));
+        if target.status {
+            // The status is judged by itself then, and names its members from there.
+            for error in &mut errors {
+                if let Some(rest) = error.detail.strip_prefix("status.") {
+                    error.detail = rest.to_owned();
+                }
+            }
+        }
     } else {
         let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
         // Some built-in kinds allow other names, such as `system:node`; their rules say so.
@@ -146,13 +176,45 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
             if group == "events.k8s.io" { events::to_core(event.clone()) } else { event.clone() }
         };
         let (object, old) = (&core(object), old.map(core));
-        errors.extend(match &old {
+        let broken = match &old {
             None => rules::validate_create(group, kind, object),
             Some(old) if target.status => rules::validate_status_update(group, kind, object, old),
             Some(old) => rules::validate_update(group, kind, object, old),
-        });
+        };
+        if (group, kind) == ("", "Event") && !broken.is_empty() {
+            // Their rules know nothing of metadata, which is judged only after them.
+            errors.clear();
+        }
+        errors.extend(broken);
     }
     refuse(target, object, &errors)
+}
+
+/// What the scale of an object would show must be a number that can be shown.
+fn wrong_replicas(target: &Target, object: &Value) -> Option<FieldError> {
+    let scale = target.served.version.scale.as_ref()?;
+    let path = if target.status { &scale.status_replicas } else { &scale.spec_replicas };
+    let found = path.split('.').skip(1).try_fold(object, |value, name| value.get(name))?;
+    let at = FieldPath::root().field(path);
+    let Some(number) = found.as_i64() else {
+        let of = match found {
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "float64",
+            Value::Array(_) => "[]interface {}",
+            Value::Object(_) => "map[string]interface {}",
+            Value::Null => "<nil>",
+        };
+        let shown = text::in_message(found);
+        let detail = format!("{path} accessor error: {shown} is of the type {of}, expected int64");
+        return Some(rules::invalid(&at, 0, detail));
+    };
+    let detail = match number {
+        ..0 => "should be a non-negative integer",
+        0..=MOST_REPLICAS => return None,
+        _ => "should be less than or equal to 2147483647",
+    };
+    Some(rules::invalid(&at, number, detail))
 }
 
 /// An object keeps its uid, and when it was deleted. A replacement that names another uid was refused before.

@@ -24,7 +24,7 @@ impl Engine {
             let mut object = encode::to_value(target, &stored);
             check(target, name, &object, options)?;
             hold_definition(target, &mut object);
-            let outcome = match delete::begin(&object, propagation(options), &self.source.now()) {
+            let outcome = match delete::begin(&object, propagation(target, options), &self.source.now()) {
                 Deletion::Waiting => return Ok(object),
                 Deletion::Remove if options.dry_run => return Ok(gone(target, name, &object)),
                 Deletion::Mark(marked) if options.dry_run => return Ok(marked),
@@ -136,9 +136,15 @@ fn check(target: &Target, name: &str, object: &Value, options: &DeleteOptions) -
     }
 }
 
-fn propagation(options: &DeleteOptions) -> Option<Propagation> {
+fn propagation(target: &Target, options: &DeleteOptions) -> Option<Propagation> {
+    // Events have no dependents.
+    if &*target.served.store_name == "/events" {
+        return None;
+    }
     match (options.propagation, options.orphan_dependents) {
         (Some(request::Propagation::Foreground), _) => Some(Propagation::Foreground),
+        // Namespaces take the older way to say it for more than others do.
+        (None, Some(false)) if &*target.served.store_name == "/namespaces" => Some(Propagation::Foreground),
         (Some(request::Propagation::Background), _) | (None, Some(false)) => Some(Propagation::Background),
         (Some(request::Propagation::Orphan), _) | (None, Some(true)) => Some(Propagation::Orphan),
         (None, None) => None,

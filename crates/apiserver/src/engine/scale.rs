@@ -41,9 +41,9 @@ impl Engine {
                 return self.apply_scale(target, name, scale, applied, &options, manager).await;
             }
         }
-        let replicas = wanted["spec"]["replicas"].as_i64().filter(|replicas| *replicas >= 0);
-        let replicas = replicas
-            .ok_or_else(|| ApiError::BadRequest("spec.replicas of a scale is a number, 0 or more".into()))?;
+        let replicas = wanted["spec"].get("replicas").map_or(Some(0), Value::as_i64);
+        let replicas =
+            replicas.ok_or_else(|| ApiError::BadRequest("spec.replicas of a scale is a number".into()))?;
         let mut patch = at_path(&scale.spec_replicas, replicas.into());
         if let Some(version) =
             Meta::of(&wanted).resource_version().filter(|_| matches!(change, Change::Replace(_)))
@@ -85,9 +85,13 @@ fn scale_of(scale: &Scale, object: &Value) -> Value {
         "apiVersion": "autoscaling/v1",
         "metadata": {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"],
             "resourceVersion": meta["resourceVersion"], "creationTimestamp": meta["creationTimestamp"]},
-        "spec": {"replicas": number(&scale.spec_replicas)},
+        "spec": {},
         "status": {"replicas": number(&scale.status_replicas)},
     });
+    // Go leaves out a wanted 0, and shows an observed one.
+    if number(&scale.spec_replicas) != 0 {
+        answer["spec"]["replicas"] = number(&scale.spec_replicas).into();
+    }
     if let Some(selector) = scale.label_selector.as_deref().and_then(find).and_then(Value::as_str) {
         answer["status"]["selector"] = selector.into();
     }

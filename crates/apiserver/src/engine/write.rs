@@ -77,7 +77,6 @@ impl Engine {
                 let mut object = object.clone();
                 admit::shape(target, &mut object, options, &Origin::Body)?;
                 admit::fits_path(target, &mut object, Some(name))?;
-                version_number(&object)?;
                 shaped = Change::Replace(object);
                 &shaped
             }
@@ -122,16 +121,17 @@ impl Engine {
                 if !resource.custom && rules::allows_create_on_update(&resource.group, &resource.kind) =>
             {
                 if let Some(uid) = Meta::of(object).uid() {
-                    let key = registry_key(target, name);
+                    let key = registry_key(target, name, options);
                     return Err(ApiError::uid_of_update(resource, name, &key, uid, ""));
                 }
+                version_number(object)?;
                 let object = object.clone();
-                return self.add(target, object, options, manager, Tracking::Update).await;
+                return self.add(target, object, options, manager, Tracking::Replace).await;
             }
             _ => return Err(ApiError::not_found(resource, name)),
         };
         let mut object = self.applied(target, None, applied, options, manager)?;
-        admit::shape(target, &mut object, options, &Origin::Apply)?;
+        admit::shape(target, &mut object, options, &Origin::Apply(fields::object_text(applied)))?;
         admit::fits_path(target, &mut object, Some(name))?;
         self.add(target, object, options, manager, Tracking::Done).await
     }
@@ -146,8 +146,8 @@ impl Engine {
         tracking: Tracking,
     ) -> Result<Written, ApiError> {
         let resource = &target.served.resource;
-        let stated_version = Meta::of(&object).resource_version().is_some();
-        if tracking == Tracking::Update {
+        let stated_version = Meta::of(&object).resource_version().map(str::to_owned);
+        if tracking != Tracking::Done {
             self.track(target, None, &mut object, options, manager);
         }
         if !resource.custom {
@@ -172,7 +172,7 @@ impl Engine {
         admit::validate(target, &object, None)?;
         encode::settle(target, &mut object);
         self.check_namespace(target)?;
-        if stated_version {
+        if stated_version.is_some() && tracking != Tracking::Replace && !options.dry_run {
             return Err(ApiError::Unclassified(
                 "resourceVersion should not be set on objects to be created".into(),
             ));
@@ -181,7 +181,13 @@ impl Engine {
         if options.dry_run {
             return match self.store.get(&target.key(&name)) {
                 Some(_) => Err(self.taken(target, &name)),
-                None => Ok(Written { object, created: true }),
+                None => {
+                    // Nobody looked at the version, and it is told as it came.
+                    if let Some(version) = stated_version {
+                        metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
+                    }
+                    Ok(Written { object, created: true })
+                }
             };
         }
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
@@ -260,7 +266,8 @@ impl Engine {
         let (mut new, origin) = match change {
             Change::Replace(object) => (object.clone(), Origin::Body),
             Change::Patch(PatchBody::Apply(applied)) => {
-                (self.applied(target, Some(live), applied, options, manager)?, Origin::Apply)
+                let about = Origin::Apply(fields::object_text(applied));
+                (self.applied(target, Some(live), applied, options, manager)?, about)
             }
             Change::Patch(body) => {
                 let new = patched(target, live, body)?;
@@ -272,12 +279,16 @@ impl Engine {
             }
         };
         if matches!(change, Change::Replace(_)) {
+            version_number(&new)?;
             needs_version(target, name, &new)?;
         } else {
             admit::shape(target, &mut new, options, &origin)?;
             admit::fits_path(target, &mut new, Some(name))?;
         }
-        check_preconditions(target, name, live, &new, change)?;
+        if let Change::Replace(_) = change {
+            check_uid(target, name, live, &new, options)?;
+        }
+        check_version(target, name, live, &new)?;
         let stated = ["uid", "deletionTimestamp"].map(|name| (name, new["metadata"].get(name).cloned()));
         if !applies {
             self.track(target, Some(live), &mut new, options, manager);
@@ -289,12 +300,15 @@ impl Engine {
             rules::prepare_update(&resource.group, &resource.kind, &mut new, live);
         }
         update::prepare(live, &mut new, part);
+        if let (Some(given), false) = (live["metadata"].get("generation"), counts_generations(target)) {
+            metadata_mut(&mut new).insert("generation".into(), given.clone());
+        }
         if applies {
             fields::keep_times(live, &mut new);
         }
         // What a client says of these is judged, although it is the server that says it in the end.
         for (name, value) in stated {
-            if let (Some(value), false) = (value.filter(|value| value.is_string()), target.status) {
+            if let (Some(value), false) = (value.filter(|value| value.is_string()), part == Part::Status) {
                 metadata_mut(&mut new).insert(name.into(), value);
             }
         }
@@ -312,11 +326,12 @@ impl Engine {
         expected: Revision,
     ) -> Result<Value, WriteError> {
         let key = target.key(name);
-        let stored = if delete::is_finished(new) {
-            self.store.delete(key, Some(expected)).await?
-        } else {
-            self.store.update(key, encode::to_store(target, new), Some(expected)).await?
-        };
+        if delete::is_finished(new) {
+            // What the request made of it is told, although it was never stored.
+            self.store.delete(key, Some(expected)).await?;
+            return Ok(with_version(new.clone(), expected));
+        }
+        let stored = self.store.update(key, encode::to_store(target, new), Some(expected)).await?;
         Ok(encode::to_value(target, &stored))
     }
 
@@ -381,6 +396,8 @@ impl Engine {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tracking {
     Update,
+    /// As an update that makes what it was to replace.
+    Replace,
     Done,
 }
 
@@ -436,7 +453,7 @@ fn version_number(object: &Value) -> Result<(), ApiError> {
 }
 
 /// Where upstream's store has an object, which some messages show.
-fn registry_key(target: &Target, name: &str) -> String {
+fn registry_key(target: &Target, name: &str, options: &WriteOptions) -> String {
     let resource = &target.served.resource;
     let place = match (resource.custom, &*resource.group, &*resource.plural) {
         (true, group, plural) | (false, group @ "apiextensions.k8s.io", plural) => {
@@ -446,25 +463,32 @@ fn registry_key(target: &Target, name: &str) -> String {
         (false, _, plural) => plural.to_owned(),
     };
     let namespace = target.namespace.as_deref().map(|namespace| format!("/{namespace}")).unwrap_or_default();
-    format!("/registry/{place}{namespace}/{name}")
+    let root = if options.dry_run { "" } else { "/registry" };
+    format!("{root}/{place}{namespace}/{name}")
 }
 
-fn check_preconditions(
+/// A replacement that names an object by its uid is for that one alone.
+fn check_uid(
     target: &Target,
     name: &str,
     live: &Value,
     new: &Value,
-    change: &Change,
+    options: &WriteOptions,
 ) -> Result<(), ApiError> {
-    let (live, new) = (Meta::of(live), Meta::of(new));
-    let resource = &target.served.resource;
-    if let (Some(wanted), Some(found), Change::Replace(_)) = (new.uid(), live.uid(), change)
-        && wanted != found
-    {
-        return Err(ApiError::uid_of_update(resource, name, &registry_key(target, name), wanted, found));
+    match (Meta::of(new).uid(), Meta::of(live).uid()) {
+        (Some(wanted), Some(found)) if wanted != found => {
+            let key = registry_key(target, name, options);
+            Err(ApiError::uid_of_update(&target.served.resource, name, &key, wanted, found))
+        }
+        _ => Ok(()),
     }
-    match new.resource_version().filter(|version| *version != "0") {
-        Some(wanted) if Some(wanted) != live.resource_version() => Err(ApiError::modified(resource, name)),
+}
+
+fn check_version(target: &Target, name: &str, live: &Value, new: &Value) -> Result<(), ApiError> {
+    match Meta::of(new).resource_version().filter(|version| *version != "0") {
+        Some(wanted) if Some(wanted) != Meta::of(live).resource_version() => {
+            Err(ApiError::modified(&target.served.resource, name))
+        }
         _ => Ok(()),
     }
 }
@@ -479,7 +503,7 @@ fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, Api
             }
             outcome => outcome.map_err(|error| error.to_string()),
         },
-        PatchBody::Merge(patch) if !patch.is_object() => Err(not_an_object(patch)),
+        PatchBody::Merge(patch) if !patch.is_object() && !patch.is_null() => Err(not_an_object(patch)),
         PatchBody::Merge(patch) => {
             patch::merge_patch(&mut object, patch.clone()).map_err(|error| error.to_string())
         }

@@ -11,7 +11,7 @@ use super::{Api, Body, Call};
 use crate::control;
 use crate::engine::{Change, PatchBody, Target, Written};
 use crate::registry::{Catalogue, Served};
-use crate::request::accept::{self, PatchType};
+use crate::request::accept::{self, Format, PatchType};
 use crate::request::body;
 use crate::request::delete::DeleteOptions;
 use crate::request::path::{ResourcePath, Verb};
@@ -165,8 +165,13 @@ impl Api {
             (Verb::Update, Some(name)) => self.update(target, name, call).await,
             (Verb::Patch, Some(name)) => self.patch(target, name, call).await,
             (Verb::Delete, Some(name)) if !target.status => {
-                let answer = self.engine.delete(target, name, &delete_options(call)?).await?;
-                answer::object(&target.served, call, StatusCode::OK, &answer)
+                let options = delete_options(call)?;
+                let answer = self.engine.delete(target, name, &options).await?;
+                // The older way to ask for dependents to go first is answered as it always was.
+                let waits = answer["metadata"].get("deletionTimestamp").is_some();
+                let accepted = waits && options.orphan_dependents == Some(false);
+                let code = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
+                answer::object(&target.served, call, code, &answer)
             }
             (Verb::DeleteCollection, None) => self.delete_collection(target, call).await,
             (verb, _) => Err(not_allowed(&target.served, verb.as_str())),
@@ -223,7 +228,28 @@ impl Api {
         let format = accept::body_format(call.header(header::CONTENT_TYPE))?;
         let decoded = body::decode(call.body, format, super::read_yaml);
         let mut decoded = decoded.map_err(|error| error.of_kind(&served.resource.kind, call.body))?;
-        body::check_kind(&mut decoded.value, &served.resource, &served.version.name, call.body)?;
+        let kind = &served.resource.kind;
+        let value = decoded.value.clone();
+        body::check_kind(&mut decoded.value, &served.resource, &served.version.name, call.body).map_err(
+            |error| match &error {
+                // Whoever does not care for fields is read by another reader, with other words.
+                ApiError::BadRequest(text) if options.field_validation == FieldValidation::Ignore => {
+                    if !text.contains("Object 'Kind' is missing in '") {
+                        return error;
+                    }
+                    let body = match format {
+                        Format::Json => String::from_utf8_lossy(call.body).into_owned(),
+                        Format::Yaml => value.to_string(),
+                    };
+                    let missing = format!("Object 'Kind' is missing in '{body}'");
+                    let version = &served.version.name;
+                    ApiError::BadRequest(format!(
+                        "{kind} in version \"{version}\" cannot be handled as a {kind}: {missing}"
+                    ))
+                }
+                _ => error,
+            },
+        )?;
         let duplicates: Vec<String> =
             decoded.duplicates.iter().map(|path| body::duplicate_field(path)).collect();
         match options.field_validation {

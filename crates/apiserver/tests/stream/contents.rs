@@ -12,7 +12,8 @@ fn encoded(chance: &mut Chance) -> Value {
 
 fn data(chance: &mut Chance, keys: &[&'static str], make: fn(&mut Chance) -> Value) -> Value {
     let mut out = Map::new();
-    for _ in 0..chance.below(4) {
+    // Not none: what is empty and what is not there differ to upstream, in what is immutable.
+    for _ in 0..=chance.below(3) {
         out.insert(chance.word(keys).to_owned(), make(chance));
     }
     out.into()
@@ -25,8 +26,10 @@ fn spoil(chance: &mut Chance, mut members: Members) -> Members {
     }
     let names: Vec<String> = members.keys().cloned().collect();
     if !names.is_empty() && chance.percent(4) {
-        let value = if chance.percent(50) { Value::Null } else { chance.anything(1) };
-        members.insert(chance.pick(&names).clone(), value);
+        let name = chance.pick(&names).clone();
+        // Null is neither a number nor a text, which upstream minds only in what is applied.
+        let null = chance.percent(50) && name != "either";
+        members.insert(name, if null { Value::Null } else { chance.anything(1) });
     }
     members
 }
@@ -357,7 +360,7 @@ pub fn thing(chance: &mut Chance, status: bool) -> Members {
 }
 
 pub fn wide(chance: &mut Chance, status: bool) -> Members {
-    let name = if status { "status" } else { chance.word(&["spec", "data", "other", "status"]) };
+    let name = if status { "status" } else { chance.word(&["spec", "data", "other"]) };
     let mut out = Members::new();
     out.insert(name.into(), chance.anything(3));
     out

@@ -116,8 +116,25 @@ impl Place {
             found: describe(found),
             structure: self.structure,
             field: self.field.clone(),
-            wanted: go_type(wanted),
+            wanted: self.alias().map_or_else(|| go_type(wanted), str::to_owned),
         }
+    }
+
+    /// Go's own name of the type, where a text has one.
+    fn alias(&self) -> Option<&'static str> {
+        let leaf = self.field.rsplit('.').next().unwrap_or_default();
+        Some(match (self.structure, leaf) {
+            ("Secret", "type") => "v1.SecretType",
+            ("Taint", "effect") => "v1.TaintEffect",
+            ("NamespaceStatus", "phase") => "v1.NamespacePhase",
+            ("NodeStatus", "phase") => "v1.NodePhase",
+            ("NodeCondition", "type") => "v1.NodeConditionType",
+            ("NodeCondition", "status") => "v1.ConditionStatus",
+            ("NodeAddress", "type") => "v1.NodeAddressType",
+            ("ObjectMeta" | "OwnerReference" | "ObjectReference", "uid") => "types.UID",
+            ("ManagedFieldsEntry", "operation") => "v1.ManagedFieldsOperationType",
+            _ => return None,
+        })
     }
 }
 

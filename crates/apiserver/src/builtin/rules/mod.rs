@@ -39,7 +39,7 @@ pub fn name_rule(group: &str, kind: &str) -> NameRule {
 
 /// Finalizers of built-in kinds are known to Kubernetes, or say whose they are.
 pub(crate) fn finalizers(group: &str, kind: &str, names: &[&str]) -> Vec<FieldError> {
-    if kind == "Event" || group == "apiextensions.k8s.io" {
+    if matches!((group, kind), ("", "Event") | ("apiextensions.k8s.io" | "coordination.k8s.io", _)) {
         return Vec::new();
     }
     let at = path(&["metadata", "finalizers"]);

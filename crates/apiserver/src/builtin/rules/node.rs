@@ -78,7 +78,11 @@ fn taints(node: &Value, errors: &mut Vec<FieldError>) {
         taint_effect(effect, &at.field("effect"), errors);
         if !seen.insert((key, effect)) {
             let detail = "taints must be unique by key and effect pair";
-            errors.push(FieldError::new(&at, FieldErrorKind::Duplicate, taint.clone(), detail));
+            let shown = [("Key", key), ("Value", value), ("Effect", effect)]
+                .map(|(name, value)| format!("\"{name}\":{}", Value::from(value)))
+                .join(",");
+            let error = FieldError::new(&at, FieldErrorKind::Duplicate, taint.clone(), detail);
+            errors.push(error.showing(format!("{{{shown},\"TimeAdded\":null}}")));
         }
     }
 }
