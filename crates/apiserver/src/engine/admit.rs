@@ -61,7 +61,9 @@ pub fn shape(
             }
         }),
         FieldValidation::Warn => {
-            told.into_iter().for_each(|warning| options.warnings.add(warning));
+            for warning in told {
+                options.warnings.add(warning);
+            }
             Ok(())
         }
         FieldValidation::Strict | FieldValidation::Ignore => Ok(()),

@@ -179,16 +179,14 @@ impl Engine {
         }
         let name = Meta::of(&object).name().unwrap_or_default().to_owned();
         if options.dry_run {
-            return match self.store.get(&target.key(&name)) {
-                Some(_) => Err(self.taken(target, &name)),
-                None => {
-                    // Nobody looked at the version, and it is told as it came.
-                    if let Some(version) = stated_version {
-                        metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
-                    }
-                    Ok(Written { object, created: true })
-                }
-            };
+            if self.store.get(&target.key(&name)).is_some() {
+                return Err(self.taken(target, &name));
+            }
+            // Nobody looked at the version, and it is told as it came.
+            if let Some(version) = stated_version {
+                metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
+            }
+            return Ok(Written { object, created: true });
         }
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
         let stored = match stored {
@@ -308,7 +306,7 @@ impl Engine {
         }
         // What a client says of these is judged, although it is the server that says it in the end.
         for (name, value) in stated {
-            if let (Some(value), false) = (value.filter(|value| value.is_string()), part == Part::Status) {
+            if let (Some(value), false) = (value.filter(Value::is_string), part == Part::Status) {
                 metadata_mut(&mut new).insert(name.into(), value);
             }
         }

@@ -128,7 +128,7 @@ impl Api {
                 (Change::Patch(patch_body(kind, call)?), Write::Patch(kind))
             }
             Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection => {
-                return Err(ApiError::MethodNotAllowed);
+                return Err(not_allowed(&target.served, verb.as_str()));
             }
         };
         let options = call.write_options(write)?;
@@ -257,7 +257,9 @@ impl Api {
                 Err(body::strict_error(&served.resource.kind, &served.version.name, &duplicates))
             }
             FieldValidation::Warn => {
-                duplicates.into_iter().for_each(|duplicate| options.warnings.add(duplicate));
+                for duplicate in duplicates {
+                    options.warnings.add(duplicate);
+                }
                 Ok(decoded.value)
             }
             FieldValidation::Strict | FieldValidation::Ignore => Ok(decoded.value),

@@ -48,6 +48,8 @@ impl Episode<'_> {
         let version = self.version(index);
         let collection = self.collection(index, version);
         let name = self.name(index);
+        // A name that was generated is not to be mistaken for another one.
+        let name = if name.starts_with('@') { "a".to_owned() } else { name };
         let one = format!("{collection}/{name}");
         let headers = vec![("content-type", "application/json".to_owned())];
         let mut request = Request {

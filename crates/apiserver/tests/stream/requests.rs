@@ -421,7 +421,8 @@ impl Episode<'_> {
         let mut headers = vec![("content-type", "application/json".to_owned())];
         let replicas = *self.chance.pick(&[0, 1, 4, 8, 15, -1]);
         let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name, "namespace": self.namespace}, "spec": {"replicas": replicas}});
-        let options = self.options();
+        // Upstream tracks a write of the scale only where somebody manages the replicas already.
+        let options = format!("{}&dryRun=All", self.options().replace("&dryRun=All", ""));
         let (method, path, body) = match self.chance.below(12) {
             0..3 => ("GET", path, String::new()),
             3..6 => {
@@ -549,7 +550,8 @@ impl Episode<'_> {
         }
         let mut path = self.listing(index);
         // Elsewhere the real server has objects of its own behind those of the episode.
-        if self.kind(index).namespaced && self.chance.percent(35) {
+        // And pages of all namespaces, narrowed to one by a selector, begin again there.
+        if path.contains("/namespaces/") && self.chance.percent(35) {
             path.push_str(&format!("&limit={}", 1 + self.chance.below(3)));
         }
         let moments = self.pairs.moments.all.len();

@@ -51,9 +51,11 @@ async fn every_verb_says_the_same_with_a_real_kube_apiserver() {
     let real = verbs::all(&Kubectl { program: program.clone(), kubeconfig }, Collector::Absent);
     let served = Served::start();
     let ours = verbs::all(&Kubectl { program, kubeconfig: served.kubeconfig() }, Collector::Runs);
-    for (real, ours) in real.iter().zip(&ours) {
-        assert_eq!(real, ours, "real first, ours second");
-    }
+    let differ = real.iter().zip(&ours).filter(|(real, ours)| real != ours);
+    let differ: Vec<String> = differ
+        .map(|((line, real), (_, ours))| format!("kubectl {line}\n--- real\n{real}\n--- ours\n{ours}"))
+        .collect();
+    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n=====\n"));
     assert_eq!(real.len(), ours.len());
 }
 

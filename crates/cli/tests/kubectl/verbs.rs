@@ -44,8 +44,13 @@ impl Script<'_> {
         let arguments = self.arguments(line);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let said = self.kubectl.good(&arguments);
-        self.said.push((line.to_owned(), neutral(&said)));
+        self.note(line, &said);
         said
+    }
+
+    fn note(&mut self, line: &str, said: &str) {
+        let said = said.replace(&self.objects.path(""), "@");
+        self.said.push((line.to_owned(), neutral(&said)));
     }
 
     /// Runs a command that every server refuses in the same words.
@@ -54,7 +59,7 @@ impl Script<'_> {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let (good, said) = self.kubectl.run(&arguments);
         assert!(!good && said.contains(why), "kubectl {line} should say {why:?}: {said}");
-        self.said.push((line.to_owned(), neutral(&said)));
+        self.note(line, &said);
     }
 
     /// Runs a command until it succeeds, for a while.
@@ -185,7 +190,9 @@ impl Script<'_> {
         self.same("wait --for=condition=Established crd/gadgets.verbs.capt.dev --timeout=60s");
         // A kube-apiserver describes what a definition defines some time after it serves it.
         self.eventually("explain gadget");
-        self.same("explain gadget");
+        // Of members that every object has, each server says it in its own words.
+        let explained = self.own("explain gadget");
+        assert!(explained.contains("A toy.") && explained.contains("What is wanted."), "{explained}");
         self.same("explain gadget.spec.size");
         self.same("explain gadget --recursive");
         self.same("api-resources --categories=toys");
@@ -197,7 +204,7 @@ impl Script<'_> {
         self.same("scale gadget top --replicas=5");
         self.same("scale gadget top --current-replicas=5 --replicas=6");
         self.refused("scale gadget top --current-replicas=1 --replicas=2", "Expected replicas to be 1");
-        self.same("get gadget top --subresource=scale");
+        self.same("get gadget top --subresource=scale -o jsonpath={.spec.replicas}");
         self.same("wait gadget/top --for=jsonpath={.spec.replicas}=6 --timeout=30s");
         self.refused("patch gadget top --type=strategic -p {}", "is not supported by");
         self.same("patch gadget top --subresource=status --type=merge -p {\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}");
