@@ -27,7 +27,7 @@ metadata: {name: shared}
 data: {owner: OWNER}
 ";
 
-const DEFINITION: &str = r#"
+const DEFINITION: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: gadgets.verbs.capt.dev}
@@ -73,7 +73,7 @@ spec:
                   properties:
                     type: {type: string, description: About what.}
                     status: {type: string, description: Whether.}
-"#;
+";
 
 const GADGET: &str = "\
 apiVersion: verbs.capt.dev/v1
