@@ -240,8 +240,11 @@ fn schemas(schema: &Value, object: &Value) {
     }
 }
 
+/// Makes a case: what it is made of, and what is done with it.
+type Make = fn(&mut Fuzz) -> (String, Box<dyn FnOnce()>);
+
 /// Runs cases on a thread of its own, with the stack that a server's threads have.
-fn run(name: &str, case: fn(&mut Fuzz) -> (String, Box<dyn FnOnce()>)) {
+fn run(name: &str, case: Make) {
     let number =
         |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (cases, seed) = (number("CAPT_FUZZ_CASES", CASES), number("CAPT_FUZZ_SEED", 1));

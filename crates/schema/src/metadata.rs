@@ -303,7 +303,7 @@ mod tests {
             ),
             (
                 json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}),
-                vec!["metadata.ownerReferences[0].uid: Invalid value: \"\": must not be empty"],
+                vec!["metadata.ownerReferences.uid: Invalid value: \"\": must not be empty"],
             ),
             (
                 json!({"name": "a", "finalizers": ["no good"]}),

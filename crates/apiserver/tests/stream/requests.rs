@@ -174,7 +174,7 @@ impl Episode<'_> {
             let prefix = format!("{}-g{:02}-", self.namespace, self.count);
             metadata.insert(
                 "generateName".into(),
-                json!(if self.count % 11 == 0 && kind.plural != "namespaces" {
+                json!(if self.count.is_multiple_of(11) && kind.plural != "namespaces" {
                     "-Bad".to_owned()
                 } else {
                     prefix
@@ -424,7 +424,6 @@ impl Episode<'_> {
         // Upstream tracks a write of the scale only where somebody manages the replicas already.
         let options = format!("{}&dryRun=All", self.options().replace("&dryRun=All", ""));
         let (method, path, body) = match self.chance.below(12) {
-            0..3 => ("GET", path, String::new()),
             3..6 => {
                 match self.chance.below(6) {
                     0 => scale["metadata"]["resourceVersion"] = json!("1"),
