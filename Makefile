@@ -8,7 +8,7 @@ CARGO ?= cargo
 # Tests that start a peer (kube-apiserver, kubectl, terraform) run where it is found.
 TEST_FLAGS ?= --workspace --locked
 
-.PHONY: help build demo test lint e2e bench crds fmt peers tools
+.PHONY: help build demo test lint e2e bench fuzz crds fmt peers tools
 
 help: ## List the verbs
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -32,12 +32,15 @@ lint: ## Check formatting, lints, dependencies and generated files
 
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test differential --test edge --test describe --test record
+	  --test rules --test kubectl --test differential --test edge --test describe --test record --test stream
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate
 	$(CARGO) bench --locked -p capt-apiserver --bench store
 	$(CARGO) bench --locked -p capt --bench server
+
+fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
+	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-apiserver --test fuzz -- --nocapture
 
 crds: ## Write config/crd from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd

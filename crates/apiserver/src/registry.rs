@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use capt_schema::Schema;
 
+use crate::builtin;
 use crate::fields::{Kind, SchemaError, TypeInfo};
 use crate::resource::{Resource, Version};
 use crate::serve::Descriptions;
@@ -27,6 +28,8 @@ pub struct Served {
     pub schema: Arc<Schema>,
     /// How fields hang together, in every version.
     pub kind: Arc<Kind>,
+    /// What the version that is stored may hold, where that is another served one.
+    pub stored_schema: Option<Arc<Schema>>,
 }
 
 /// Why a resource cannot be served.
@@ -114,9 +117,13 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     let mut kind = Kind::new(&resource.kind);
     let mut schemas = Vec::new();
     for version in &resource.versions {
-        let types = TypeInfo::from_crd_schema(&version.open_api)
-            .map_err(|error| ServeError::Types(title(version), error))?;
-        kind = kind.with_version(&api_version(&resource.group, &version.name), types);
+        let no_types = |error| ServeError::Types(title(version), error);
+        if resource.custom {
+            let types = TypeInfo::from_crd_schema(&version.open_api).map_err(no_types)?;
+            kind = kind.with_version(&api_version(&resource.group, &version.name), types);
+        } else {
+            kind = builtin::field_kind(&resource.group, &resource.kind).map_err(no_types)?;
+        }
         let schema = Schema::compile(&version.open_api).map_err(|errors| {
             let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
             ServeError::Schema(title(version), said.join("; "))
@@ -124,12 +131,15 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
         schemas.push((Arc::clone(version), Arc::new(schema)));
     }
     let kind = Arc::new(kind);
+    let is_stored = |version: &Version| version.name == resource.storage_version;
+    let stored = schemas.iter().find(|(version, _)| is_stored(version)).map(|(_, schema)| Arc::clone(schema));
     // Events of both groups are the same objects.
     let group = if resource.group == "events.k8s.io" { "" } else { &resource.group };
     let store_name: Arc<str> = format!("{group}/{}", resource.plural).into();
     let served = schemas.into_iter().map(|(version, schema)| Served {
         resource: Arc::clone(resource),
         api_version: api_version(&resource.group, &version.name),
+        stored_schema: stored.clone().filter(|_| !is_stored(&version)),
         version,
         store_name: Arc::clone(&store_name),
         schema,

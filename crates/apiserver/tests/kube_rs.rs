@@ -1,4 +1,5 @@
-//! A kube-rs program on the embedded API, in process: a controller with a finalizer, owned objects, events, leases.
+//! A kube-rs program on the embedded API: a controller with a finalizer and owned objects, a reflector, events, leases.
+//! It runs in process, and over TLS with a kubeconfig as any other program would.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -6,17 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capt_apiserver::Server;
+use capt_apiserver::door::{Door, Identity, Settings, write_kubeconfig};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::events::{EventType, Recorder, Reporter};
 use kube::runtime::finalizer::{Event as Finalizer, finalizer};
+use kube::runtime::reflector::{self, Store, reflector};
 use kube::runtime::wait::{await_condition, conditions};
-use kube::runtime::watcher;
-use kube::{Api, Client, CustomResource, CustomResourceExt, Resource, ResourceExt};
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Client, Config, CustomResource, CustomResourceExt, Resource, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -100,12 +104,50 @@ fn run_controller(client: &Client) -> tokio::task::JoinHandle<()> {
     tokio::spawn(controller.for_each(|_| std::future::ready(())))
 }
 
+/// A server behind its listener, and a client that knows it by a kubeconfig alone.
+struct Remote {
+    client: Client,
+    _door: Door,
+    _server: Server,
+}
+
+async fn over_tls() -> Remote {
+    let server = Server::in_memory().await.unwrap();
+    let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
+    let door = Door::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    write_kubeconfig(&path, &door.url(), &identity).unwrap();
+    let kubeconfig = Kubeconfig::read_from(&path).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Remote { client: Client::try_from(config).unwrap(), _door: door, _server: server }
+}
+
 #[tokio::test]
 async fn a_controller_runs_on_it() {
     let server = Server::in_memory().await.unwrap();
-    let client = server.client("default");
-    serve_widgets(&client).await;
-    let controller = run_controller(&client);
+    controller_and_reflector(&server.client("default")).await;
+}
+
+#[tokio::test]
+async fn a_controller_runs_on_it_over_tls() {
+    let remote = over_tls().await;
+    controller_and_reflector(&remote.client).await;
+    record_and_lead(&remote.client).await;
+}
+
+/// Keeps what it sees of the widgets.
+fn run_reflector(client: &Client) -> (Store<Widget>, tokio::task::JoinHandle<()>) {
+    let widgets: Api<Widget> = Api::namespaced(client.clone(), "default");
+    let (reader, writer) = reflector::store();
+    let seen = reflector(writer, watcher(widgets, watcher::Config::default().streaming_lists()));
+    (reader, tokio::spawn(seen.for_each(|_| std::future::ready(()))))
+}
+
+async fn controller_and_reflector(client: &Client) {
+    serve_widgets(client).await;
+    let controller = run_controller(client);
+    let (seen, reflector) = run_reflector(client);
     let widgets: Api<Widget> = Api::namespaced(client.clone(), "default");
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
 
@@ -125,11 +167,18 @@ async fn a_controller_runs_on_it() {
     })
     .await;
 
+    eventually("the reflector sees it", async || {
+        seen.state().iter().any(|widget| widget.name_any() == "a" && widget.spec.size == 4).then_some(())
+    })
+    .await;
+
     widgets.delete("a", &DeleteParams::default()).await.unwrap();
     eventually("the widget goes", async || widgets.get_opt("a").await.unwrap().is_none().then_some(())).await;
     eventually("its child goes with it", async || maps.get_opt("a").await.unwrap().is_none().then_some(()))
         .await;
+    eventually("the reflector forgets it", async || seen.state().is_empty().then_some(())).await;
     controller.abort();
+    reflector.abort();
 }
 
 #[tokio::test]
@@ -258,7 +307,10 @@ async fn a_definition_takes_its_objects_with_it() {
 #[tokio::test]
 async fn events_and_leases() {
     let server = Server::in_memory().await.unwrap();
-    let client = server.client("default");
+    record_and_lead(&server.client("default")).await;
+}
+
+async fn record_and_lead(client: &Client) {
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let about = maps.create(&PostParams::default(), &map("about", None)).await.unwrap();
     let recorder = Recorder::new(client.clone(), Reporter { controller: "tester".into(), instance: None });
@@ -275,7 +327,7 @@ async fn events_and_leases() {
     assert_eq!(seen.len(), 1);
     assert_eq!((seen[0].reason.as_deref(), seen[0].message.as_deref()), (Some("Tested"), Some("it works")));
 
-    let leases: Api<Lease> = Api::default_namespaced(client);
+    let leases: Api<Lease> = Api::default_namespaced(client.clone());
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}});
     let params = PatchParams::apply("me");
     leases.patch("l", &params, &Patch::Apply(&lease)).await.unwrap();

@@ -16,7 +16,7 @@ fn is_refused_null(value: &Value, node: &Node) -> bool {
     value.is_null() && !node.nullable
 }
 
-fn fill(value: &mut Value, node: &Node) {
+pub(crate) fn fill(value: &mut Value, node: &Node) {
     match value {
         Value::Object(members) => {
             for (name, property) in &node.properties {

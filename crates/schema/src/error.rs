@@ -127,7 +127,8 @@ impl FieldError {
     }
 
     /// The same error, with the value shown as `text`.
-    pub(crate) fn showing(mut self, text: String) -> Self {
+    #[must_use]
+    pub fn showing(mut self, text: String) -> Self {
         self.shown = Some(text);
         self
     }

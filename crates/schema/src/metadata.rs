@@ -61,8 +61,8 @@ pub fn validate(object: &Value) -> Vec<FieldError> {
 fn owners(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let Some(owners) = list(metadata, path, errors) else { return };
     let mut controllers = Vec::new();
-    for (index, owner) in owners.iter().enumerate() {
-        let path = path.index(index);
+    // Which of them is wrong is not told: so upstream.
+    for owner in owners {
         for (key, what) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -137,12 +137,13 @@ fn names(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<Field
         }
     }
     let [name, generate_name, namespace] = texts;
-    if let Some(name) = name {
-        subdomain(&path.field("name"), name, name, errors);
-    } else if let Some(prefix) = generate_name {
+    if let Some(prefix) = generate_name {
         // The API server appends letters and digits, so a trailing dash is fine.
         subdomain(&path.field("generateName"), prefix, prefix.trim_end_matches('-'), errors);
-    } else if errors.is_empty() {
+    }
+    if let Some(name) = name {
+        subdomain(&path.field("name"), name, name, errors);
+    } else if generate_name.is_none() && errors.is_empty() {
         let what = "name or generateName is required";
         errors.push(error(&path.field("name"), FieldErrorKind::Required, None, what));
     }
@@ -167,9 +168,14 @@ fn labels(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<Fiel
     for (key, value) in map(metadata, path, errors) {
         qualified_name(path, key, errors);
         match value {
-            Value::String(value) if is_label_value(value) => {}
             Value::String(value) => {
-                errors.push(error(path, FieldErrorKind::Invalid, Some(value), LABEL_VALUE));
+                if value.len() > 63 {
+                    let what = "must be no more than 63 bytes";
+                    errors.push(error(path, FieldErrorKind::Invalid, Some(value), what));
+                }
+                if !is_label_value(value) {
+                    errors.push(error(path, FieldErrorKind::Invalid, Some(value), LABEL_VALUE));
+                }
             }
             _ => errors.push(not_a_string(&path.key(key))),
         }
@@ -179,7 +185,10 @@ fn labels(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<Fiel
 fn annotations(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut size = 0;
     for (key, value) in map(metadata, path, errors) {
+        let found = errors.len();
         qualified_name(path, &key.to_lowercase(), errors);
+        // Judged in lower case, shown as it is.
+        errors[found..].iter_mut().for_each(|error| error.value = Some(key.as_str().into()));
         match value {
             Value::String(value) => size += key.len() + value.len(),
             _ => errors.push(not_a_string(&path.key(key))),
@@ -242,8 +251,7 @@ fn is_label(text: &str) -> bool {
 fn is_label_value(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     text.is_empty()
-        || (text.len() <= 63
-            && text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
+        || (text.chars().all(|c| edge(c) || matches!(c, '-' | '_' | '.'))
             && text.starts_with(edge)
             && text.ends_with(edge))
 }
@@ -295,7 +303,7 @@ mod tests {
             ),
             (
                 json!({"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]}),
-                vec!["metadata.ownerReferences[0].uid: Invalid value: \"\": must not be empty"],
+                vec!["metadata.ownerReferences.uid: Invalid value: \"\": must not be empty"],
             ),
             (
                 json!({"name": "a", "finalizers": ["no good"]}),

@@ -43,6 +43,12 @@ impl Schema {
         default::apply(object, &self.root);
     }
 
+    /// As [`Schema::default`], but keeps a null that has no default: what server-side apply makes keeps them, to be
+    /// refused.
+    pub fn fill(&self, object: &mut Value) {
+        default::fill(object, &self.root);
+    }
+
     /// Drops the fields the schema does not know and tells which, sorted by path.
     pub fn prune(&self, object: &mut Value) -> Vec<UnknownField> {
         prune::apply(object, &self.root, Resource(true))
@@ -57,6 +63,17 @@ impl Schema {
     ///
     /// The object is expected as an API server validates it: defaulted and pruned.
     pub fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        validate::object(&self.root, new, old)
+        self.validate_after(Vec::new(), new, old)
+    }
+
+    /// As [`Schema::validate`], for an object in which errors were found before: after some of them rules are not
+    /// checked. Gives all errors.
+    pub fn validate_after(
+        &self,
+        errors: Vec<FieldError>,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Vec<FieldError> {
+        validate::object(&self.root, errors, new, old)
     }
 }

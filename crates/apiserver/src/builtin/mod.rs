@@ -23,8 +23,10 @@ pub mod table;
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::fields::{Kind, SchemaError, TypeInfo};
+use crate::registry::api_version;
 use crate::resource::{Column, Resource, Version};
 
 pub use decode::{DecodeError, Decoded, decode};
@@ -52,6 +54,14 @@ pub fn definitions() -> &'static Map<String, Value> {
 /// The name under which [`definitions`] has a built-in kind.
 pub fn definition_name(group: &str, kind: &str) -> Option<String> {
     definitions::find_kind(group, kind).map(|(package, definition)| package.name_of(definition.name))
+}
+
+/// How the fields of a built-in kind hang together. Events of the two groups do not know each other's managers.
+pub(crate) fn field_kind(group: &str, kind: &str) -> Result<Kind, SchemaError> {
+    let types = TypeInfo::from_definitions(definitions(), &definition_name(group, kind).unwrap_or_default())?;
+    // What is there before anything is set is what an empty body decodes to.
+    let zero = decode(group, kind, json!({})).map_or_else(|_| json!({}), |decoded| decoded.object);
+    Ok(Kind::new(kind).with_zero(zero).with_version(&api_version(group, "v1"), types))
 }
 
 /// The structural schema of `metadata`, for checking its types apart from the rest of an object.

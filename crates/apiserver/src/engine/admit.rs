@@ -4,53 +4,127 @@ use capt_schema::{FieldError, FieldErrorKind, FieldPath, Segment, UnknownField, 
 use serde_json::Value;
 
 use super::Target;
-use crate::builtin::decode::decode;
+use crate::builtin::decode::{DecodeError, check_metadata, decode};
 use crate::builtin::{events, rules};
-use crate::object::Meta;
+use crate::fields::text;
+use crate::object::create::drop_empty;
+use crate::object::{Meta, metadata_mut};
 use crate::request::body;
-use crate::request::write::FieldValidation;
-use crate::status::{ApiError, Cause};
+use crate::request::write::{FieldValidation, WriteOptions};
+use crate::status::{ApiError, Cause, GroupResource, go};
+
+/// Replicas are 32 bits wide.
+const MOST_REPLICAS: i64 = i32::MAX as i64;
+
+/// How an object came about; what is wrong with it is told accordingly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is the body of the request.
+    Body,
+    /// A patch made it; the text is what errors show of the patch.
+    Patch(String),
+    /// An apply made it; the text names what was applied.
+    Apply(String),
+}
 
 /// Drops unknown fields and fills in defaults. What was dropped is an error or a warning, as the client wants.
 pub fn shape(
     target: &Target,
     object: &mut Value,
-    validation: FieldValidation,
-) -> Result<Vec<String>, ApiError> {
-    let told = if target.served.resource.custom {
-        shape_custom(target, object)
-    } else {
-        shape_builtin(target, object)?
-    };
-    match validation {
-        FieldValidation::Strict if !told.is_empty() => {
-            Err(body::strict_error(&target.served.resource.kind, &target.served.version.name, &told))
+    options: &WriteOptions,
+    origin: &Origin,
+) -> Result<(), ApiError> {
+    let resource = &target.served.resource;
+    let told = if resource.custom {
+        let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
+        if let Some(Err(error)) = metadata.map(check_metadata) {
+            return Err(undecodable(target, &error, origin));
         }
-        FieldValidation::Warn => Ok(told),
-        FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+        shape_custom(target, object, origin)
+    } else {
+        let told = shape_builtin(target, object, origin)?;
+        rules::apply_defaults(&resource.group, &resource.kind, object);
+        told
+    };
+    let mut told = told;
+    if matches!(origin, Origin::Patch(_)) {
+        // A patched object is read with its members in order.
+        told.sort();
+    }
+    match options.field_validation {
+        FieldValidation::Strict if !told.is_empty() => Err(match origin {
+            Origin::Patch(patch) => {
+                wrong_patch(patch, &format!("strict decoding error: {}", told.join(", ")))
+            }
+            Origin::Body | Origin::Apply(_) => {
+                body::strict_error(&resource.kind, &target.served.version.name, &told)
+            }
+        }),
+        FieldValidation::Warn => {
+            for warning in told {
+                options.warnings.add(warning);
+            }
+            Ok(())
+        }
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
     }
 }
 
-fn shape_custom(target: &Target, object: &mut Value) -> Vec<String> {
+fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Vec<String> {
     let mut unknown = metadata::unknown_fields(object);
     unknown.extend(target.served.schema.prune(object));
     drop_unknown_metadata(object, &unknown);
-    target.served.schema.default(object);
+    if matches!(origin, Origin::Apply(_)) {
+        target.served.schema.fill(object);
+    } else {
+        target.served.schema.default(object);
+    }
+    drop_empty(metadata_mut(object));
     unknown.iter().map(|field| body::unknown_field(&field.path.to_string())).collect()
 }
 
 /// Built-in kinds are read as Go's types would read them.
-fn shape_builtin(target: &Target, object: &mut Value) -> Result<Vec<String>, ApiError> {
+fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let resource = &target.served.resource;
+    // Nobody's fields, said on purpose, is not the same as nothing said of them.
+    let forgets = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
     let decoded = decode(&resource.group, &resource.kind, object.take());
-    let decoded = decoded.map_err(|error| {
-        let (kind, version) = (&resource.kind, &target.served.version.name);
-        ApiError::BadRequest(format!(
-            "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
-        ))
-    })?;
+    let decoded = decoded.map_err(|error| undecodable(target, &error, origin))?;
     *object = decoded.object;
+    if forgets {
+        metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
+    }
     Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
+}
+
+fn wrong_patch(patch: &str, error: &str) -> ApiError {
+    let what = format!("Invalid value: {}: {error}", go::quote(patch));
+    let causes = vec![Cause::new("FieldValueInvalid", what, "patch")];
+    ApiError::Invalid { kind: GroupResource::default(), name: String::new(), causes }
+}
+
+/// What is said of an object that has a value of the wrong type.
+fn undecodable(target: &Target, error: &DecodeError, origin: &Origin) -> ApiError {
+    let resource = &target.served.resource;
+    let (group, kind, version) = (&resource.group, &resource.kind, &target.served.version.name);
+    match origin {
+        Origin::Body => ApiError::BadRequest(format!(
+            "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
+        )),
+        Origin::Patch(patch) => wrong_patch(patch, &error.to_string()),
+        Origin::Apply(about) => {
+            // Times and quantities decode themselves, and errors of theirs go unwrapped.
+            let wrapped = if matches!(error, DecodeError::Time(_) | DecodeError::Quantity) {
+                ""
+            } else {
+                "error decoding from json: "
+            };
+            ApiError::Unclassified(format!(
+                "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
+                 {group}/{version}, Kind={kind}: {wrapped}{error}"
+            ))
+        }
+    }
 }
 
 fn drop_unknown_metadata(object: &mut Value, unknown: &[UnknownField]) {
@@ -69,26 +143,92 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
     let resource = &target.served.resource;
     let mut errors = metadata::validate(object);
     errors.extend(old.and_then(|old| late_finalizers(object, old)));
+    errors.extend(old.map(|old| other_identity(object, old)).unwrap_or_default());
     if resource.custom {
-        errors.extend(target.served.schema.validate(object, old));
+        errors = target.served.schema.validate_after(errors, object, old);
+        errors.extend(wrong_replicas(target, object));
+        if target.status {
+            // The status is judged by itself then, and names its members from there.
+            for error in &mut errors {
+                if let Some(rest) = error.detail.strip_prefix("status.") {
+                    error.detail = rest.to_owned();
+                }
+            }
+        }
     } else {
         let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
         // Some built-in kinds allow other names, such as `system:node`; their rules say so.
         let name_rule = rules::name_rule(group, kind);
         let name = Meta::of(object).name().unwrap_or_default();
-        errors.retain(|error| error.path.to_string() != "metadata.name" || !name_rule.check(name).is_empty());
+        let at = FieldPath::root().field("metadata").field("name");
+        errors.retain(|error| error.path.to_string() != "metadata.name" || name.is_empty());
+        if !name.is_empty() {
+            errors.splice(0..0, rules::complaints(&at, name, name_rule.check(name)));
+        }
+        let prefix = Meta::of(object).generate_name().unwrap_or_default();
+        errors.retain(|error| error.path.to_string() != "metadata.generateName");
+        if !prefix.is_empty() {
+            let at = FieldPath::root().field("metadata").field("generateName");
+            errors.splice(0..0, rules::complaints(&at, prefix, name_rule.check_prefix(prefix)));
+        }
+        let finalizers: Vec<&str> = Meta::of(object).finalizers().collect();
+        errors.extend(rules::finalizers(group, kind, &finalizers));
         // Rules know events in the shape they are stored in.
         let core = |event: &Value| {
             if group == "events.k8s.io" { events::to_core(event.clone()) } else { event.clone() }
         };
         let (object, old) = (&core(object), old.map(core));
-        errors.extend(match &old {
+        let broken = match &old {
             None => rules::validate_create(group, kind, object),
             Some(old) if target.status => rules::validate_status_update(group, kind, object, old),
             Some(old) => rules::validate_update(group, kind, object, old),
-        });
+        };
+        if (group, kind) == ("", "Event") && !broken.is_empty() {
+            // Their rules know nothing of metadata, which is judged only after them.
+            errors.clear();
+        }
+        errors.extend(broken);
     }
     refuse(target, object, &errors)
+}
+
+/// What the scale of an object would show must be a number that can be shown.
+fn wrong_replicas(target: &Target, object: &Value) -> Option<FieldError> {
+    let scale = target.served.version.scale.as_ref()?;
+    let path = if target.status { &scale.status_replicas } else { &scale.spec_replicas };
+    let found = path.split('.').skip(1).try_fold(object, |value, name| value.get(name))?;
+    let at = FieldPath::root().field(path);
+    let Some(number) = found.as_i64() else {
+        let of = match found {
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "float64",
+            Value::Array(_) => "[]interface {}",
+            Value::Object(_) => "map[string]interface {}",
+            Value::Null => "<nil>",
+        };
+        let shown = text::in_message(found);
+        let detail = format!("{path} accessor error: {shown} is of the type {of}, expected int64");
+        return Some(rules::invalid(&at, 0, detail));
+    };
+    let detail = match number {
+        ..0 => "should be a non-negative integer",
+        0..=MOST_REPLICAS => return None,
+        _ => "should be less than or equal to 2147483647",
+    };
+    Some(rules::invalid(&at, number, detail))
+}
+
+/// An object keeps its uid, and when it was deleted. A replacement that names another uid was refused before.
+fn other_identity(object: &Value, old: &Value) -> Vec<FieldError> {
+    let (new, old) = (Meta::of(object), Meta::of(old));
+    let members = [
+        ("uid", new.uid(), old.uid()),
+        ("deletionTimestamp", new.deletion_timestamp(), old.deletion_timestamp()),
+    ];
+    let wrong = members.into_iter().filter_map(|(name, new, old)| Some((name, new.filter(|_| new != old)?)));
+    let path = FieldPath::root().field("metadata");
+    wrong.map(|(name, value)| rules::invalid(&path.field(name), value, "field is immutable")).collect()
 }
 
 /// What is being deleted waits for the finalizers it has, and for no new ones.
@@ -96,8 +236,10 @@ fn late_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
     let (new, old) = (Meta::of(object), Meta::of(old));
     old.deletion_timestamp()?;
     let known: Vec<&str> = old.finalizers().collect();
-    let late: Vec<String> =
+    let mut late: Vec<String> =
         new.finalizers().filter(|name| !known.contains(name)).map(|name| format!("{name:?}")).collect();
+    late.sort();
+    late.dedup();
     let path = FieldPath::root().field("metadata").field("finalizers");
     let what = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
@@ -115,11 +257,24 @@ pub fn refuse(target: &Target, object: &Value, errors: &[FieldError]) -> Result<
     Err(ApiError::invalid(&target.served.resource, Meta::of(object).name().unwrap_or_default(), causes))
 }
 
-/// Refuses a body that is about something else than the path.
+/// Refuses a body that is about something else than the path, and says in which namespace it is.
 pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Result<(), ApiError> {
+    if !target.served.resource.namespaced && Meta::of(object).namespace().is_some() {
+        metadata_mut(object).remove("namespace");
+    }
+    check_path(target, object, name)?;
+    if let (Some(namespace), None) = (&target.namespace, Meta::of(object).namespace()) {
+        metadata_mut(object).insert("namespace".into(), namespace.as_str().into());
+    }
+    Ok(())
+}
+
+/// Refuses a body that is about something else than the path.
+pub fn check_path(target: &Target, object: &Value, name: Option<&str>) -> Result<(), ApiError> {
     let served = &target.served;
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    if text("kind") != served.resource.kind || text("apiVersion") != served.api_version {
+    let other = |key: &str, own: &str| !text(key).is_empty() && text(key) != own;
+    if other("kind", &served.resource.kind) || other("apiVersion", &served.api_version) {
         return Err(ApiError::BadRequest(format!(
             "the object provided is unrecognized (must be of type {}): it is {} {}",
             served.resource.kind,
@@ -135,15 +290,15 @@ pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Res
             "the name of the object ({body}) does not match the name on the URL ({path})"
         )));
     }
+    if let (Some(path), None) = (name, meta.name()) {
+        return Err(ApiError::BadRequest(format!(
+            "the name of the object ({path} based on URL) was undeterminable: name must be provided"
+        )));
+    }
     match (&target.namespace, meta.namespace()) {
         (Some(path), Some(body)) if path != body => Err(ApiError::BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request".into(),
         )),
-        (Some(path), None) => {
-            let path = path.clone();
-            crate::object::metadata_mut(object).insert("namespace".into(), path.into());
-            Ok(())
-        }
         _ => Ok(()),
     }
 }

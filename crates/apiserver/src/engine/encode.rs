@@ -18,6 +18,29 @@ pub fn to_store(target: &Target, object: &Value) -> store::Value {
     encode(object, &crate::registry::api_version(&resource.group, &resource.storage_version))
 }
 
+/// What an object loses on its way through the store: what the version that is stored, or the one of the path, has no
+/// field for, and the difference between an empty list and none.
+pub fn settle(target: &Target, object: &mut Value) {
+    let served = &target.served;
+    if served.resource.custom {
+        if let Some(stored) = &served.stored_schema {
+            stored.prune(object);
+        }
+    } else if served.resource.group != "apiextensions.k8s.io" {
+        let members = object.as_object_mut().into_iter().flatten();
+        members.filter(|(name, _)| *name != "metadata").for_each(|(_, value)| nullify(value));
+    }
+}
+
+fn nullify(value: &mut Value) {
+    match value {
+        Value::Array(items) if items.is_empty() => *value = Value::Null,
+        Value::Array(items) => items.iter_mut().for_each(nullify),
+        Value::Object(members) => members.iter_mut().for_each(|(_, member)| nullify(member)),
+        _ => {}
+    }
+}
+
 fn encode(object: &Value, api_version: &str) -> store::Value {
     // Most objects fit; what is kept is copied to its own length.
     let mut bytes = BytesMut::with_capacity(2048);
@@ -79,6 +102,9 @@ pub fn to_value(target: &Target, object: &Object) -> Value {
     }
     if value["apiVersion"] != target.served.api_version.as_str() {
         value["apiVersion"] = target.served.api_version.as_str().into();
+        if target.served.stored_schema.is_some() {
+            target.served.schema.prune(&mut value);
+        }
     }
     value
 }

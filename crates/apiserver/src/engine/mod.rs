@@ -78,8 +78,6 @@ pub struct Written {
     pub object: Bytes,
     /// Whether it is new.
     pub created: bool,
-    /// What the client should know besides.
-    pub warnings: Vec<String>,
 }
 
 impl Engine {

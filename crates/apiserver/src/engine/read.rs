@@ -38,7 +38,14 @@ impl Engine {
     /// A collection.
     pub fn list(&self, target: &Target, options: &ListOptions) -> Result<Listed, ApiError> {
         let (at, from) = self.list_start(options)?;
-        let limit = usize::try_from(options.limit.unwrap_or(0)).unwrap_or(usize::MAX);
+        let mut limit = usize::try_from(options.limit.unwrap_or(0)).unwrap_or(usize::MAX);
+        // Upstream answers from a cache (but for events), which knows no pages, and looks a name up instead of going through all.
+        let one = options.fields.exact("metadata.name").is_some()
+            && (target.namespace.is_some() || !target.served.resource.namespaced);
+        let cached = &*target.served.store_name != "/events";
+        if one || (cached && matches!(options.list_from()?, ListFrom::Any)) {
+            limit = 0;
+        }
         let filtered = !options.labels.is_empty() || !options.fields.is_empty();
         let mut from = from;
         let mut items = Vec::new();

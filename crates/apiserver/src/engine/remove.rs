@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Engine, Target, encode, write_error};
+use super::{Engine, Listed, Target, encode, write_error};
 use crate::object::delete::{self, Deletion, Propagation};
 use crate::object::{Meta, metadata_mut};
 use crate::request::delete::{self as request, DeleteOptions};
@@ -24,7 +24,7 @@ impl Engine {
             let mut object = encode::to_value(target, &stored);
             check(target, name, &object, options)?;
             hold_definition(target, &mut object);
-            let outcome = match delete::begin(&object, propagation(options), &self.source.now()) {
+            let outcome = match delete::begin(&object, propagation(target, options), &self.source.now()) {
                 Deletion::Waiting => return Ok(object),
                 Deletion::Remove if options.dry_run => return Ok(gone(target, name, &object)),
                 Deletion::Mark(marked) if options.dry_run => return Ok(marked),
@@ -32,7 +32,7 @@ impl Engine {
                     .store
                     .delete(target.key(name), Some(stored.revision()))
                     .await
-                    .map(|_| gone(target, name, &object)),
+                    .map(|deleted| gone(target, name, &encode::to_value(target, &deleted))),
                 Deletion::Mark(marked) => {
                     let value = encode::to_store(target, &marked);
                     let written = self.store.update(target.key(name), value, Some(stored.revision())).await;
@@ -71,27 +71,25 @@ impl Engine {
         }
     }
 
-    /// Deletes every object that the options select; the answer is what they were.
+    /// Deletes every object that the options select; the answer is the list of what they were.
     pub async fn delete_collection(
         &self,
         target: &Target,
         list: &ListOptions,
         options: &DeleteOptions,
-    ) -> Result<Vec<Value>, ApiError> {
+    ) -> Result<Listed, ApiError> {
         let listed = self.list(target, list)?;
-        let mut deleted = Vec::with_capacity(listed.items.len());
-        for bytes in listed.items {
-            let object: Value =
-                serde_json::from_slice(&bytes).expect("the store holds the JSON it was given");
+        for bytes in &listed.items {
+            let object: Value = serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
             let meta = Meta::of(&object);
             let namespaced = Target { namespace: meta.namespace().map(str::to_owned), ..target.clone() };
             let name = meta.name().unwrap_or_default().to_owned();
             match self.delete(&namespaced, &name, options).await {
-                Ok(_) | Err(ApiError::NotFound { .. }) => deleted.push(object),
+                Ok(_) | Err(ApiError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(deleted)
+        Ok(listed)
     }
 }
 
@@ -112,6 +110,18 @@ fn hold_definition(target: &Target, object: &mut Value) {
 fn check(target: &Target, name: &str, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
     let meta = Meta::of(object);
     let resource = &target.served.resource;
+    if &*target.served.store_name == "/namespaces" {
+        let conditions = [
+            ("UID", &options.uid, meta.uid()),
+            ("ResourceVersion", &options.resource_version, meta.resource_version()),
+        ];
+        for (what, wanted, found) in conditions {
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| Some(*wanted) != found) {
+                let found = found.unwrap_or_default();
+                return Err(ApiError::namespace_precondition(name, what, wanted, found));
+            }
+        }
+    }
     match (&options.uid, meta.uid()) {
         (Some(wanted), found) if Some(wanted.as_str()) != found => {
             return Err(ApiError::uid_precondition(resource, name, wanted, found.unwrap_or_default()));
@@ -126,9 +136,15 @@ fn check(target: &Target, name: &str, object: &Value, options: &DeleteOptions) -
     }
 }
 
-fn propagation(options: &DeleteOptions) -> Option<Propagation> {
+fn propagation(target: &Target, options: &DeleteOptions) -> Option<Propagation> {
+    // Events have no dependents.
+    if &*target.served.store_name == "/events" {
+        return None;
+    }
     match (options.propagation, options.orphan_dependents) {
         (Some(request::Propagation::Foreground), _) => Some(Propagation::Foreground),
+        // Namespaces take the older way to say it for more than others do.
+        (None, Some(false)) if &*target.served.store_name == "/namespaces" => Some(Propagation::Foreground),
         (Some(request::Propagation::Background), _) | (None, Some(false)) => Some(Propagation::Background),
         (Some(request::Propagation::Orphan), _) | (None, Some(true)) => Some(Propagation::Orphan),
         (None, None) => None,
@@ -136,5 +152,9 @@ fn propagation(options: &DeleteOptions) -> Option<Propagation> {
 }
 
 fn gone(target: &Target, name: &str, object: &Value) -> Value {
+    // Of service accounts the object is told, of all others only that it went.
+    if &*target.served.store_name == "/serviceaccounts" {
+        return object.clone();
+    }
     status::deleted(&target.served.resource, name, Meta::of(object).uid().unwrap_or_default())
 }

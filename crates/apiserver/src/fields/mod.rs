@@ -36,6 +36,7 @@ pub use compare::{Comparison, compare};
 pub use element::{ElementError, PathElement, display_path};
 pub use item::ItemError;
 pub use managed::{Managed, ManagedError, ManagedFieldsEntry, Operation};
+pub(crate) use manager::object_text;
 pub use manager::{
     Conflict, ConflictCause, Conflicts, Convert, FieldsError, Kind, ResetFields, Write, apply, keep_times,
     update,

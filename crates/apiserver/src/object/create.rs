@@ -32,9 +32,7 @@ pub fn prepare(object: &mut Value, birth: &Birth<'_>) {
         members.remove("status");
     }
     let metadata = metadata_mut(object);
-    for foreign in
-        ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"]
-    {
+    for foreign in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         metadata.remove(foreign);
     }
     if let Some(namespace) = birth.namespace {
@@ -49,7 +47,7 @@ pub fn prepare(object: &mut Value, birth: &Birth<'_>) {
 }
 
 /// Kubernetes leaves empty lists and maps of metadata out of what it stores.
-pub(super) fn drop_empty(metadata: &mut Map<String, Value>) {
+pub fn drop_empty(metadata: &mut Map<String, Value>) {
     metadata.retain(|_, value| match value {
         Value::Array(items) => !items.is_empty(),
         Value::Object(members) => !members.is_empty(),

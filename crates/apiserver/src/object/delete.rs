@@ -58,16 +58,23 @@ pub fn begin(object: &Value, propagation: Option<Propagation>, now: &str) -> Del
     let finalizers = json!(finalizers);
     let mut object = object.clone();
     let generation = Meta::of(&object).generation();
+    let namespace = is_namespace(&object);
     let metadata = metadata_mut(&mut object);
-    metadata.insert("finalizers".into(), finalizers);
+    if finalizers.as_array().is_some_and(Vec::is_empty) {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".into(), finalizers);
+    }
     if !marked {
         metadata.insert("deletionTimestamp".into(), now.into());
-        metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+        if !namespace {
+            metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+        }
         if generation > 0 {
             metadata.insert("generation".into(), (generation + 1).into());
         }
     }
-    if is_namespace(&object) {
+    if namespace {
         object["status"] = json!({"phase": "Terminating"});
     }
     Deletion::Mark(object)

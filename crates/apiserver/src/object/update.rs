@@ -14,6 +14,8 @@ pub enum Part {
     AllButStatus,
     /// The status, and what managers own of it.
     Status,
+    /// The status and the metadata; so it is for nodes and namespaces.
+    StatusAndMetadata,
 }
 
 /// Makes `new` what the update of `old` stores, but for field management.
@@ -22,15 +24,14 @@ pub fn prepare(old: &Value, new: &mut Value, part: Part) {
         Part::Whole => {}
         Part::AllButStatus => keep_member(old, new, "status"),
         Part::Status => only_status(old, new),
+        Part::StatusAndMetadata => keep_member(old, new, "spec"),
     }
     keep_identity(old, new);
     if counts_generations(old) {
         let old_generation = Meta::of(old).generation();
-        let next = if part != Part::Status && content_differs(old, new, part) {
-            old_generation + 1
-        } else {
-            old_generation
-        };
+        let of_status = matches!(part, Part::Status | Part::StatusAndMetadata);
+        let next =
+            if !of_status && content_differs(old, new, part) { old_generation + 1 } else { old_generation };
         metadata_mut(new).insert("generation".into(), next.into());
     }
 }

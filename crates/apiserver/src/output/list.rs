@@ -37,6 +37,17 @@ impl ListMeta {
     }
 }
 
+/// Ends a list whose items were put together from nothing; Go shows such a list without items as null.
+pub(super) fn close(mut out: Vec<u8>) -> Vec<u8> {
+    if out.last() == Some(&b'[') {
+        out.pop();
+        out.extend_from_slice(b"null}\n");
+    } else {
+        out.extend_from_slice(b"]}\n");
+    }
+    out
+}
+
 /// Writes a list of objects of a resource.
 ///
 /// Custom objects keep `kind` and `apiVersion` in a list and the list always says `continue`; built-in ones lose

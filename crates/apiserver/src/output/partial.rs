@@ -28,8 +28,7 @@ pub fn partial_list<'a>(
         }
         out.extend_from_slice(partial(object, version).to_string().as_bytes());
     }
-    out.extend_from_slice(b"]}\n");
-    out
+    list::close(out)
 }
 
 /// The answer where one object's form is asked of a list.

@@ -18,7 +18,7 @@ pub const FAILED_MESSAGE: &str = "the server rejected our request due to an erro
 pub enum JsonPatchError {
     /// The body is no list of objects. Status 400.
     #[error("error decoding patch: {0}")]
-    Decode(&'static str),
+    Decode(String),
     /// Status 413.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooMany(usize),
@@ -29,23 +29,33 @@ pub enum JsonPatchError {
 
 /// Applies all operations of `patch` to `object`; after an error the object is spoilt.
 pub fn json_patch(object: &mut Value, patch: Value) -> Result<(), JsonPatchError> {
+    if patch.is_null() {
+        // No operations, in Go.
+        return Ok(());
+    }
     let Value::Array(operations) = patch else {
         return Err(JsonPatchError::Decode(
-            "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+            "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp".to_owned(),
         ));
     };
     if operations.len() > MAX_OPERATIONS {
         return Err(JsonPatchError::TooMany(operations.len()));
     }
     for operation in operations {
-        let Value::Object(members) = operation else {
-            return Err(JsonPatchError::Decode(
-                "json: cannot unmarshal into Go value of type handlers.jsonPatchOp",
-            ));
+        let members = match operation {
+            Value::Object(members) => members,
+            other => return Err(not_an_operation(&other)),
         };
         Operation { members }.apply(object).map_err(JsonPatchError::Failed)?;
     }
     Ok(())
+}
+
+fn not_an_operation(value: &Value) -> JsonPatchError {
+    let found = crate::request::json::kind_of(value);
+    JsonPatchError::Decode(format!(
+        "json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"
+    ))
 }
 
 struct Operation {

@@ -103,6 +103,17 @@ impl BodyError {
         }
     }
 
+    /// The answer to a patch that is this.
+    pub fn of_patch(&self) -> ApiError {
+        match self {
+            Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
+            Self::Json(error) => ApiError::BadRequest(format!("error decoding patch: {error}")),
+            Self::Yaml(error) => ApiError::BadRequest(format!("error decoding YAML: {error}")),
+            // No patch is protobuf: its type is refused before.
+            Self::Protobuf(error) => ApiError::BadRequest(format!("error decoding patch: {error}")),
+        }
+    }
+
     /// The answer to a delete whose options are this.
     pub fn of_options(&self) -> ApiError {
         match self {
@@ -185,7 +196,7 @@ pub fn check_kind(
     Ok(())
 }
 
-const TYPE_META: &str = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \
+pub(super) const TYPE_META: &str = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \
                          string \"json:\\\"kind,omitempty\\\"\" }";
 
 fn type_text(value: &Value, key: &str, resource: &Resource, body: &[u8]) -> Result<String, ApiError> {

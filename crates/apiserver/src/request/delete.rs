@@ -63,9 +63,17 @@ impl DeleteOptions {
         let empty = Map::new();
         let fields = match body {
             Value::Object(fields) => fields,
-            _ => &empty,
+            Value::Null => &empty,
+            other => {
+                let why = format!("cannot unmarshal {} {}", kind_of(other), super::body::TYPE_META);
+                let text = format!("couldn't get version/kind; json parse error: json: {why}");
+                return Err(ApiError::BadRequest(text));
+            }
         };
-        let kind = Reader { fields, path: "", owner: "" }.text("kind", "string")?.unwrap_or_default();
+        let kind = Reader { fields, path: "", owner: "" }.text("kind", "string").map_err(|error| {
+            ApiError::BadRequest(format!("couldn't get version/kind; json parse error: {error}"))
+        })?;
+        let kind = kind.unwrap_or_default();
         if !matches!(kind.as_str(), "" | "DeleteOptions") {
             let version = fields.get("apiVersion").and_then(Value::as_str).unwrap_or("v1");
             let (kind, version) = (go::quote(&kind), go::quote(version));

@@ -1,6 +1,6 @@
 //! The options of creates, updates and patches.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -34,8 +34,27 @@ pub enum Write {
     Patch(PatchType),
 }
 
+/// What the client should know besides the answer; each text once. Clones are the same list.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds a warning.
+    pub fn add(&self, warning: String) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
+
+    /// All warnings, in the order they came.
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// The options of a write.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// Do everything but keep it.
     pub dry_run: bool,
@@ -47,6 +66,10 @@ pub struct WriteOptions {
     pub force: bool,
     /// Whose rights limit what may be written; the server itself has no limits.
     pub user: Option<Arc<User>>,
+    /// Whether the write comes through `/scale`.
+    pub through_scale: bool,
+    /// What the client should know, whether the write succeeds or not.
+    pub warnings: Warnings,
 }
 
 impl WriteOptions {
@@ -92,6 +115,8 @@ impl WriteOptions {
             field_validation,
             force: force.unwrap_or(false),
             user: None,
+            through_scale: false,
+            warnings: Warnings::default(),
         })
     }
 

@@ -15,8 +15,14 @@ use crate::request::accept::{Accepted, Endpoint, Format, Transform, negotiate};
 use crate::status::ApiError;
 
 /// The answer to a request that failed.
-pub fn error(error: &ApiError) -> Response<Body> {
-    let (media_type, body) = error.body();
+pub(super) fn error(error: &ApiError, call: &Call<'_>) -> Response<Body> {
+    let (mut media_type, mut body) = error.body();
+    if media_type == Format::Json.media_type()
+        && let Ok(accepted) = negotiate(call.header(header::ACCEPT), Endpoint::Custom)
+    {
+        media_type = accepted.format.media_type();
+        body = encode(call, accepted, body);
+    }
     let mut response = Response::builder().status(error.code()).header(header::CONTENT_TYPE, media_type);
     if let Some(seconds) = error.retry_after() {
         response = response.header(header::RETRY_AFTER, seconds);
@@ -48,7 +54,6 @@ pub(super) fn object(
     call: &Call<'_>,
     code: StatusCode,
     object: &Value,
-    warnings: &[String],
 ) -> Result<Response<Body>, ApiError> {
     let accepted = negotiated(served, call)?;
     let bytes = match accepted.transform {
@@ -64,7 +69,7 @@ pub(super) fn object(
         }
         Some((Transform::PartialList, _)) => return Err(partial::not_many(&served.resource)),
     };
-    Ok(send_bytes(call, accepted, code, bytes.into(), warnings))
+    Ok(send_bytes(call, accepted, code, bytes.into()))
 }
 
 /// One object of the store, in the form the client wants. Plain JSON is sent as it lies there.
@@ -73,15 +78,14 @@ pub(super) fn stored(
     call: &Call<'_>,
     code: StatusCode,
     json: &Bytes,
-    warnings: &[String],
 ) -> Result<Response<Body>, ApiError> {
     let accepted = negotiated(served, call)?;
     if accepted.transform.is_some() {
         let value = serde_json::from_slice(json).expect("the store holds the JSON it was given");
-        return object(served, call, code, &value, warnings);
+        return object(served, call, code, &value);
     }
     let line = [&json[..], b"\n"].concat();
-    Ok(send_bytes(call, accepted, code, line.into(), warnings))
+    Ok(send_bytes(call, accepted, code, line.into()))
 }
 
 /// A list, in the form the client wants. Plain JSON is put together from the bytes of the store.
@@ -111,28 +115,24 @@ pub(super) fn list(served: &Served, call: &Call<'_>, listed: &Listed) -> Result<
         Some((Transform::PartialList, version)) => partial::partial_list(&items(), &meta, version),
         Some((Transform::Partial, _)) => return Err(partial::not_one(&served.resource)),
     };
-    Ok(send_bytes(call, accepted, StatusCode::OK, bytes.into(), &[]))
+    Ok(send_bytes(call, accepted, StatusCode::OK, bytes.into()))
 }
 
-fn send_bytes(
-    call: &Call<'_>,
-    accepted: Accepted,
-    code: StatusCode,
-    json: Bytes,
-    warnings: &[String],
-) -> Response<Body> {
+fn send_bytes(call: &Call<'_>, accepted: Accepted, code: StatusCode, json: Bytes) -> Response<Body> {
+    Response::builder()
+        .status(code)
+        .header(header::CONTENT_TYPE, accepted.format.media_type())
+        .body(whole(encode(call, accepted, json)))
+        .expect("headers of our own are valid")
+}
+
+/// JSON in the form the client wants.
+fn encode(call: &Call<'_>, accepted: Accepted, json: Bytes) -> Bytes {
     let indented = accepted.pretty || call.query.pretty(call.user_agent());
     let parsed = || serde_json::from_slice::<Value>(&json).expect("an answer is JSON");
-    let bytes = match accepted.format {
+    match accepted.format {
         Format::Yaml => serde_saphyr::to_string(&parsed()).expect("a JSON value is YAML").into(),
         Format::Json if indented => serde_json::to_vec_pretty(&parsed()).expect("a value is JSON").into(),
         Format::Json => json,
-    };
-    let mut response =
-        Response::builder().status(code).header(header::CONTENT_TYPE, accepted.format.media_type());
-    for warning in warnings {
-        response = response
-            .header("Warning", format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\"")));
     }
-    response.body(whole(bytes)).expect("headers of our own are valid")
 }

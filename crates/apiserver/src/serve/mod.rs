@@ -19,7 +19,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 
 pub use documents::Descriptions;
@@ -29,6 +29,8 @@ use crate::engine::Engine;
 use crate::rbac;
 use crate::request::path::Target;
 use crate::request::query::Query;
+use crate::request::write::{Warnings, Write, WriteOptions};
+use crate::status::ApiError;
 
 /// The body of an answer: whole, or a stream of watch events.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
@@ -42,9 +44,13 @@ pub struct Api {
     pub metrics: Arc<door::Metrics>,
 }
 
-/// A YAML body as JSON, or what is wrong with it.
+/// A YAML body as JSON, or what is wrong with it. Of several documents the first one counts, as upstream.
 pub(crate) fn read_yaml(text: &str) -> Result<serde_json::Value, String> {
-    capt_yaml::single(text).map_err(|error| format!("line {}: {error}", error.at.line))
+    match capt_yaml::documents(text).into_iter().next() {
+        None => Ok(serde_json::Value::Null),
+        Some(Ok(document)) => Ok(document.root.to_json()),
+        Some(Err(error)) => Err(format!("yaml: line {}: {error}", error.at.line)),
+    }
 }
 
 /// A request with its parts taken apart.
@@ -54,11 +60,20 @@ pub(crate) struct Call<'a> {
     pub headers: &'a HeaderMap,
     pub body: &'a Bytes,
     pub user: &'a User,
+    pub warnings: Warnings,
 }
 
 impl Call<'_> {
     pub fn header(&self, name: header::HeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The options of a write; warnings go to the answer.
+    pub fn write_options(&self, write: Write) -> Result<WriteOptions, ApiError> {
+        let options = WriteOptions::parse(&self.query, write)?;
+        // Whoever may do everything has nothing that limits their writes.
+        let user = (!self.user.is_master()).then(|| Arc::new(self.user.clone()));
+        Ok(WriteOptions { warnings: self.warnings.clone(), user, ..options })
     }
 
     pub fn user_agent(&self) -> &str {
@@ -81,6 +96,7 @@ impl Api {
             headers: &parts.headers,
             body: &body,
             user,
+            warnings: Warnings::default(),
         };
         let target = Target::parse(parts.uri.path());
         let answer = match self.authorize(&target, parts.uri.path(), &call) {
@@ -93,8 +109,17 @@ impl Api {
                 target => self.document(target, &call),
             },
         };
-        let answer = answer.unwrap_or_else(|error| answer::error(&error));
-        compress::compressed(answer, call.header(header::ACCEPT_ENCODING)).await
+        let mut response = answer.unwrap_or_else(|error| answer::error(&error, &call));
+        for warning in call.warnings.all() {
+            let text = format!("299 - \"{}\"", warning.replace('\\', "\\\\").replace('"', "\\\""));
+            if let Ok(value) = HeaderValue::from_bytes(text.as_bytes()) {
+                response.headers_mut().append(header::WARNING, value);
+            }
+        }
+        // Every answer may be another one the next time.
+        let never = HeaderValue::from_static("no-cache, private");
+        response.headers_mut().entry(header::CACHE_CONTROL).or_insert(never);
+        compress::compressed(response, call.header(header::ACCEPT_ENCODING)).await
     }
 }
 

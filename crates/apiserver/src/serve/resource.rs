@@ -10,14 +10,14 @@ use super::documents::json_answer;
 use super::{Api, Body, Call};
 use crate::control;
 use crate::engine::{Change, PatchBody, Target, Written};
-use crate::registry::Served;
-use crate::request::accept::{self, Endpoint, PatchType};
+use crate::registry::{Catalogue, Served};
+use crate::request::accept::{self, BodyFormat, Endpoint, Format, PatchType};
 use crate::request::body;
 use crate::request::delete::DeleteOptions;
 use crate::request::path::{ResourcePath, Verb};
 use crate::request::query::ListOptions;
 use crate::request::write::{FieldValidation, Write, WriteOptions};
-use crate::status::ApiError;
+use crate::status::{ApiError, GroupResource};
 
 impl Api {
     /// Answers a request on a resource.
@@ -27,9 +27,12 @@ impl Api {
         call: &Call<'_>,
     ) -> Result<Response<Body>, ApiError> {
         let catalogue = self.engine.registry.current();
-        let served = catalogue
-            .find(&path.version.group, &path.version.version, &path.resource)
-            .ok_or(ApiError::UnknownResource)?;
+        let nothing = || nothing_there(&catalogue, &path.version.group);
+        let served = catalogue.find(&path.version.group, &path.version.version, &path.resource);
+        let served = served.ok_or_else(nothing)?;
+        if let Some(deprecation) = &served.version.deprecation {
+            call.warnings.add(deprecation.clone());
+        }
         path.check_name()?;
         if let (Some("finalize"), "namespaces", "") =
             (path.subresource.as_deref(), &*path.resource, &*path.version.group)
@@ -40,18 +43,36 @@ impl Api {
             None => (false, false),
             Some("status") if served.version.status => (true, false),
             Some("scale") if served.version.scale.is_some() => (false, true),
-            Some(_) => return Err(ApiError::UnknownResource),
+            Some(_) => match &path.name {
+                Some(name) if served.resource.custom => {
+                    return Err(ApiError::not_found(&served.resource, name));
+                }
+                _ => return Err(nothing()),
+            },
         };
         if path.namespace.is_some() != served.resource.namespaced
             && (path.name.is_some() || path.namespace.is_some())
         {
-            return Err(ApiError::UnknownResource);
+            return Err(nothing());
         }
         let target = Target { served: Arc::clone(served), namespace: path.namespace.clone(), status };
         let watch = call.query.flag("watch").unwrap_or(false);
-        let verb = path.verb(call.method, watch).ok_or(ApiError::MethodNotAllowed)?;
-        if !served.resource.verbs.contains(&verb.as_str()) {
+        let verb = path.verb(call.method, watch);
+        let verb = verb.filter(|verb| served.resource.verbs.contains(&verb.as_str()));
+        let verb = verb.ok_or_else(|| not_allowed(served, ""))?;
+        let misplaced = match verb {
+            Verb::Create => path.name.is_some(),
+            Verb::Update | Verb::Patch => path.name.is_none(),
+            _ => call.method == http::Method::HEAD,
+        };
+        if misplaced && !served.resource.custom {
             return Err(ApiError::MethodNotAllowed);
+        }
+        if verb == Verb::Patch {
+            accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(served))?;
+        }
+        if verb != Verb::Watch {
+            answer::negotiated(served, call)?;
         }
         let answer = match &path.name {
             Some(name) if scale => self.scale(verb, &target, name, call).await,
@@ -74,11 +95,11 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         let target = Target { served: Arc::clone(served), namespace: None, status: false };
         let name = name.filter(|_| call.method == http::Method::PUT).ok_or(ApiError::MethodNotAllowed)?;
-        let options = write_options(call, Write::Update)?;
-        let (body, _) = Self::body(&target, call, &options)?;
+        let options = call.write_options(Write::Update)?;
+        let body = Self::body(&target, call, &options)?;
         let finalizers = body["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
         let namespace = self.engine.finalize(&target, name, &finalizers).await?;
-        answer::object(served, call, StatusCode::OK, &namespace, &[])
+        answer::object(served, call, StatusCode::OK, &namespace)
     }
 
     /// Requests on `/scale`.
@@ -96,20 +117,23 @@ impl Api {
                     accept::body_format(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
                 let decoded =
                     body::decode_kind(call.body, format, ("autoscaling", "Scale"), super::read_yaml);
-                (
-                    Change::Replace(decoded.map_err(|error| error.of_kind("Scale", call.body))?.value),
-                    Write::Update,
-                )
+                let body = decoded.map_err(|error| error.of_kind("Scale", call.body))?.value;
+                if let Some(other) = body["metadata"]["name"].as_str().filter(|other| *other != name) {
+                    return Err(ApiError::BadRequest(format!(
+                        "the name of the object ({other}) does not match the name on the URL ({name})"
+                    )));
+                }
+                (Change::Replace(body), Write::Update)
             }
             Verb::Patch => {
                 let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
                 (Change::Patch(patch_body(kind, call)?), Write::Patch(kind))
             }
             Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection => {
-                return Err(ApiError::MethodNotAllowed);
+                return Err(not_allowed(&target.served, verb.as_str()));
             }
         };
-        let options = write_options(call, write)?;
+        let options = call.write_options(write)?;
         let manager = options.manager(call.user_agent());
         Ok(json_answer(&self.engine.change_scale(target, name, &change, &options, &manager).await?))
     }
@@ -124,7 +148,7 @@ impl Api {
         match (verb, name) {
             (Verb::Get, Some(name)) => {
                 let object = self.engine.get(target, name)?;
-                answer::stored(&target.served, call, StatusCode::OK, &object, &[])
+                answer::stored(&target.served, call, StatusCode::OK, &object)
             }
             (Verb::List, _) => {
                 let options = Self::list_options(target, call)?;
@@ -137,15 +161,22 @@ impl Api {
                 }
                 self.watch(target, &options, call)
             }
-            (Verb::Create, None) => self.create(target, call).await,
+            // A router would refuse a name here; custom resources have none, and nobody looks at it.
+            (Verb::Create, _) if !target.status => self.create(target, call).await,
+            (Verb::Update | Verb::Patch, None) => Err(ApiError::BadRequest("name must be provided".into())),
             (Verb::Update, Some(name)) => self.update(target, name, call).await,
             (Verb::Patch, Some(name)) => self.patch(target, name, call).await,
-            (Verb::Delete, Some(name)) => {
-                let answer = self.engine.delete(target, name, &delete_options(call)?).await?;
-                answer::object(&target.served, call, StatusCode::OK, &answer, &[])
+            (Verb::Delete, Some(name)) if !target.status => {
+                let options = delete_options(call)?;
+                let answer = self.engine.delete(target, name, &options).await?;
+                // The older way to ask for dependents to go first is answered as it always was.
+                let waits = answer["metadata"].get("deletionTimestamp").is_some();
+                let accepted = waits && options.orphan_dependents == Some(false);
+                let code = if accepted { StatusCode::ACCEPTED } else { StatusCode::OK };
+                answer::object(&target.served, call, code, &answer)
             }
             (Verb::DeleteCollection, None) => self.delete_collection(target, call).await,
-            _ => Err(ApiError::MethodNotAllowed),
+            (verb, _) => Err(not_allowed(&target.served, verb.as_str())),
         }
     }
 
@@ -157,86 +188,117 @@ impl Api {
     }
 
     async fn create(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        let options = write_options(call, Write::Create)?;
-        let (object, warnings) = Self::body(target, call, &options)?;
+        let options = call.write_options(Write::Create)?;
+        let object = Self::body(target, call, &options)?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.create(target, object, &options, &manager).await?;
-        Self::written(target, call, written, warnings)
+        Self::written(target, call, &written)
     }
 
     async fn update(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        let options = write_options(call, Write::Update)?;
-        let (object, warnings) = Self::body(target, call, &options)?;
+        let options = call.write_options(Write::Update)?;
+        let object = Self::body(target, call, &options)?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.change(target, name, &Change::Replace(object), &options, &manager).await?;
-        Self::written(target, call, written, warnings)
+        Self::written(target, call, &written)
     }
 
     async fn patch(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
-        let options = write_options(call, Write::Patch(kind))?;
-        let body = patch_body(kind, call)?;
+        let options = call.write_options(Write::Patch(kind))?;
+        let body = patch_body(kind, call).or_else(|error| {
+            // Nobody reads a patch of what is not there, except one that would make it.
+            if kind != PatchType::Apply {
+                self.engine.get(target, name)?;
+            }
+            Err(error)
+        })?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.change(target, name, &Change::Patch(body), &options, &manager).await?;
-        Self::written(target, call, written, Vec::new())
+        Self::written(target, call, &written)
     }
 
     async fn delete_collection(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let list = Self::list_options(target, call)?;
         let deleted = self.engine.delete_collection(target, &list, &delete_options(call)?).await?;
-        let answer = json!({
-            "kind": target.served.resource.list_kind,
-            "apiVersion": target.served.api_version,
-            "metadata": {"resourceVersion": self.engine.store.revision().to_string()},
-            "items": deleted,
-        });
-        answer::object(&target.served, call, StatusCode::OK, &answer, &[])
+        answer::list(&target.served, call, &deleted)
     }
 
     /// The object that a request brings.
-    fn body(
-        target: &Target,
-        call: &Call<'_>,
-        options: &WriteOptions,
-    ) -> Result<(Value, Vec<String>), ApiError> {
+    fn body(target: &Target, call: &Call<'_>, options: &WriteOptions) -> Result<Value, ApiError> {
         let served = &target.served;
         let format = accept::body_format(call.header(header::CONTENT_TYPE), endpoint(served))?;
         let kind = (&*served.resource.group, &*served.resource.kind);
         let decoded = body::decode_kind(call.body, format, kind, super::read_yaml);
         let mut decoded = decoded.map_err(|error| error.of_kind(&served.resource.kind, call.body))?;
-        body::check_kind(&mut decoded.value, &served.resource, &served.version.name, call.body)?;
+        let kind = &served.resource.kind;
+        let value = decoded.value.clone();
+        body::check_kind(&mut decoded.value, &served.resource, &served.version.name, call.body).map_err(
+            |error| match &error {
+                // Whoever does not care for fields is read by another reader, with other words.
+                ApiError::BadRequest(text) if options.field_validation == FieldValidation::Ignore => {
+                    if !text.contains("Object 'Kind' is missing in '") {
+                        return error;
+                    }
+                    let body = match format {
+                        BodyFormat::Text(Format::Json) | BodyFormat::Protobuf => {
+                            String::from_utf8_lossy(call.body).into_owned()
+                        }
+                        BodyFormat::Text(Format::Yaml) => value.to_string(),
+                    };
+                    let missing = format!("Object 'Kind' is missing in '{body}'");
+                    let version = &served.version.name;
+                    ApiError::BadRequest(format!(
+                        "{kind} in version \"{version}\" cannot be handled as a {kind}: {missing}"
+                    ))
+                }
+                _ => error,
+            },
+        )?;
         let duplicates: Vec<String> =
             decoded.duplicates.iter().map(|path| body::duplicate_field(path)).collect();
         match options.field_validation {
             FieldValidation::Strict if !duplicates.is_empty() => {
                 Err(body::strict_error(&served.resource.kind, &served.version.name, &duplicates))
             }
-            FieldValidation::Warn => Ok((decoded.value, duplicates)),
-            FieldValidation::Strict | FieldValidation::Ignore => Ok((decoded.value, Vec::new())),
+            FieldValidation::Warn => {
+                for duplicate in duplicates {
+                    options.warnings.add(duplicate);
+                }
+                Ok(decoded.value)
+            }
+            FieldValidation::Strict | FieldValidation::Ignore => Ok(decoded.value),
         }
     }
 
-    fn written(
-        target: &Target,
-        call: &Call<'_>,
-        written: Written,
-        mut warnings: Vec<String>,
-    ) -> Result<Response<Body>, ApiError> {
+    fn written(target: &Target, call: &Call<'_>, written: &Written) -> Result<Response<Body>, ApiError> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        warnings.extend(written.warnings);
-        answer::stored(&target.served, call, code, &written.object, &warnings)
+        answer::stored(&target.served, call, code, &written.object)
     }
 }
 
-fn write_options(call: &Call<'_>, write: Write) -> Result<WriteOptions, ApiError> {
-    // Whoever may do everything has nothing that limits their writes.
-    let user = (!call.user.is_master()).then(|| Arc::new(call.user.clone()));
-    Ok(WriteOptions { user, ..WriteOptions::parse(&call.query, write)? })
+/// The router of built-in resources refuses a method, custom ones refuse a verb.
+fn not_allowed(served: &Served, verb: &str) -> ApiError {
+    if served.resource.custom {
+        ApiError::VerbNotSupported { resource: GroupResource::of(&served.resource), verb: verb.to_owned() }
+    } else {
+        ApiError::MethodNotAllowed
+    }
+}
+
+/// Groups that are built in have a router that says so; elsewhere nobody is asked.
+fn nothing_there(catalogue: &Catalogue, group: &str) -> ApiError {
+    let mut resources = catalogue.resources().iter();
+    if resources.any(|resource| !resource.custom && resource.group == group) {
+        ApiError::UnknownResource
+    } else {
+        ApiError::PageNotFound
+    }
 }
 
 fn patch_body(kind: PatchType, call: &Call<'_>) -> Result<PatchBody, ApiError> {
     let decoded = body::decode(call.body, kind.format(), super::read_yaml);
-    let value = decoded.map_err(|error| error.of_options())?.value;
+    let value = decoded.map_err(|error| error.of_patch())?.value;
     Ok(match kind {
         PatchType::Json => PatchBody::Json(value),
         PatchType::Merge => PatchBody::Merge(value),

@@ -4,6 +4,7 @@
 //! slow the task waits, and the store keeps the events; when history has dropped them the watch ends with an error.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -59,7 +60,14 @@ impl Api {
         };
         let watcher = self.engine.watch(target, start)?;
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let task = Follow { target: target.clone(), options: options.clone(), accepted, table, sender };
+        let task = Follow {
+            target: target.clone(),
+            options: options.clone(),
+            accepted,
+            table,
+            sender,
+            headed: AtomicBool::new(false),
+        };
         tokio::spawn(task.run(initial, start, watcher));
         let frames = futures::stream::unfold(receiver, |mut receiver| async move {
             let bytes: Bytes = receiver.recv().await?;
@@ -81,6 +89,8 @@ struct Follow {
     accepted: Accepted,
     table: Option<(Printer, TableOptions)>,
     sender: mpsc::Sender<Bytes>,
+    /// Whether an event was sent that says what the columns of a table are.
+    headed: AtomicBool,
 }
 
 impl Follow {
@@ -99,7 +109,7 @@ impl Follow {
         tokio::pin!(end);
         if let Some(objects) = initial {
             for object in objects {
-                self.send(EventType::Added, &object).await?;
+                self.send_at(EventType::Added, &object, None).await?;
             }
             if self.options.initial_events && self.options.bookmarks {
                 self.bookmark(start, true).await?;
@@ -137,7 +147,13 @@ impl Follow {
             (true, false) => EventType::Deleted,
             (false, false) => return Ok(()),
         };
-        self.send(kind, event.object()).await
+        match (kind, event.previous(), event.current()) {
+            // What leaves the selection is shown as it was while it was selected.
+            (EventType::Deleted, Some(previous), Some(current)) => {
+                self.send_at(kind, previous, Some(current.revision())).await
+            }
+            _ => self.send_at(kind, event.object(), None).await,
+        }
     }
 
     fn selects(&self, object: &Object) -> bool {
@@ -146,15 +162,26 @@ impl Follow {
         everything || selected(&self.target, object, options)
     }
 
-    async fn send(&self, kind: EventType, object: &Object) -> Result<(), Ended> {
+    /// Sends an object, with another revision where one is given.
+    async fn send_at(&self, kind: EventType, object: &Object, at: Option<Revision>) -> Result<(), Ended> {
+        let value = || {
+            let mut value = to_value(&self.target, object);
+            if let Some(at) = at {
+                value["metadata"]["resourceVersion"] = at.to_string().into();
+            }
+            value
+        };
         let bytes = match (self.accepted.transform, &self.table) {
             (Some(_), Some((printer, options))) => {
-                watch::event(kind, &printer.one(&to_value(&self.target, object), *options, Timestamp::now()))
+                let mut options = *options;
+                // Only the first event says what the columns are.
+                options.no_headers = self.headed.swap(true, Ordering::Relaxed);
+                watch::event(kind, &printer.one(&value(), options, Timestamp::now()))
             }
-            (Some((_, version)), None) => watch::event(
-                kind,
-                partial::partial(&to_value(&self.target, object), version).to_string().as_bytes(),
-            ),
+            (Some((_, version)), None) => {
+                watch::event(kind, partial::partial(&value(), version).to_string().as_bytes())
+            }
+            (None, _) if at.is_some() => watch::event(kind, value().to_string().as_bytes()),
             (None, _) => watch::event(kind, &to_bytes(&self.target, object)),
         };
         self.sender.send(bytes).await.map_err(|_| Ended)
@@ -162,8 +189,18 @@ impl Follow {
 
     async fn bookmark(&self, revision: Revision, end_of_initial: bool) -> Result<(), Ended> {
         let served = &self.target.served;
-        let bytes =
-            watch::bookmark(&served.resource.kind, &served.api_version, revision.get(), end_of_initial);
+        let mut object = watch::bookmark_object(
+            &served.resource.kind,
+            &served.api_version,
+            revision.get(),
+            end_of_initial,
+        );
+        // Of a built-in kind it is an object without contents, which still shows what every object has.
+        let zero = served.kind.zero().as_object().into_iter().flatten();
+        for (name, value) in zero.filter(|(name, _)| *name != "metadata") {
+            object[name] = value.clone();
+        }
+        let bytes = watch::event(EventType::Bookmark, object.to_string().as_bytes());
         self.sender.send(bytes).await.map_err(|_| Ended)
     }
 

@@ -42,7 +42,9 @@ impl GroupResource {
 
     /// The kind of a resource, for the few messages that name it.
     pub fn kind_of(resource: &Resource) -> Self {
-        Self::new(&resource.group, &resource.kind)
+        // Events are of the core group, whichever group they are asked for in.
+        let group = if resource.group == "events.k8s.io" { "" } else { &resource.group };
+        Self::new(group, &resource.kind)
     }
 }
 
@@ -73,6 +75,14 @@ pub enum ApiError {
     /// 409: the name is taken.
     #[error("{resource} {} already exists", go::quote(name))]
     AlreadyExists {
+        /// Of the object.
+        resource: GroupResource,
+        /// Of the object.
+        name: String,
+    },
+    /// 409: the name is taken by an object that is being deleted.
+    #[error("object is being deleted: {resource} {} already exists", go::quote(name))]
+    Deleting {
         /// Of the object.
         resource: GroupResource,
         /// Of the object.
@@ -117,6 +127,9 @@ pub enum ApiError {
         /// What is wrong.
         causes: Vec<Cause>,
     },
+    /// 422: the operations of a JSON patch fail on the object.
+    #[error("{}", crate::patch::FAILED_MESSAGE)]
+    PatchFailed,
     /// 400.
     #[error("{0}")]
     BadRequest(String),
@@ -243,6 +256,13 @@ impl ApiError {
         Self::Conflict { resource: GroupResource::kind_of(resource), name: name.to_owned(), why }
     }
 
+    /// A delete was meant for another namespace, or another state of it; namespaces say so in their own words.
+    pub fn namespace_precondition(name: &str, what: &str, wanted: &str, found: &str) -> Self {
+        let why =
+            format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+        Self::Conflict { resource: GroupResource::new("", "namespaces"), name: name.to_owned(), why }
+    }
+
     /// A delete was meant for an older state of the object.
     pub fn version_precondition(resource: &Resource, name: &str, wanted: &str, found: &str) -> Self {
         let why = format!(
@@ -324,10 +344,11 @@ impl ApiError {
         match self {
             Self::NotFound { .. } | Self::UnknownResource | Self::PageNotFound => StatusCode::NOT_FOUND,
             Self::AlreadyExists { .. }
+            | Self::Deleting { .. }
             | Self::GenerateName { .. }
             | Self::Conflict { .. }
             | Self::ApplyConflict { .. } => StatusCode::CONFLICT,
-            Self::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Invalid { .. } | Self::PatchFailed => StatusCode::UNPROCESSABLE_ENTITY,
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden { .. } => StatusCode::FORBIDDEN,
@@ -348,9 +369,9 @@ impl ApiError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotFound { .. } | Self::UnknownResource | Self::PageNotFound => "NotFound",
-            Self::AlreadyExists { .. } | Self::GenerateName { .. } => "AlreadyExists",
+            Self::AlreadyExists { .. } | Self::Deleting { .. } | Self::GenerateName { .. } => "AlreadyExists",
             Self::Conflict { .. } | Self::ApplyConflict { .. } => "Conflict",
-            Self::Invalid { .. } => "Invalid",
+            Self::Invalid { .. } | Self::PatchFailed => "Invalid",
             Self::BadRequest(_) => "BadRequest",
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden { .. } => "Forbidden",
@@ -396,7 +417,7 @@ impl ApiError {
         status
     }
 
-    /// Content type and body of the answer.
+    /// Content type and body of the answer, in JSON.
     pub fn body(&self) -> (&'static str, Bytes) {
         match self {
             Self::PageNotFound => ("text/plain; charset=utf-8", Bytes::from(format!("{self}\n"))),
@@ -409,6 +430,7 @@ impl ApiError {
         let (about, name, causes): (&GroupResource, &str, &[Cause]) = match self {
             Self::NotFound { resource, name }
             | Self::AlreadyExists { resource, name }
+            | Self::Deleting { resource, name }
             | Self::GenerateName { resource, name }
             | Self::Conflict { resource, name, .. } => (resource, name, &[]),
             Self::Forbidden { resource, name, .. } => (resource.as_ref().unwrap_or(&empty), name, &[]),
@@ -417,6 +439,7 @@ impl ApiError {
             Self::ApplyConflict { causes, .. } | Self::Timeout { causes, .. } => (&empty, "", causes),
             Self::Internal(why) => return Some(json!({"causes": [{"message": why}]})),
             Self::UnknownResource
+            | Self::PatchFailed
             | Self::MethodNotAllowed
             | Self::TooManyRequests { .. }
             | Self::NotAcceptable { routed: true, .. }

@@ -22,9 +22,13 @@ use crate::error::{FieldError, FieldErrorKind};
 use crate::node::Node;
 use crate::path::{FieldPath, Trail};
 
-pub(crate) fn object(node: &Node, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(crate) fn object(
+    node: &Node,
+    mut errors: Vec<FieldError>,
+    new: &Value,
+    old: Option<&Value>,
+) -> Vec<FieldError> {
     let correlated = old.map(|old| Correlated::new(new, old, node));
-    let mut errors = Vec::new();
     value::check(node, new, correlated.as_ref(), &mut errors);
     resource::check(node, new, Trail::ROOT, &mut errors);
     if old.is_none_or(|old| !lists::is_violated(node, old)) {

@@ -81,6 +81,14 @@ pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeErr
     Ok(Decoded { object, unknown_fields: walk.unknown })
 }
 
+/// What is wrong with the types of the metadata of any object, in Go's words.
+pub fn check_metadata(metadata: &Value) -> Result<(), DecodeError> {
+    let Some(definition) = definitions::find(Package::Meta, "ObjectMeta") else { return Ok(()) };
+    let mut walk = Walk { unknown: Vec::new(), silent: true };
+    let root = Place { structure: definition.name, field: String::new(), strict: String::new() };
+    walk.structure(Package::Meta, definition, metadata.clone(), &root).map(drop)
+}
+
 struct Walk {
     unknown: Vec<String>,
     /// Inside of types that decode themselves: what they drop is not told.
@@ -109,8 +117,25 @@ impl Place {
             found: describe(found),
             structure: self.structure,
             field: self.field.clone(),
-            wanted: go_type(wanted),
+            wanted: self.alias().map_or_else(|| go_type(wanted), str::to_owned),
         }
+    }
+
+    /// Go's own name of the type, where a text has one.
+    fn alias(&self) -> Option<&'static str> {
+        let leaf = self.field.rsplit('.').next().unwrap_or_default();
+        Some(match (self.structure, leaf) {
+            ("Secret", "type") => "v1.SecretType",
+            ("Taint", "effect") => "v1.TaintEffect",
+            ("NamespaceStatus", "phase") => "v1.NamespacePhase",
+            ("NodeStatus", "phase") => "v1.NodePhase",
+            ("NodeCondition", "type") => "v1.NodeConditionType",
+            ("NodeCondition", "status") => "v1.ConditionStatus",
+            ("NodeAddress", "type") => "v1.NodeAddressType",
+            ("ObjectMeta" | "OwnerReference" | "ObjectReference", "uid") => "types.UID",
+            ("ManagedFieldsEntry", "operation") => "v1.ManagedFieldsOperationType",
+            _ => return None,
+        })
     }
 }
 

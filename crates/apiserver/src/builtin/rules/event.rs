@@ -62,11 +62,41 @@ pub(super) fn validate_update(event: &Value, old: &Value, group: &str) -> Vec<Fi
     }
     for name in FROZEN {
         let shown = if name == "reportingComponent" { "reportingController" } else { name };
-        errors.extend(immutable(&path(&[shown]), get(event, &[name]), get(old, &[name])));
+        let error = immutable(&path(&[shown]), get(event, &[name]), get(old, &[name]));
+        errors.extend(error.map(|error| as_go_shows(error, name)));
     }
     let instance = "reportingInstance";
     errors.extend(immutable(&path(&[instance]), get(event, &[instance]), get(old, &[instance])));
     errors
+}
+
+/// What is wrong is shown as Go has it: with the names of its fields, and nothing left out.
+fn as_go_shows(mut error: FieldError, name: &str) -> FieldError {
+    const REFERENCE: &[(&str, &str)] = &[
+        ("Kind", "kind"),
+        ("Namespace", "namespace"),
+        ("Name", "name"),
+        ("UID", "uid"),
+        ("APIVersion", "apiVersion"),
+        ("ResourceVersion", "resourceVersion"),
+        ("FieldPath", "fieldPath"),
+    ];
+    let value = error.value.clone().unwrap_or_default();
+    let fields = match name {
+        "involvedObject" | "related" if value.is_object() => REFERENCE,
+        "source" => &[("Component", "component"), ("Host", "host")],
+        "count" if value.is_null() => {
+            error.value = Some(0.into());
+            return error;
+        }
+        "reason" | "message" | "type" | "action" | "reportingComponent" if value.is_null() => {
+            error.value = Some("".into());
+            return error;
+        }
+        _ => return error,
+    };
+    let shown = |(go, json): &(&str, &str)| format!("\"{go}\":{}", Value::from(text(&value, &[json])));
+    error.showing(format!("{{{}}}", fields.iter().map(shown).collect::<Vec<_>>().join(",")))
 }
 
 fn series(event: &Value, errors: &mut Vec<FieldError>) {

@@ -32,9 +32,21 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub fn name_rule(group: &str, kind: &str) -> NameRule {
     match (group, kind) {
         ("", "Namespace") => NameRule::Label,
-        (RBAC, _) => NameRule::PathSegment,
+        (RBAC, _) | ("", "Event") => NameRule::PathSegment,
         _ => NameRule::Subdomain,
     }
+}
+
+/// Finalizers of built-in kinds are known to Kubernetes, or say whose they are.
+pub(crate) fn finalizers(group: &str, kind: &str, names: &[&str]) -> Vec<FieldError> {
+    if matches!((group, kind), ("", "Event") | ("apiextensions.k8s.io" | "coordination.k8s.io", _)) {
+        return Vec::new();
+    }
+    let at = path(&["metadata", "finalizers"]);
+    let known = |name: &str| name.contains('/') || namespace::STANDARD_FINALIZERS.contains(&name);
+    let wrong = names.iter().enumerate().filter(|(_, name)| !known(name));
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    wrong.map(|(index, name)| invalid(&at.index(index), *name, detail)).collect()
 }
 
 /// Whether an update of an object that does not exist creates it.
@@ -53,6 +65,13 @@ pub fn allows_unconditional_update(group: &str, kind: &str) -> bool {
 /// Whether `metadata.generation` counts the changes of the spec.
 pub fn tracks_generation(group: &str, kind: &str) -> bool {
     (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
+}
+
+/// What admission adds to an object that is about to be created.
+pub(crate) fn admit_create(group: &str, kind: &str, object: &mut Value) {
+    if (group, kind) == ("", "Node") {
+        node::admit_create(object);
+    }
 }
 
 /// Completes an object that is about to be created. The name must be known: what is made of it is set here.
@@ -141,7 +160,7 @@ pub fn validate_status_update(group: &str, kind: &str, object: &Value, old: &Val
 }
 
 /// The values of fields that were not given.
-fn apply_defaults(group: &str, kind: &str, object: &mut Value) {
+pub(crate) fn apply_defaults(group: &str, kind: &str, object: &mut Value) {
     match (group, kind) {
         ("", "Secret") => secret::apply_defaults(object),
         ("", "Namespace") => namespace::apply_defaults(object),

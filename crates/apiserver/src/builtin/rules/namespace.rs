@@ -12,7 +12,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// Finalizer of the server itself: the removal of all that the namespace holds.
 const FINALIZER: &str = "kubernetes";
 
-const STANDARD_FINALIZERS: [&str; 3] = [FINALIZER, "orphan", "foregroundDeletion"];
+pub(super) const STANDARD_FINALIZERS: [&str; 3] = [FINALIZER, "orphan", "foregroundDeletion"];
 
 pub(super) fn apply_defaults(namespace: &mut Value) {
     let name = text(namespace, &["metadata", "name"]).to_owned();

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use capt_schema::{FieldError, FieldErrorKind, FieldPath};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{complaints, forbidden, get, invalid, list, not_supported, path, required, text};
 use crate::builtin::names::{label_value, qualified_name};
@@ -14,6 +14,19 @@ pub(super) fn apply_defaults(node: &mut Value) {
     let capacity = get(node, &["status", "capacity"]).clone();
     if get(node, &["status", "allocatable"]).is_null() && !capacity.is_null() {
         node["status"]["allocatable"] = capacity;
+    }
+}
+
+/// A node is kept free until somebody has seen that it is ready.
+pub(super) fn admit_create(node: &mut Value) {
+    let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
+    let same = |other: &Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];
+    if list(node, &["spec", "taints"]).iter().any(same) {
+        return;
+    }
+    match node["spec"].get_mut("taints").and_then(Value::as_array_mut) {
+        Some(taints) => taints.push(taint),
+        None => node["spec"]["taints"] = json!([taint]),
     }
 }
 
@@ -65,7 +78,11 @@ fn taints(node: &Value, errors: &mut Vec<FieldError>) {
         taint_effect(effect, &at.field("effect"), errors);
         if !seen.insert((key, effect)) {
             let detail = "taints must be unique by key and effect pair";
-            errors.push(FieldError::new(&at, FieldErrorKind::Duplicate, taint.clone(), detail));
+            let shown = [("Key", key), ("Value", value), ("Effect", effect)]
+                .map(|(name, value)| format!("\"{name}\":{}", Value::from(value)))
+                .join(",");
+            let error = FieldError::new(&at, FieldErrorKind::Duplicate, taint.clone(), detail);
+            errors.push(error.showing(format!("{{{shown},\"TimeAdded\":null}}")));
         }
     }
 }

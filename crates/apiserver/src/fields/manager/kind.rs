@@ -51,7 +51,7 @@ impl Kind {
         &self.name
     }
 
-    pub(super) fn zero(&self) -> &Value {
+    pub(crate) fn zero(&self) -> &Value {
         &self.zero
     }
 

@@ -182,7 +182,7 @@ fn type_text(api_version: &str, kind: &str) -> String {
 }
 
 /// An object in messages: `default/a; apps/v1, Kind=Deployment`.
-fn object_text(object: &Value) -> String {
+pub(crate) fn object_text(object: &Value) -> String {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let of_metadata = |name| text(metadata(object).and_then(|metadata| metadata.get(name)));
     let of_type = type_text(&text(object.get("apiVersion")), &text(object.get("kind")));

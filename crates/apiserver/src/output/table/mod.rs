@@ -16,7 +16,7 @@ pub use jsonpath::{JsonPath, JsonPathError};
 
 use super::{
     age,
-    list::ListMeta,
+    list::{self, ListMeta},
     partial::{ends_initial_events, partial, shown, text},
 };
 use crate::{
@@ -79,6 +79,8 @@ enum Cells {
 pub struct Printer {
     columns: Value,
     cells: Cells,
+    /// Kinds without columns of their own: Go shows their empty tables without rows.
+    null_when_empty: bool,
 }
 
 impl Printer {
@@ -86,8 +88,9 @@ impl Printer {
     pub fn new(resource: &Resource, version: &Version) -> Self {
         if !resource.custom {
             let builtin::BuiltIn { columns, cells } = builtin::find(&resource.group, &resource.plural);
+            let null_when_empty = columns.iter().any(|column| column.name == "Created At");
             let columns = columns.iter().map(definition).collect();
-            return Self { columns, cells: Cells::BuiltIn(cells) };
+            return Self { columns, cells: Cells::BuiltIn(cells), null_when_empty };
         }
         let name = describe::Definition::new("Name", "string", describe::NAME).format("name");
         let mut columns = vec![definition(&name)];
@@ -98,7 +101,7 @@ impl Printer {
             columns.push(custom_definition(column));
             paths.push((path, column.kind.clone()));
         }
-        Self { columns: columns.into(), cells: Cells::Paths(paths) }
+        Self { columns: columns.into(), cells: Cells::Paths(paths), null_when_empty: false }
     }
 
     /// The table of many objects, serialized.
@@ -121,6 +124,9 @@ impl Printer {
                 out.push(b',');
             }
             out.extend_from_slice(self.row(object, options, now).to_string().as_bytes());
+        }
+        if self.null_when_empty {
+            return list::close(out);
         }
         out.extend_from_slice(b"]}\n");
         out

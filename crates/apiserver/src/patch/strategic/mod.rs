@@ -70,6 +70,8 @@ impl StrategicError {
 
     fn bad_type(expected: &Value, actual: &Value) -> Self {
         let (expected, actual) = (text::type_name(expected), text::type_name(actual));
+        // As Go words nothing.
+        let actual = if actual == "<nil>" { "%!s(<nil>)" } else { actual };
         Self::Other(format!("expected a {expected}, but received a {actual}"))
     }
 }

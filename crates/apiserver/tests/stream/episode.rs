@@ -1,0 +1,271 @@
+//! One episode: a fresh namespace, a few kinds, and some dozens of requests that meet the same few objects. It ends
+//! with the first difference, because what follows one says nothing new.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::chance::Chance;
+use crate::compare;
+use crate::definitions::OWNER;
+use crate::kinds::{KINDS, Kind};
+use crate::pairs::{Pairs, Which};
+use crate::side::{Answer, Asked, Sides};
+
+/// Requests of an episode.
+const LENGTH: usize = 60;
+/// Reads from a cache may be a moment behind.
+const READS: usize = 5;
+
+#[derive(Default)]
+pub struct Tally {
+    pub requests: u64,
+    pub events: u64,
+    pub codes: BTreeMap<u16, u64>,
+    pub differences: Vec<String>,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} requests and {} watch events compared, answers by code: {:?}",
+            self.requests, self.events, self.codes
+        )
+    }
+}
+
+/// A change of one member of an object.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    Set(&'static str, Value),
+    /// Adds members to those that are there.
+    Merge(&'static str, Value),
+    Remove(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub enum Body {
+    Text(String),
+    /// The object as the server last told it, with changes.
+    Changed(Vec<Edit>),
+}
+
+/// A request to both servers, with placeholders for what they call differently.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: &'static str,
+    pub path: String,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Body,
+    /// The kind and name it is about.
+    pub about: Option<(usize, String)>,
+}
+
+/// An object as each server last told it.
+pub struct Known {
+    pub real: Value,
+    pub ours: Value,
+}
+
+pub struct Episode<'a> {
+    pub sides: &'a Sides,
+    pub seed: u64,
+    pub chance: Chance,
+    pub namespace: String,
+    /// Indexes of the kinds it is about.
+    pub kinds: Vec<usize>,
+    pub pairs: Pairs,
+    pub known: BTreeMap<(usize, String), Known>,
+    /// The path of a list that has more, and the pair of its token.
+    pub more: Option<(String, usize)>,
+    pub count: usize,
+    log: Vec<String>,
+}
+
+impl<'a> Episode<'a> {
+    pub async fn new(sides: &'a Sides, seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        let only = std::env::var("STREAM_KIND").ok();
+        let kinds = (0..3).map(|_| match &only {
+            Some(only) => KINDS.iter().position(|kind| kind.name == only).unwrap(),
+            None => chance.below(KINDS.len()),
+        });
+        let mut kinds: Vec<usize> = kinds.collect();
+        kinds.dedup();
+        let namespace = format!("e{seed}");
+        let (mut pairs, ask) = (Pairs::default(), |path: String| async move {
+            let (real, ours) = sides.both("GET", &path, &Value::Null).await;
+            (real.value(), ours.value())
+        });
+        sides.both("POST", "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await;
+        let owner = ask(format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{OWNER}")).await;
+        pairs.uids.agree(
+            owner.0["metadata"]["uid"].as_str().unwrap(),
+            owner.1["metadata"]["uid"].as_str().unwrap(),
+        );
+        let start = ask(format!("/api/v1/namespaces/{namespace}/configmaps")).await;
+        let mut episode = Self {
+            sides,
+            seed,
+            chance,
+            namespace,
+            kinds,
+            pairs,
+            known: BTreeMap::new(),
+            more: None,
+            count: 0,
+            log: Vec::new(),
+        };
+        episode.note_moment(&start.0, &start.1);
+        episode
+    }
+
+    pub async fn run(mut self, tally: &mut Tally) {
+        for _ in 0..LENGTH {
+            self.count += 1;
+            let request = self.next_request();
+            if !self.step(request, tally).await {
+                return;
+            }
+        }
+        self.follow(tally).await;
+    }
+
+    /// Sends a request to both; whether they agree.
+    async fn step(&mut self, request: Request, tally: &mut Tally) -> bool {
+        let (real_asked, ours_asked) = (self.asked(&request, Which::Real), self.asked(&request, Which::Ours));
+        let (mut real, mut ours) = self.sides.ask(&real_asked, &ours_asked).await;
+        let mut outcome = compare::answers(&mut self.pairs, &real, &ours);
+        let reads = if request.method == "GET" { READS } else { 0 };
+        for _ in 0..reads {
+            if outcome.is_ok() {
+                break;
+            }
+            (real, ours) = self.sides.ask(&real_asked, &ours_asked).await;
+            outcome = compare::answers(&mut self.pairs, &real, &ours);
+        }
+        tally.requests += 1;
+        if real.code == 0 || ours.code == 0 {
+            println!("no answer: {real_asked:?} real {} ours {}", real.code, ours.code);
+        }
+        *tally.codes.entry(real.code).or_default() += 1;
+        self.log.push(format!("{} {} -> {}", request.method, real_asked.path, real.code));
+        match outcome {
+            Ok(()) => {
+                self.remember(&request, &real, &ours);
+                true
+            }
+            Err(difference) => {
+                let before = request.about.as_ref().and_then(|about| self.known.get(about));
+                let before = before.map(|known| known.real.to_string()).unwrap_or_default();
+                let log: Vec<&str> = self.log.iter().rev().take(4).map(String::as_str).collect();
+                tally.differences.push(format!(
+                    "seed {}: {difference}\n{}\n{:?}\nbody   {}\nbefore {before}\nreal   {} {}ours   {} {}",
+                    self.seed,
+                    log.join("\n"),
+                    request.headers,
+                    cut(&real_asked.body),
+                    real.code,
+                    cut(&real.text),
+                    ours.code,
+                    cut(&ours.text),
+                ));
+                false
+            }
+        }
+    }
+
+    fn asked(&self, request: &Request, which: Which) -> Asked {
+        let body = match &request.body {
+            Body::Text(text) => text.clone(),
+            Body::Changed(edits) => {
+                let known = request.about.as_ref().and_then(|about| self.known.get(about));
+                let object = known.map(|known| if which == Which::Real { &known.real } else { &known.ours });
+                let mut object = object.cloned().unwrap_or_else(|| json!({"metadata": {}}));
+                edits.iter().for_each(|edit| change(&mut object, edit));
+                object.to_string()
+            }
+        };
+        Asked {
+            method: request.method,
+            path: self.pairs.fill(which, &request.path),
+            headers: request.headers.clone(),
+            body: self.pairs.fill(which, &body),
+        }
+    }
+
+    fn remember(&mut self, request: &Request, real: &Answer, ours: &Answer) {
+        let (real_value, ours_value) = (real.value(), ours.value());
+        if let (Some(_), "GET") = (real_value["metadata"]["continue"].as_str(), request.method) {
+            let path = request.path.split("&continue=").next().unwrap_or_default().to_owned();
+            self.more = Some((path, self.pairs.tokens.all.len() - 1));
+        }
+        let is_list = real_value["items"].is_array() || real_value["rows"].is_array();
+        // Other lists may come from a cache that is a moment behind.
+        if is_list
+            && request.method == "GET"
+            && !request.path.contains("resourceVersion=")
+            && !request.path.contains("continue=")
+        {
+            self.note_moment(&real_value, &ours_value);
+        }
+        let Some((kind, name)) = request.about.clone() else { return };
+        let generated = real_value["metadata"]["name"].as_str().and_then(|real| {
+            let found = self.pairs.names.all.iter().position(|pair| pair.0 == real)?;
+            Some(format!("@name{found}@"))
+        });
+        let key = (kind, generated.unwrap_or(name));
+        let gone = real.code == 404 || (request.method == "DELETE" && real_value["kind"] == "Status");
+        if gone && real.code < 500 && !request.path.contains("dryRun=All") {
+            self.known.remove(&key);
+        }
+        let whole = real_value["kind"] == KINDS[kind].name && real_value["metadata"]["name"].is_string();
+        if real.code < 300 && whole && !request.path.contains("dryRun=All") {
+            self.known.insert(key, Known { real: real_value, ours: ours_value });
+        }
+    }
+
+    fn note_moment(&mut self, real: &Value, ours: &Value) {
+        let revision =
+            |list: &Value| list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        self.pairs.moments.add(&revision(real), &revision(ours));
+    }
+
+    pub fn kind(&self, index: usize) -> &'static Kind {
+        &KINDS[index]
+    }
+}
+
+fn cut(text: &str) -> String {
+    if text.len() > 6000 {
+        format!("{}...\n", text.chars().take(6000).collect::<String>())
+    } else {
+        text.to_owned()
+    }
+}
+
+fn change(object: &mut Value, edit: &Edit) {
+    let parent = |object: &mut Value, path: &str| {
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        (
+            object.pointer_mut(parent).filter(|value| value.is_object()).map(Value::take),
+            parent.to_owned(),
+            name.to_owned(),
+        )
+    };
+    let (path, value) = match edit {
+        Edit::Set(path, value) | Edit::Merge(path, value) => (*path, Some(value)),
+        Edit::Remove(path) => (*path, None),
+    };
+    let (Some(Value::Object(mut members)), parent, name) = parent(object, path) else { return };
+    match (edit, value) {
+        (Edit::Merge(..), Some(Value::Object(fresh))) if members.get(&name).is_some_and(Value::is_object) => {
+            members[&name].as_object_mut().unwrap().extend(fresh.clone());
+        }
+        (_, Some(value)) => drop(members.insert(name, value.clone())),
+        (_, None) => drop(members.shift_remove(&name)),
+    }
+    *object.pointer_mut(&parent).unwrap() = members.into();
+}
