@@ -1,0 +1,9 @@
+//! Terraform and OpenTofu: their texts, their streams, their states, and running them. Knows no Kubernetes.
+//!
+//! | Room | What is in it |
+//! |---|---|
+//! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
+
+#![warn(missing_docs)]
+
+pub mod stream;
