@@ -2,8 +2,10 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
+//! | [`state`] | state files: outputs, addresses, secrets |
 //! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
 
 #![warn(missing_docs)]
 
+pub mod state;
 pub mod stream;
