@@ -2,10 +2,12 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
+//! | [`redact`] | takes secrets out of texts |
 //! | [`state`] | state files: outputs, addresses, secrets |
 //! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
 
 #![warn(missing_docs)]
 
+pub mod redact;
 pub mod state;
 pub mod stream;
