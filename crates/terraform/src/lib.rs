@@ -5,9 +5,11 @@
 //! | [`redact`] | takes secrets out of texts |
 //! | [`state`] | state files: outputs, addresses, secrets |
 //! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
+//! | [`version`] | versions and constraints as Terraform means them |
 
 #![warn(missing_docs)]
 
 pub mod redact;
 pub mod state;
 pub mod stream;
+pub mod version;
