@@ -2,13 +2,17 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
-//! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
 //! | [`inputs`] | what a workspace is made from, and its revision |
 //! | [`order`], [`view`] | what can be ordered, and what is known |
 //! | [`engine`] | runs orders |
 //! | [`keeper`] | the durable place beside the folder |
 //! | [`binary`] | finds and knows `tofu` and `terraform` |
+//! | [`sandbox`] | shuts a run in |
 //! | [`metrics`] | numbers |
+//! | [`redact`] | takes secrets out of texts |
+//! | [`state`] | state files: outputs, addresses, secrets |
+//! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
+//! | [`version`] | versions and constraints as Terraform means them |
 
 #![warn(missing_docs)]
 
@@ -20,8 +24,10 @@ pub mod keeper;
 pub mod metrics;
 pub mod module;
 pub mod order;
+pub mod redact;
 pub mod state;
 pub mod stream;
+pub mod version;
 pub mod view;
 
 pub use engine::{Engine, Options};
