@@ -2,6 +2,7 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
+//! | [`module`] | the text of modules: what they declare, values and provider configuration put in |
 //! | [`redact`] | takes secrets out of texts |
 //! | [`state`] | state files: outputs, addresses, secrets |
 //! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
@@ -9,6 +10,7 @@
 
 #![warn(missing_docs)]
 
+pub mod module;
 pub mod redact;
 pub mod state;
 pub mod stream;
