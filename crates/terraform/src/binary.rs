@@ -81,19 +81,28 @@ impl Binaries {
             }
         }
         Err(first.unwrap_or_else(|| {
-            Failure::new(Reason::BinaryNotFound, format!("{} is not installed: no such program on PATH", names.join(" or ")))
+            Failure::new(
+                Reason::BinaryNotFound,
+                format!("{} is not installed: no such program on PATH", names.join(" or ")),
+            )
         }))
     }
 
     fn locate(&self, name: &str) -> Option<PathBuf> {
-        std::env::split_paths(&self.path).filter(|folder| folder.is_absolute()).map(|folder| folder.join(name)).find(|path| {
-            path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-        })
+        std::env::split_paths(&self.path)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(|path| {
+                path.metadata()
+                    .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+            })
     }
 
     fn check(&self, name: &str, path: &Path, choice: &Choice) -> Result<Binary, Failure> {
         let version = self.version(path)?;
-        let broken = || Failure::new(Reason::BinaryBroken, format!("{} says its version is {version:?}", path.display()));
+        let broken = || {
+            Failure::new(Reason::BinaryBroken, format!("{} says its version is {version:?}", path.display()))
+        };
         let parsed = version.parse::<Version>().map_err(|_| broken())?;
         let oldest = OLDEST.parse::<Version>().expect("a version");
         if parsed < oldest {
@@ -101,9 +110,9 @@ impl Binaries {
             return Err(Failure::new(Reason::BinaryTooOld, message));
         }
         if let Some(text) = &choice.constraint {
-            let constraint = text
-                .parse::<Constraint>()
-                .map_err(|error| Failure::new(Reason::BinaryNotFound, format!("version constraint {text:?}: {error}")))?;
+            let constraint = text.parse::<Constraint>().map_err(|error| {
+                Failure::new(Reason::BinaryNotFound, format!("version constraint {text:?}: {error}"))
+            })?;
             if !constraint.matches(&parsed) {
                 let message = format!("{} is {version}, which does not meet {text:?}", path.display());
                 return Err(Failure::new(Reason::BinaryTooOld, message));
@@ -113,7 +122,8 @@ impl Binaries {
     }
 
     fn version(&self, path: &Path) -> Result<String, Failure> {
-        let modified = path.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        let modified =
+            path.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         // Held while the question is asked: nobody asks twice.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(path)
@@ -129,7 +139,8 @@ impl Binaries {
 }
 
 fn ask(path: &Path, timeout: Duration) -> Result<String, Failure> {
-    let broken = |what: &str| Failure::new(Reason::BinaryBroken, format!("{} version: {what}", path.display()));
+    let broken =
+        |what: &str| Failure::new(Reason::BinaryBroken, format!("{} version: {what}", path.display()));
     let mut child = Command::new(path)
         .args(["version", "-json"])
         .env_clear()
@@ -158,6 +169,7 @@ fn ask(path: &Path, timeout: Duration) -> Result<String, Failure> {
         Err(_) => return Err(broken(&format!("no answer within {} s", timeout.as_secs_f32()))),
     };
     let answer: Value = serde_json::from_slice(&text).map_err(|_| broken("the answer is no JSON"))?;
-    let version = answer["terraform_version"].as_str().ok_or_else(|| broken("the answer names no version"))?;
+    let version =
+        answer["terraform_version"].as_str().ok_or_else(|| broken("the answer names no version"))?;
     Ok(version.to_owned())
 }

@@ -13,8 +13,19 @@ use crate::{
 
 /// Taken over from the engine's own environment: how to reach the network, and how to speak.
 const TAKEN_OVER: [&str; 13] = [
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "LANG",
-    "LC_ALL", "TZ", "USER", "LOGNAME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "USER",
+    "LOGNAME",
 ];
 
 /// Makes environments.
@@ -61,14 +72,22 @@ impl Environment {
 
     /// The CLI configuration for a source of plugins; written once.
     fn cli(&self, plugins: &Plugins) -> io::Result<PathBuf> {
-        let quoted = |path: &Path| serde_json::to_string(&path.to_string_lossy()).map(|text| text.replace("${", "$${"));
+        let quoted = |path: &Path| {
+            serde_json::to_string(&path.to_string_lossy()).map(|text| text.replace("${", "$${"))
+        };
         let text = if let Some(mirror) = &plugins.mirror {
-            format!("provider_installation {{\n  filesystem_mirror {{\n    path = {}\n  }}\n}}\n", quoted(mirror)?)
+            format!(
+                "provider_installation {{\n  filesystem_mirror {{\n    path = {}\n  }}\n}}\n",
+                quoted(mirror)?
+            )
         } else {
             let cache = plugins.cache.clone().unwrap_or_else(|| self.folders.plugins());
             crate::folders::make_private(&cache)?;
             // Without the second line Terraform downloads again what it has no hash of.
-            format!("plugin_cache_dir = {}\nplugin_cache_may_break_dependency_lock_file = true\n", quoted(&cache)?)
+            format!(
+                "plugin_cache_dir = {}\nplugin_cache_may_break_dependency_lock_file = true\n",
+                quoted(&cache)?
+            )
         };
         let path = self.folders.cli().join(format!("{}.tfrc", &sha256([text.as_bytes()])[..16]));
         if !path.exists() {
@@ -84,7 +103,8 @@ impl Environment {
         let mut command = self.sandbox.clone()?;
         let plugins = &inputs.plugins;
         let (home, tmp, cache) = (self.folders.home(), self.folders.tmp(), self.folders.plugins());
-        let write = writable.iter().copied().chain([home.as_path(), &tmp, &cache]).chain(plugins.cache.as_deref());
+        let write =
+            writable.iter().copied().chain([home.as_path(), &tmp, &cache]).chain(plugins.cache.as_deref());
         let (cli, shapes) = (self.folders.cli(), self.folders.shapes());
         let read = [cli.as_path(), &shapes].into_iter().chain(plugins.mirror.as_deref());
         command.extend(crate::sandbox::arguments(write, read, &self.path));

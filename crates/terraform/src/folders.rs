@@ -39,10 +39,6 @@ impl Folders {
         Ok(folders)
     }
 
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     pub fn lock(&self) -> PathBuf {
         self.root.join("lock")
     }
@@ -184,7 +180,10 @@ pub(crate) fn copy_tree(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
         for entry in fs::read_dir(from.join(below))? {
             let entry = entry?;
             let name = entry.file_name();
-            if [".git", ".terraform", "terraform.tfstate", "terraform.tfstate.backup"].iter().any(|left| name == *left) {
+            if [".git", ".terraform", "terraform.tfstate", "terraform.tfstate.backup"]
+                .iter()
+                .any(|left| name == *left)
+            {
                 continue;
             }
             let path = below.join(&name);

@@ -39,7 +39,12 @@ impl Log {
     /// Begins anew: an adopted run is read from its first line again.
     pub fn restart(&mut self) {
         let _ = fs::remove_file(older(&self.path));
-        *self = Self { file: create(&self.path), size: 0, path: std::mem::take(&mut self.path), limit: self.limit };
+        *self = Self {
+            file: create(&self.path),
+            size: 0,
+            path: std::mem::take(&mut self.path),
+            limit: self.limit,
+        };
     }
 
     /// Writes one line of a stream. A log that cannot be written (a full disk) is no reason to stop a run.
@@ -49,7 +54,10 @@ impl Log {
             #[serde(rename = "@timestamp")]
             timestamp: Option<&'a str>,
         }
-        let stamp = serde_json::from_str::<Stamped<'_>>(raw).ok().and_then(|stamped| stamped.timestamp).unwrap_or_default();
+        let stamp = serde_json::from_str::<Stamped<'_>>(raw)
+            .ok()
+            .and_then(|stamped| stamped.timestamp)
+            .unwrap_or_default();
         let message = crate::stream::message(raw);
         let mut text = format!("{stamp}{}{message}", if stamp.is_empty() { "" } else { " " });
         if let Line::Diagnostic(diagnostic) = line {
@@ -135,7 +143,11 @@ impl Tail {
         };
         let rest = self.begun.split_off(whole);
         let lines = std::mem::replace(&mut self.begun, rest);
-        Ok(String::from_utf8_lossy(&lines).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
+        Ok(String::from_utf8_lossy(&lines)
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect())
     }
 }
 

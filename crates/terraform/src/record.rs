@@ -127,7 +127,8 @@ impl Record {
     /// What a keeper keeps.
     pub fn essence(&self) -> Vec<u8> {
         let Self { workspace, inputs, applied, touched, remote, .. } = self.clone();
-        serde_json::to_vec(&Essence { workspace, inputs, applied, touched, remote }).expect("maps with text as keys are JSON")
+        serde_json::to_vec(&Essence { workspace, inputs, applied, touched, remote })
+            .expect("maps with text as keys are JSON")
     }
 
     /// From what a keeper kept.

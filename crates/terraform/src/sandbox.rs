@@ -15,12 +15,14 @@ use std::{
 };
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
+    ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, RulesetStatus,
 };
 
 /// Folders of the system that programs read.
 const SYSTEM: [&str; 14] = [
-    "/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys", "/run", "/var/run", "/snap",
+    "/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys", "/run",
+    "/var/run", "/snap",
 ];
 
 /// The newest version whose meaning is known here; older kernels do what they can.
@@ -28,9 +30,11 @@ const VERSION: ABI = ABI::V5;
 
 /// Whether the kernel can shut a process in. Asks by trying, in a thread of its own that ends.
 pub fn available() -> bool {
-    std::thread::spawn(|| matches!(enter(&[], &[]), Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced)))
-        .join()
-        .unwrap_or(false)
+    std::thread::spawn(|| {
+        matches!(enter(&[], &[]), Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced))
+    })
+    .join()
+    .unwrap_or(false)
 }
 
 /// The arguments for [`run`], up to where those of the wrapper begin.

@@ -20,7 +20,11 @@ pub(crate) fn redactor(inputs: &Inputs, of_state: &[String]) -> Redactor {
     for bytes in inputs.files.values() {
         let text = String::from_utf8_lossy(bytes);
         // `key = value` lines of credential files: the value alone is the secret.
-        secrets.extend(text.lines().filter_map(|line| line.split_once('=')).map(|(_, value)| value.trim().trim_matches('"').to_owned()));
+        secrets.extend(
+            text.lines()
+                .filter_map(|line| line.split_once('='))
+                .map(|(_, value)| value.trim().trim_matches('"').to_owned()),
+        );
         if let Ok(value) = serde_json::from_str::<Value>(&text) {
             leaves(&value, &mut secrets);
         }
@@ -68,15 +72,28 @@ mod tests {
     #[test]
     fn secrets_are_found_wherever_they_come_in() {
         let mut inputs = Inputs::inline("");
-        inputs.variables.insert("a".into(), Variable { value: json!({"deep": ["in-a-list"]}), sensitive: true });
+        inputs
+            .variables
+            .insert("a".into(), Variable { value: json!({"deep": ["in-a-list"]}), sensitive: true });
         inputs.variables.insert("b".into(), Variable { value: json!("harmless"), sensitive: false });
         inputs.env.insert("T".into(), EnvValue { value: "token-in-env".into(), sensitive: true });
         inputs.files.insert("c".into(), b"[default]\naws_secret_access_key = file-secret\n".to_vec());
         let file = |format, content: &str| VarFile { format, content: content.into(), sensitive: true };
         inputs.var_files.push(file(Format::Json, r#"{"x": "json-secret"}"#));
-        inputs.var_files.push(file(Format::Hcl, "x = \"hcl-secret\"\ny = <<E\nheredoc-secret\nE\nz = 987654\n"));
+        inputs
+            .var_files
+            .push(file(Format::Hcl, "x = \"hcl-secret\"\ny = <<E\nheredoc-secret\nE\nz = 987654\n"));
         let redactor = redactor(&inputs, &["state-secret".to_owned()]);
-        for secret in ["in-a-list", "token-in-env", "file-secret", "json-secret", "hcl-secret", "heredoc-secret", "987654", "state-secret"] {
+        for secret in [
+            "in-a-list",
+            "token-in-env",
+            "file-secret",
+            "json-secret",
+            "hcl-secret",
+            "heredoc-secret",
+            "987654",
+            "state-secret",
+        ] {
             assert!(!redactor.clean(&format!("<{secret}>")).contains(secret), "{secret}");
         }
         assert_eq!(redactor.clean("<harmless>"), "<harmless>");

@@ -4,13 +4,7 @@ use std::{fs, io, sync::Arc};
 
 use tokio::sync::watch;
 
-use super::{
-    end::view,
-    inner::Inner,
-    job::Job,
-    settle,
-    table::Handle,
-};
+use super::{end::view, inner::Inner, job::Job, settle, table::Handle};
 use crate::{
     folders::{WorkspaceFolder, remove},
     record::{Journal, Record},
@@ -70,7 +64,8 @@ impl Inner {
         for entry in fs::read_dir(self.folders.shapes())? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let busy = ["get", "init"].iter().any(|stage| crate::process::Files::new(entry.path(), stage).lives());
+            let busy =
+                ["get", "init"].iter().any(|stage| crate::process::Files::new(entry.path(), stage).lives());
             if !used.contains(&name) && !busy {
                 remove(&entry.path())?;
             }

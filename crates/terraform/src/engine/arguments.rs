@@ -2,12 +2,7 @@
 
 use std::{ffi::OsString, path::Path};
 
-use crate::{
-    folders::WorkspaceFolder,
-    inputs::Inputs,
-    order::Operation,
-    record::Stage,
-};
+use crate::{folders::WorkspaceFolder, inputs::Inputs, order::Operation, record::Stage};
 
 /// The arguments of a stage. One process does the whole of it.
 pub(super) fn arguments(

@@ -22,7 +22,8 @@ use crate::{
     view::{Finished, Outcome, View},
 };
 
-const STAGES: [Stage; 6] = [Stage::Plan, Stage::Look, Stage::Apply, Stage::ApplyPlan, Stage::Destroy, Stage::Import];
+const STAGES: [Stage; 6] =
+    [Stage::Plan, Stage::Look, Stage::Apply, Stage::ApplyPlan, Stage::Destroy, Stage::Import];
 
 impl Job {
     pub async fn end(self, ground: Option<Ground>, ended: Result<Verdict, Halt>) {
@@ -32,9 +33,10 @@ impl Job {
             Err(Halt::Failed(failure)) => Verdict::of(Outcome::Failed(failure)),
             Err(Halt::Stopped(Why::Cancelled)) => Verdict::of(Outcome::Cancelled),
             Err(Halt::Stopped(Why::TimedOut)) => Verdict::of(Outcome::TimedOut),
-            Err(Halt::Stopped(Why::Fenced(who))) => {
-                Verdict::of(Outcome::Failed(Failure::new(Reason::StateLocked, format!("somebody else owns the workspace: {who}"))))
-            }
+            Err(Halt::Stopped(Why::Fenced(who))) => Verdict::of(Outcome::Failed(Failure::new(
+                Reason::StateLocked,
+                format!("somebody else owns the workspace: {who}"),
+            ))),
         };
         let mut ground = match ground {
             Some(ground) => ground,
@@ -49,7 +51,11 @@ impl Job {
         let finished = self.finished(&ground, &verdict);
         ground.record.last = Some(finished.clone());
         ground.record.current = None;
-        if self.operation.changes() && ran && self.keep(&ground.record).await.is_err() && self.inner.stopping() {
+        if self.operation.changes()
+            && ran
+            && self.keep(&ground.record).await.is_err()
+            && self.inner.stopping()
+        {
             // Not kept yet: the next engine finds the run as it is now, and keeps its end.
             return self.leave();
         }
@@ -70,7 +76,8 @@ impl Job {
             self.pull(ground).await;
         }
         let (folder, start) = (self.folder.clone(), ground.start.clone());
-        let state = blocking(move || if ran { settle::settle(&folder, &start) } else { settle::read(&folder) }).await;
+        let state =
+            blocking(move || if ran { settle::settle(&folder, &start) } else { settle::read(&folder) }).await;
         let state = match state {
             Ok(state) => state,
             Err(failure) => {
@@ -81,7 +88,8 @@ impl Job {
         };
         if ran {
             // What the run made may be secret too.
-            let redactor = ground.redactor_with(state.as_ref().map(|state| state.secrets.as_slice()).unwrap_or_default());
+            let redactor = ground
+                .redactor_with(state.as_ref().map(|state| state.secrets.as_slice()).unwrap_or_default());
             if let Outcome::Failed(failure) = &mut verdict.outcome {
                 *failure = failure.clone().redacted(&redactor);
             }
@@ -143,7 +151,8 @@ impl Job {
     async fn write_end(&self, record: &Record, ran: bool) {
         let (record, folder, run) = (record.clone(), self.folder.clone(), self.folder.run(&self.id));
         let stages = STAGES.map(|stage| self.files(stage));
-        let (kept, outcome) = (self.inner.options.runs_kept, record.last.as_ref().map(|last| last.outcome.clone()));
+        let (kept, outcome) =
+            (self.inner.options.runs_kept, record.last.as_ref().map(|last| last.outcome.clone()));
         let log_bytes = self.inner.options.log_bytes;
         blocking(move || {
             // Where this fails (a full disk) the files stay, and the next engine reads the end from them again.
@@ -166,7 +175,13 @@ impl Job {
     }
 
     /// Tells how the workspace stands now, and makes room for the next run.
-    fn tell(&self, verdict: Verdict, finished: Option<Finished>, record: Option<&Record>, state: Option<State>) {
+    fn tell(
+        &self,
+        verdict: Verdict,
+        finished: Option<Finished>,
+        record: Option<&Record>,
+        state: Option<State>,
+    ) {
         let finished = finished.unwrap_or_else(|| Finished {
             id: self.id.clone(),
             operation: self.operation.clone(),
@@ -204,9 +219,10 @@ impl Job {
 /// What a record and a state look like from outside.
 pub(super) fn view(record: &Record, state: Option<State>) -> View {
     let state = state.unwrap_or_default();
-    let applicable = record.planned.as_ref().filter(|planned| {
-        planned.plan.serial == state.serial && planned.lineage == state.lineage
-    });
+    let applicable = record
+        .planned
+        .as_ref()
+        .filter(|planned| planned.plan.serial == state.serial && planned.lineage == state.lineage);
     View {
         run: None,
         last: record.last.clone(),

@@ -62,7 +62,8 @@ impl Follower<'_> {
         let mut looks = interval_at(Instant::now() + LOOK, LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let grace = self.inner.options.grace;
-        let mut interrupts = Interrupts { sent: u8::from(why.is_some()), next: Instant::now() + grace, grace };
+        let mut interrupts =
+            Interrupts { sent: u8::from(why.is_some()), next: Instant::now() + grace, grace };
         let mut count = 0_u32;
         let ended = loop {
             tokio::select! {
@@ -86,7 +87,8 @@ impl Follower<'_> {
                 }
             }
         };
-        if ended == Ended::Unknown || matches!(ended, Ended::Code(code) if code >= 128) || interrupts.sent > 1 {
+        if ended == Ended::Unknown || matches!(ended, Ended::Code(code) if code >= 128) || interrupts.sent > 1
+        {
             process.reap();
         }
         self.read(&mut tail, &mut words, true);

@@ -105,7 +105,10 @@ impl Inner {
         let (sender, stop) = watch::channel(None);
         let entry = table.entry(&order.workspace);
         if entry.reserved {
-            return Err(Refused::Busy { workspace: order.workspace, run: RunId::from("none: it is being changed") });
+            return Err(Refused::Busy {
+                workspace: order.workspace,
+                run: RunId::from("none: it is being changed"),
+            });
         }
         entry.run = Some(Handle { id: id.clone(), stop: sender, queued: true });
         entry.view.run = Some(Running {

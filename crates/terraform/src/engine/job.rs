@@ -93,7 +93,12 @@ impl Job {
     }
 
     /// A run that another engine began.
-    pub fn adopted(inner: Arc<Inner>, workspace: WorkspaceId, journal: &Journal, stop: watch::Receiver<Option<Why>>) -> Self {
+    pub fn adopted(
+        inner: Arc<Inner>,
+        workspace: WorkspaceId,
+        journal: &Journal,
+        stop: watch::Receiver<Option<Why>>,
+    ) -> Self {
         let folder = inner.folders.workspace(&workspace);
         Self {
             inner,
@@ -140,13 +145,21 @@ impl Job {
     }
 
     /// Takes up the process of a run that was adopted, and what is left of the run after it.
-    async fn rejoin(&mut self, ground: &mut Option<Ground>, journal: Journal, room: Room) -> Result<Verdict, Halt> {
+    async fn rejoin(
+        &mut self,
+        ground: &mut Option<Ground>,
+        journal: Journal,
+        room: Room,
+    ) -> Result<Verdict, Halt> {
         let held = ground.as_mut().expect("set by the caller");
         let files = self.files(journal.stage);
         let followed = self.follow(held, journal.stage, Process::find(files), true).await?;
         drop(room);
         let first = self.judge(held, journal.stage, &followed).await?;
-        if journal.stage != Stage::Plan || self.operation != Operation::Apply || first.outcome != Outcome::Planned {
+        if journal.stage != Stage::Plan
+            || self.operation != Operation::Apply
+            || first.outcome != Outcome::Planned
+        {
             return Ok(first);
         }
         let Some(inputs) = held.inputs.take() else { return Ok(first) };
@@ -189,7 +202,8 @@ impl Job {
     }
 
     fn start(&self, ground: &Ground, stage: Stage) -> Result<Process, Failure> {
-        let (Some(shape), Some(binary), Some(inputs)) = (&ground.shape, &ground.binary, &ground.inputs) else {
+        let (Some(shape), Some(binary), Some(inputs)) = (&ground.shape, &ground.binary, &ground.inputs)
+        else {
             return Err(Failure::new(Reason::BinaryNotFound, "nothing was prepared".to_owned()));
         };
         let environment = &self.inner.shapes.workshop().environment;
@@ -198,14 +212,22 @@ impl Job {
             program: binary.path.clone(),
             args: arguments(stage, &self.operation, inputs, &self.folder, ground.remote),
             folder: ground.start.clone(),
-            env: environment.of(inputs, &data, !shape.plugins).map_err(|error| Failure::io("write a CLI configuration", &error))?,
+            env: environment
+                .of(inputs, &data, !shape.plugins)
+                .map_err(|error| Failure::io("write a CLI configuration", &error))?,
             sandbox: environment.sandbox(&[&self.folder.0], inputs),
         };
         self.inner.table().numbers.processes += 1;
         Process::start(start, self.files(stage)).map_err(|error| Failure::io("start the binary", &error))
     }
 
-    async fn follow(&mut self, ground: &mut Ground, stage: Stage, process: Process, adopted: bool) -> Result<Followed, Halt> {
+    async fn follow(
+        &mut self,
+        ground: &mut Ground,
+        stage: Stage,
+        process: Process,
+        adopted: bool,
+    ) -> Result<Followed, Halt> {
         let mut log = Log::open(self.log(), self.inner.options.log_bytes);
         if adopted {
             log.restart();

@@ -24,7 +24,12 @@ use crate::{
 const WARNINGS: usize = 10;
 
 impl Job {
-    pub async fn judge(&self, ground: &mut Ground, stage: Stage, followed: &Followed) -> Result<Verdict, Halt> {
+    pub async fn judge(
+        &self,
+        ground: &mut Ground,
+        stage: Stage,
+        followed: &Followed,
+    ) -> Result<Verdict, Halt> {
         let plans = matches!(stage, Stage::Plan | Stage::Look);
         let good = match followed.ended {
             Ended::Code(0) => true,
@@ -61,11 +66,14 @@ impl Job {
             }
             Stage::Look => {
                 let known: Vec<String> = verdict.drift.iter().map(|change| change.address.clone()).collect();
-                let wanted = |change: &&Change| !known.contains(&change.address) && change.action != Action::Read;
+                let wanted =
+                    |change: &&Change| !known.contains(&change.address) && change.action != Action::Read;
                 verdict.drift.extend(tally.changes.iter().filter(wanted).cloned());
             }
             Stage::Apply | Stage::Destroy => verdict.plan = self.what_was_planned(ground, tally),
-            Stage::ApplyPlan => verdict.plan = ground.record.planned.as_ref().map(|planned| planned.plan.clone()),
+            Stage::ApplyPlan => {
+                verdict.plan = ground.record.planned.as_ref().map(|planned| planned.plan.clone())
+            }
             Stage::Import => {}
         }
         Ok(verdict)
@@ -111,9 +119,10 @@ fn plan(id: PlanId, revision: Revision, serial: u64, tally: &Tally) -> Plan {
 
 fn failure(stage: Stage, followed: &Followed) -> Failure {
     let operation = match stage {
-        Stage::Plan | Stage::Look => failure::Operation::Plan,
-        Stage::Apply | Stage::ApplyPlan | Stage::Import => failure::Operation::Apply,
-        Stage::Destroy => failure::Operation::Destroy,
+        Stage::Plan | Stage::Look => failure::Step::Plan,
+        Stage::Apply | Stage::ApplyPlan => failure::Step::Apply,
+        Stage::Import => failure::Step::Import,
+        Stage::Destroy => failure::Step::Destroy,
     };
     let code = match followed.ended {
         Ended::Code(code) => Some(code),

@@ -52,7 +52,8 @@ impl Job {
         if !self.operation.changes() {
             return None;
         }
-        let (workspace, path, record) = (self.workspace.clone(), self.folder.state(), ground.record.essence());
+        let (workspace, path, record) =
+            (self.workspace.clone(), self.folder.state(), ground.record.essence());
         let inner = self.inner.clone();
         Some(tokio::spawn(async move {
             let stamp = || fs::metadata(&path).ok().map(|metadata| settle::stamp(&metadata));
@@ -114,7 +115,11 @@ impl Inner {
 }
 
 /// The newer of what is here and what was kept, which is then here.
-fn restored(folder: &WorkspaceFolder, here: Option<Record>, kept: Option<Kept>) -> io::Result<Option<Record>> {
+fn restored(
+    folder: &WorkspaceFolder,
+    here: Option<Record>,
+    kept: Option<Kept>,
+) -> io::Result<Option<Record>> {
     let Some(kept) = kept else { return Ok(here) };
     let serial = |bytes: &[u8]| State::read(bytes).ok().map(|state| (state.lineage, state.serial));
     if let Some(here) = &here {

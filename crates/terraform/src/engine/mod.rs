@@ -13,18 +13,30 @@ mod prepare;
 mod pull;
 mod settle;
 mod table;
+mod trouble;
 
-use tokio::sync::broadcast;
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::{broadcast, watch};
 
 pub use options::Options;
 
+use self::{inner::Inner, table::Table};
 use crate::{
-    binary::Binary,
+    binary::{Binaries, Binary},
+    environment::Environment,
     failure::Failure,
+    folders::{Folders, create_private, write_durable},
     inputs::{Choice, Inputs, Revision},
-    keeper::KeepError,
+    keeper::{KeepError, Kept},
     metrics::Snapshot,
     order::{Order, Refused, RunId, WorkspaceId},
+    shape::{Shapes, Workshop},
+    state::State,
     view::View,
 };
 
@@ -104,7 +116,8 @@ impl Engine {
         .map_err(trouble)?;
         let Some(lock) = lock else { return Err(StartError::InUse(folder)) };
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
-        let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox.clone());
+        let environment =
+            Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox.clone());
         let shapes = Shapes::new(Workshop::new(folders.clone(), environment));
         let runtime = tokio::runtime::Handle::current();
         let inner = Arc::new_cyclic(|own| Inner {
@@ -142,7 +155,9 @@ impl Engine {
         }
         let record = self.inner.load(workspace).await?;
         let folder = self.inner.folders.workspace(workspace);
-        let state = blocking(move || settle::read(&folder)).await.map_err(|failure| WorkspaceError::BadState(failure.message))?;
+        let state = blocking(move || settle::read(&folder))
+            .await
+            .map_err(|failure| WorkspaceError::BadState(failure.message))?;
         let mut table = self.inner.table();
         let entry = table.entry(workspace);
         if entry.run.is_none() {
@@ -199,7 +214,8 @@ impl Engine {
         record.touched = true;
         record.applied = None;
         record.planned = None;
-        let (folder, bytes, written) = (self.inner.folders.workspace(workspace), state.to_vec(), record.clone());
+        let (folder, bytes, written) =
+            (self.inner.folders.workspace(workspace), state.to_vec(), record.clone());
         blocking(move || {
             folder.make()?;
             write_durable(&folder.state(), &bytes)?;

@@ -89,7 +89,10 @@ impl Job {
         let folder = self.folder.clone();
         let state = blocking(move || settle::read(&folder)).await?;
         let mut ground = Ground::bare(record);
-        if self.operation == Operation::Destroy && !ground.record.remote && state.as_ref().is_none_or(State::is_empty) {
+        if self.operation == Operation::Destroy
+            && !ground.record.remote
+            && state.as_ref().is_none_or(State::is_empty)
+        {
             ground.nothing_to_destroy = true;
             return Ok(ground);
         }
@@ -149,24 +152,39 @@ impl Job {
     /// The inputs of a run. What is there to be destroyed or looked at was made from those of the last apply; only what lets a
     /// run reach the cloud may be newer.
     fn choose(&self, record: &Record) -> Result<Inputs, Failure> {
-        let unknown = || Failure::new(Reason::InvalidModule, "no inputs are given, and none are kept of an apply".to_owned());
+        let unknown = || {
+            Failure::new(
+                Reason::InvalidModule,
+                "no inputs are given, and none are kept of an apply".to_owned(),
+            )
+        };
         let base = match &self.operation {
             Operation::Plan | Operation::Apply | Operation::Import { .. } => {
                 return self.given.clone().or_else(|| record.inputs.clone()).ok_or_else(unknown);
             }
-            Operation::ApplyPlan(_) => record.planned.as_ref().map(|planned| planned.inputs.clone()).ok_or_else(stale)?,
+            Operation::ApplyPlan(_) => {
+                record.planned.as_ref().map(|planned| planned.inputs.clone()).ok_or_else(stale)?
+            }
             Operation::Destroy | Operation::Refresh => {
                 record.inputs.clone().or_else(|| self.given.clone()).ok_or_else(unknown)?
             }
         };
         Ok(match self.given.clone() {
-            Some(Inputs { env, files, plugins, binary, .. }) => Inputs { env, files, plugins, binary, ..base },
+            Some(Inputs { env, files, plugins, binary, .. }) => {
+                Inputs { env, files, plugins, binary, ..base }
+            }
             None => base,
         })
     }
 
     /// Refuses a plan that is not the one that was approved, or that was made for something else.
-    async fn fresh(&self, record: &Record, id: &PlanId, state: Option<&State>, _inputs: &Inputs) -> Result<(), Failure> {
+    async fn fresh(
+        &self,
+        record: &Record,
+        id: &PlanId,
+        state: Option<&State>,
+        _inputs: &Inputs,
+    ) -> Result<(), Failure> {
         let planned = record.planned.clone().ok_or_else(stale)?;
         let (serial, lineage) = state.map_or((0, ""), |state| (state.serial, &state.lineage));
         if planned.plan.id != *id || planned.plan.serial != serial || planned.lineage != lineage {

@@ -18,7 +18,9 @@ impl Job {
     /// Fetches the state; first hands in what Terraform could not write there.
     pub async fn pull(&self, ground: &Ground) {
         let errored = ground.start.join("errored.tfstate");
-        if errored.exists() && self.state_command(ground, "push", &["push".into(), errored.clone().into()]).await.is_some() {
+        if errored.exists()
+            && self.state_command(ground, "push", &["push".into(), errored.clone().into()]).await.is_some()
+        {
             let _ = remove(&errored);
         }
         if let Some(bytes) = self.state_command(ground, "pull", &["pull".into()]).await
@@ -30,7 +32,8 @@ impl Job {
 
     /// What `state …` prints, if it succeeds.
     async fn state_command(&self, ground: &Ground, name: &'static str, args: &[OsString]) -> Option<Vec<u8>> {
-        let (shape, binary, inputs) = (ground.shape.as_ref()?, ground.binary.as_ref()?, ground.inputs.as_ref()?);
+        let (shape, binary, inputs) =
+            (ground.shape.as_ref()?, ground.binary.as_ref()?, ground.inputs.as_ref()?);
         let environment = &self.inner.shapes.workshop().environment;
         let start = Start {
             program: binary.path.clone(),

@@ -43,7 +43,8 @@ pub(super) fn settle(folder: &WorkspaceFolder, start: &Path) -> Result<Option<St
     let errored = start.join("errored.tfstate");
     if let Some(bytes) = read_optional(&errored).map_err(io)? {
         if let Ok(left) = State::read(&bytes) {
-            let newer = read(folder)?.is_none_or(|state| state.lineage == left.lineage && state.serial <= left.serial);
+            let newer = read(folder)?
+                .is_none_or(|state| state.lineage == left.lineage && state.serial <= left.serial);
             if newer {
                 write_durable(&path, &bytes).map_err(io)?;
                 remove(&errored).map_err(io)?;
@@ -147,7 +148,10 @@ mod tests {
     #[test]
     fn a_half_written_state_is_replaced_by_its_shadow() {
         assert_eq!(serial(&case(&[(STATE, b""), ("state/shadow.tfstate", &state(2, "a"))])), Some(2));
-        assert_eq!(serial(&case(&[(STATE, b"{\"version\":4,"), ("state/shadow.tfstate", &state(2, "a"))])), Some(2));
+        assert_eq!(
+            serial(&case(&[(STATE, b"{\"version\":4,"), ("state/shadow.tfstate", &state(2, "a"))])),
+            Some(2)
+        );
         assert_eq!(serial(&case(&[(STATE, b"")])), None, "made by the lock, and never written");
         let lost = case(&[(STATE, b"{\"vers")]);
         let failure = settle(&lost.workspace, &lost.start).expect_err("nothing to replace it");

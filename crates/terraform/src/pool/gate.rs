@@ -17,12 +17,21 @@ impl Memory {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let field = |name: &str| {
             let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim_start_matches(':').trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+            line.trim_start_matches(':')
+                .trim()
+                .strip_suffix("kB")?
+                .trim()
+                .parse::<u64>()
+                .ok()
+                .map(|kb| kb * 1024)
         };
-        let cgroup = |name: &str| fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse::<u64>().ok();
+        let cgroup = |name: &str| {
+            fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?.trim().parse::<u64>().ok()
+        };
         let limit = cgroup("memory.max");
         let total = field("MemTotal").into_iter().chain(limit).min().unwrap_or(u64::MAX);
-        let free_in_group = limit.zip(cgroup("memory.current")).map(|(limit, used)| limit.saturating_sub(used));
+        let free_in_group =
+            limit.zip(cgroup("memory.current")).map(|(limit, used)| limit.saturating_sub(used));
         let available = field("MemAvailable").into_iter().chain(free_in_group).min().unwrap_or(u64::MAX);
         Self { budget: budget.unwrap_or(total / 5 * 4), available }
     }
@@ -61,10 +70,6 @@ impl Gate {
     pub fn leave(&mut self, estimate: u64) {
         self.inside -= 1;
         self.expected = self.expected.saturating_sub(estimate);
-    }
-
-    pub fn inside(&self) -> usize {
-        self.inside
     }
 
     pub fn slots(&self) -> usize {

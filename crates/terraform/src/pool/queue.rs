@@ -52,7 +52,11 @@ impl<T> Queue<T> {
     }
 
     pub fn len(&self) -> usize {
-        [&self.deletions, &self.ordinary].iter().flat_map(|turns| turns.waiting.values()).map(VecDeque::len).sum()
+        [&self.deletions, &self.ordinary]
+            .iter()
+            .flat_map(|turns| turns.waiting.values())
+            .map(VecDeque::len)
+            .sum()
     }
 }
 

@@ -223,7 +223,8 @@ impl Process {
 
 /// An empty, locked file.
 fn alive_file(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let file =
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.try_lock().map_err(|error| io::Error::new(io::ErrorKind::WouldBlock, error.to_string()))?;
     Ok(file)
 }

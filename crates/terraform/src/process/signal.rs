@@ -58,7 +58,10 @@ pub(crate) fn of_run(mark: &str) -> Vec<u32> {
 
 /// The wrapper among the processes of a run: the one whose parent is none of them.
 pub(crate) fn eldest(processes: &[u32]) -> Option<u32> {
-    processes.iter().copied().find(|process| parent_of(*process).is_none_or(|parent| !processes.contains(&parent)))
+    processes
+        .iter()
+        .copied()
+        .find(|process| parent_of(*process).is_none_or(|parent| !processes.contains(&parent)))
 }
 
 /// The most memory a process and those below it had, in bytes.
@@ -73,7 +76,11 @@ pub(crate) fn peak_memory(process: u32) -> u64 {
 }
 
 fn processes() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn parent_of(process: u32) -> Option<u32> {

@@ -62,7 +62,8 @@ impl Workshop {
         let own_backend = match (&inputs.backend, &inputs.module) {
             (Backend::Hcl(_), _) => true,
             (Backend::Local, Module::Inline { text, format }) => {
-                text.contains("backend") && module::declared(text, *format).is_ok_and(|declared| declared.backend_block)
+                text.contains("backend")
+                    && module::declared(text, *format).is_ok_and(|declared| declared.backend_block)
             }
             // A fetched module may name a backend: not known before it is fetched.
             (Backend::Local, Module::Source { .. }) => false,
@@ -87,7 +88,8 @@ impl Workshop {
         }
         if initialised || fetched {
             let bytes = serde_json::to_vec(&made).expect("paths of the data folder are text");
-            write_durable(&folder.join("shape.json"), &bytes).map_err(|error| Failure::io("write a shape", &error))?;
+            write_durable(&folder.join("shape.json"), &bytes)
+                .map_err(|error| Failure::io("write a shape", &error))?;
         }
         self.shape(key, &made, &inputs, &binary).map(Arc::new)
     }
@@ -96,7 +98,8 @@ impl Workshop {
         let folder = self.folders.shape(&key);
         let package = folder.join("package");
         let (_, texts) = look(inputs, &package.join(&made.root), binary)?;
-        let lock = read_optional(&folder.join("lock.hcl")).map_err(|error| Failure::io("read a lock file", &error))?;
+        let lock = read_optional(&folder.join("lock.hcl"))
+            .map_err(|error| Failure::io("read a lock file", &error))?;
         Ok(Shape {
             key,
             package: made.fetched.then_some(package),
@@ -111,8 +114,15 @@ impl Workshop {
     }
 
     /// Brings the module into `package`, and says where in it the root is, and whether there is a package at all.
-    async fn fetch(&self, folder: &Path, inputs: &Inputs, binary: &Binary) -> Result<(PathBuf, bool), Failure> {
-        let Module::Source { source, entrypoint, .. } = &inputs.module else { return Ok((PathBuf::new(), false)) };
+    async fn fetch(
+        &self,
+        folder: &Path,
+        inputs: &Inputs,
+        binary: &Binary,
+    ) -> Result<(PathBuf, bool), Failure> {
+        let Module::Source { source, entrypoint, .. } = &inputs.module else {
+            return Ok((PathBuf::new(), false));
+        };
         let package = folder.join("package");
         let below = if let Some((from, below)) = local_folder(&inputs.module) {
             copy_tree(&from, &package).map_err(|error| not_found(&inputs.module, &error))?;
@@ -144,10 +154,16 @@ impl Workshop {
         }
         write_private(&scratch.join("main.tf.json"), call.to_string().as_bytes()).map_err(io)?;
         let args = ["get", "-no-color"].map(OsString::from).to_vec();
-        self.step(Step { stage: "get", folder, start: &scratch, data: &scratch.join("data"), args }, inputs, binary).await?;
+        self.step(
+            Step { stage: "get", folder, start: &scratch, data: &scratch.join("data"), args },
+            inputs,
+            binary,
+        )
+        .await?;
         let listed = fs::read(scratch.join("data/modules/modules.json")).map_err(io)?;
         let listed: Value = serde_json::from_slice(&listed).map_err(|error| io(error.into()))?;
-        let root = listed["Modules"].as_array().into_iter().flatten().find(|module| module["Key"] == "fetched");
+        let root =
+            listed["Modules"].as_array().into_iter().flatten().find(|module| module["Key"] == "fetched");
         let root = root.and_then(|module| module["Dir"].as_str()).map(PathBuf::from).unwrap_or_default();
         let package = scratch.join("data/modules/fetched");
         let below = root.strip_prefix(&package).map(Path::to_path_buf).unwrap_or_default();
@@ -195,15 +211,22 @@ impl Workshop {
         self.step(Step { stage: "init", folder, start: &root, data: &data, args }, inputs, binary).await?;
         drop(turn);
         if let Some(lock) = read_optional(&root.join(".terraform.lock.hcl")).map_err(io)? {
-            write_private(&folder.join("lock.hcl"), without_hashes(&String::from_utf8_lossy(&lock)).as_bytes())
-                .map_err(io)?;
+            write_private(
+                &folder.join("lock.hcl"),
+                without_hashes(&String::from_utf8_lossy(&lock)).as_bytes(),
+            )
+            .map_err(io)?;
         }
         remove(&start).map_err(io)
     }
 
     fn cache(&self, inputs: &Inputs) -> Arc<tokio::sync::Mutex<()>> {
         let plugins = &inputs.plugins;
-        let path = plugins.mirror.clone().or_else(|| plugins.cache.clone()).unwrap_or_else(|| self.folders.plugins());
+        let path = plugins
+            .mirror
+            .clone()
+            .or_else(|| plugins.cache.clone())
+            .unwrap_or_else(|| self.folders.plugins());
         self.caches.lock().unwrap_or_else(PoisonError::into_inner).entry(path).or_default().clone()
     }
 
@@ -238,7 +261,8 @@ impl Workshop {
             Ok(Ended::Code(0)) => Ok(()),
             Ok(Ended::Code(code)) => {
                 let redactor = crate::secrets::redactor(inputs, &[]);
-                Err(failure::classify(failure::Operation::Init, &tally.errors, Some(code), &words).redacted(&redactor))
+                Err(failure::classify(failure::Step::Init, &tally.errors, Some(code), &words)
+                    .redacted(&redactor))
             }
             Ok(Ended::Unknown) => Err(Failure::killed(format!("{} was killed", step.stage))),
             Err(_) => {
@@ -294,7 +318,11 @@ fn look(inputs: &Inputs, root: &Path, binary: &Binary) -> Result<(Declared, Vec<
         declared = fitted.declared;
     }
     if let Backend::Hcl(text) = &inputs.backend {
-        let block = if text.trim_start().starts_with("terraform") { text.clone() } else { format!("terraform {{\n{text}\n}}\n") };
+        let block = if text.trim_start().starts_with("terraform") {
+            text.clone()
+        } else {
+            format!("terraform {{\n{text}\n}}\n")
+        };
         let name = if backend_block { "capt_backend_override.tf" } else { "capt_backend.tf" };
         texts.push((name.to_owned(), block));
     }
@@ -339,7 +367,10 @@ mod tests {
     #[test]
     fn hashes_are_taken_out_of_lock_files() {
         let lock = "# c\nprovider \"r/h/aws\" {\n  version = \"5\"\n  hashes = [\n    \"h1:x=\",\n    \"zh:y\",\n  ]\n}\nprovider \"b\" {\n  hashes = [\"h1:z\"]\n  version = \"1\"\n}\n";
-        assert_eq!(without_hashes(lock), "# c\nprovider \"r/h/aws\" {\n  version = \"5\"\n}\nprovider \"b\" {\n  version = \"1\"\n}\n");
+        assert_eq!(
+            without_hashes(lock),
+            "# c\nprovider \"r/h/aws\" {\n  version = \"5\"\n}\nprovider \"b\" {\n  version = \"1\"\n}\n"
+        );
     }
 
     #[test]

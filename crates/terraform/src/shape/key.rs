@@ -32,7 +32,10 @@ pub(crate) fn content(module: &Module) -> io::Result<Option<String>> {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let name = entry.file_name();
-            if name == ".git" || name == ".terraform" || name.to_string_lossy().starts_with("terraform.tfstate") {
+            if name == ".git"
+                || name == ".terraform"
+                || name.to_string_lossy().starts_with("terraform.tfstate")
+            {
                 continue;
             }
             parts.push(name.as_encoded_bytes().to_vec());
@@ -53,7 +56,12 @@ pub(crate) fn content(module: &Module) -> io::Result<Option<String>> {
 }
 
 /// The name of a shape. Workspaces with a backend of their own are never of one shape: what `init` leaves behind names the backend.
-pub(crate) fn key(inputs: &Inputs, binary: &Binary, content: Option<&str>, workspace: Option<&WorkspaceId>) -> String {
+pub(crate) fn key(
+    inputs: &Inputs,
+    binary: &Binary,
+    content: Option<&str>,
+    workspace: Option<&WorkspaceId>,
+) -> String {
     let backend = match &inputs.backend {
         Backend::Local => None,
         Backend::Hcl(text) => Some(text),

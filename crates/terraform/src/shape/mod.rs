@@ -97,7 +97,12 @@ impl Shapes {
     }
 
     /// The shape of a workspace. It is made in a task of its own, so that whoever waits can go away without harm to the others.
-    pub async fn get(&self, workspace: &WorkspaceId, inputs: &Inputs, binary: &Binary) -> Result<Arc<Shape>, Failure> {
+    pub async fn get(
+        &self,
+        workspace: &WorkspaceId,
+        inputs: &Inputs,
+        binary: &Binary,
+    ) -> Result<Arc<Shape>, Failure> {
         let key = self.workshop.key(workspace, inputs, binary)?;
         let building = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +110,10 @@ impl Shapes {
             if known.get(&key).and_then(Shared::peek).is_some_and(Result::is_err) {
                 known.remove(&key);
             }
-            known.entry(key.clone()).or_insert_with(|| self.begin(key, inputs.clone(), binary.clone())).clone()
+            known
+                .entry(key.clone())
+                .or_insert_with(|| self.begin(key, inputs.clone(), binary.clone()))
+                .clone()
         };
         building.await
     }
@@ -116,10 +124,5 @@ impl Shapes {
         async move { task.await.unwrap_or_else(|error| Err(Failure::killed(format!("make the shape: {error}")))) }
             .boxed()
             .shared()
-    }
-
-    /// The shape if it was made already: what an adopted run needs to know is its estimate only.
-    pub fn forget(&self, key: &str) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }

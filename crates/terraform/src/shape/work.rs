@@ -38,7 +38,11 @@ struct Rendered {
 }
 
 /// Renders a workspace, and says where its runs start.
-pub(crate) fn render(shape: &Shape, inputs: &Inputs, folder: &WorkspaceFolder) -> Result<PathBuf, RenderError> {
+pub(crate) fn render(
+    shape: &Shape,
+    inputs: &Inputs,
+    folder: &WorkspaceFolder,
+) -> Result<PathBuf, RenderError> {
     let before: Rendered = read_optional(&folder.rendered())?
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
@@ -104,10 +108,12 @@ fn files(shape: &Shape, inputs: &Inputs) -> Result<Vec<(PathBuf, Vec<u8>)>, Rend
     }
     for (name, bytes) in &inputs.files {
         let path = Path::new(name);
-        let relative = path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some();
-        let read_by_terraform = [".tf", ".tf.json", ".tofu", ".tofu.json", ".tfvars", ".tfvars.json", ".tfstate", ".lock.hcl"]
-            .iter()
-            .any(|ending| name.ends_with(ending));
+        let relative =
+            path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some();
+        let read_by_terraform =
+            [".tf", ".tf.json", ".tofu", ".tofu.json", ".tfvars", ".tfvars.json", ".tfstate", ".lock.hcl"]
+                .iter()
+                .any(|ending| name.ends_with(ending));
         if !relative || read_by_terraform {
             return Err(RenderError::FileName(name.clone()));
         }

@@ -1,0 +1,9 @@
+//! The engine with real binaries. Modules leave a line in a file whenever something is made or destroyed, so that tests can count.
+
+mod bad;
+mod kept;
+mod lab;
+mod life;
+mod many;
+mod secret;
+mod stopped;

@@ -1,0 +1,190 @@
+//! Runs that do not get to their end: cancelled, timed out, interrupted by a restart, killed.
+
+use std::{fs, process::Command, time::Duration};
+
+use capt_terraform::{
+    order::{Operation, Order, WorkspaceId},
+    view::{Outcome, Phase},
+};
+
+use crate::lab::{Lab, reason, tools, trace};
+
+/// Makes one thing, and then waits for a file.
+fn waits(lab: &Lab) -> String {
+    format!(
+        "resource \"terraform_data\" \"first\" {{\n  provisioner \"local-exec\" {{\n    command = \"echo create first >> {trace}\"\n  }}\n}}\n\
+         resource \"terraform_data\" \"slow\" {{\n  depends_on = [terraform_data.first]\n  provisioner \"local-exec\" {{\n    command = \"echo create slow >> {trace}; until [ -e {gate} ]; do sleep 0.05; done\"\n  }}\n}}\n",
+        trace = lab.path("trace").display(),
+        gate = lab.path("gate").display()
+    )
+}
+
+async fn reach_the_slow_one(lab: &Lab, workspace: &WorkspaceId) {
+    let view = lab
+        .until(workspace, |view| {
+            view.run
+                .as_ref()
+                .is_some_and(|run| run.progress.current.as_deref() == Some("terraform_data.slow"))
+        })
+        .await;
+    let run = view.run.expect("runs");
+    assert_eq!((run.phase, run.progress.done, run.progress.total), (Phase::Applying, 1, 2));
+    assert!(
+        fs::read_to_string(run.log).expect("a log").contains("terraform_data.first: Creation complete"),
+        "can be followed"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_run_saves_what_it_made() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        assert!(lab.engine.cancel(&workspace));
+        let cancelled = lab.ended(&workspace).await;
+        assert_eq!(cancelled.outcome, Outcome::Cancelled, "{cancelled:?}");
+        assert!(!lab.engine.cancel(&workspace), "nothing left to cancel");
+        let view = lab.look("a");
+        assert_eq!((view.applied, view.resources), (None, 2), "one made, one tainted");
+        fs::write(lab.path("gate"), "").expect("write");
+        assert_eq!(lab.run("a", Operation::Apply, None).await.outcome, Outcome::Done);
+        assert_eq!(trace(&lab.path("trace")), ["create first", "create slow", "create slow"]);
+        assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_takes_too_long_is_stopped() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let mut order = Order::new(WorkspaceId::new("a"), Operation::Apply, Some(lab.inputs(&waits(&lab))));
+        order.timeout = Duration::from_secs(2);
+        let late = lab.run_order(order).await;
+        assert_eq!(late.outcome, Outcome::TimedOut, "{late:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_that_does_not_listen_is_killed() {
+    let Some(tool) = crate::lab::tool() else { return };
+    let lab = Lab::with(&tool, |options| options.grace = Duration::from_millis(300)).await;
+    let bin = lab.path("bin");
+    fs::create_dir(&bin).expect("a folder");
+    let script = "#!/bin/sh\nif [ \"$1\" = version ]; then echo '{\"terraform_version\":\"1.11.0\"}'; exit; fi\ntrap '' INT\nwhile :; do sleep 0.1; done\n";
+    crate::bad::program(&bin.join("terraform"), script);
+    let tool = crate::lab::Tool { path: bin.into(), ..tool };
+    let deaf = Lab::with(&tool, |options| options.grace = Duration::from_millis(300)).await;
+    let mut path = tool.path.clone();
+    path.push(":/bin:/usr/bin");
+    let deaf = Lab { tool: crate::lab::Tool { path, ..deaf.tool.clone() }, ..deaf }.restart().await;
+    let mut order =
+        Order::new(WorkspaceId::new("a"), Operation::Apply, Some(deaf.inputs("output \"x\" { value = 1 }")));
+    order.timeout = Duration::from_millis(300);
+    assert_eq!(deaf.run_order(order).await.outcome, Outcome::TimedOut);
+    drop(lab);
+}
+
+#[tokio::test]
+async fn a_run_outlives_its_engine() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        let id = lab
+            .engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        let lab = lab.restart().await;
+        let run = lab.look("a").run.expect("adopted");
+        assert_eq!(run.id, id);
+        lab.engine.run(Order::new(workspace.clone(), Operation::Destroy, None)).expect_err("still busy");
+        reach_the_slow_one(&lab, &workspace).await;
+        fs::write(lab.path("gate"), "").expect("write");
+        let finished = lab.ended(&workspace).await;
+        assert_eq!((finished.id, finished.outcome), (id, Outcome::Done));
+        assert!(lab.look("a").applied.is_some());
+        assert_eq!(trace(&lab.path("trace")), ["create first", "create slow"]);
+    }
+}
+
+#[tokio::test]
+async fn an_adopted_run_can_be_cancelled() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        let lab = lab.restart().await;
+        assert!(lab.engine.cancel(&workspace));
+        assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
+        assert_eq!(lab.look("a").resources, 2);
+    }
+}
+
+#[tokio::test]
+async fn what_ended_while_nobody_looked_is_taken_in() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        let Lab { folder, tool, engine } = lab;
+        engine.stop().await;
+        fs::write(folder.path().join("gate"), "").expect("write");
+        // The exit code is the last thing that is written.
+        capt_e2e::until(Duration::from_secs(60), "the run ends", || {
+            let ended = crate::lab::files_named(&folder.path().join("data"), "apply.exit")
+                .iter()
+                .any(|path| fs::read(path).is_ok_and(|code| code == b"0\n"));
+            async move { ended }
+        })
+        .await
+        .expect("ends");
+        let engine = crate::lab::start(folder.path(), &tool, |_| ()).await;
+        let lab = Lab { folder, tool, engine };
+        assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Done);
+        assert!(lab.look("a").applied.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_killed_process_loses_nothing_that_was_saved() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        kill_runs_in(&lab);
+        let killed = lab.ended(&workspace).await;
+        assert_eq!(reason(&killed), "Killed", "{killed:?}");
+        assert!(lab.look("a").resources >= 1, "the first is in the state");
+        fs::write(lab.path("gate"), "").expect("write");
+        assert_eq!(lab.run("a", Operation::Apply, None).await.outcome, Outcome::Done);
+        let made = trace(&lab.path("trace"));
+        assert_eq!(made.iter().filter(|line| *line == "create first").count(), 1, "{made:?}");
+        assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
+    }
+}
+
+/// Kills every process that carries the mark of a run of this lab.
+fn kill_runs_in(lab: &Lab) {
+    let folder = fs::canonicalize(lab.folder.path()).expect("a folder");
+    let mark = format!("CAPT_RUN={}", folder.display());
+    for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+        let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environ.split(|byte| *byte == 0).any(|variable| variable.starts_with(mark.as_bytes())) {
+            let pid = entry.file_name().into_string().expect("a number");
+            Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+        }
+    }
+}
