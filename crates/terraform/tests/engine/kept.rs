@@ -81,13 +81,13 @@ async fn the_state_is_kept_while_the_run_goes_on() {
     );
     let workspace = WorkspaceId::new("a");
     lab.engine.run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&text)))).expect("taken");
-    capt_e2e::until(crate::lab::PATIENCE, "the first resource is kept", || {
+    capt_e2e::until("the first resource is kept", crate::lab::PATIENCE, async || {
         let kept = keeper.kept.lock().expect("lock").get(&workspace).is_some_and(|kept| {
             State::read(&kept.state).is_ok_and(|state| {
                 state.resources.iter().any(|resource| resource.address == "terraform_data.a")
             })
         });
-        async move { kept }
+        kept.then_some(())
     })
     .await
     .expect("kept");

@@ -2,6 +2,7 @@
 
 mod bad;
 mod kept;
+mod killed;
 mod lab;
 mod life;
 mod many;
