@@ -2,6 +2,7 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
+//! | [`failure`] | why a run failed: class, reason, a message of one line |
 //! | [`module`] | the text of modules: what they declare, values and provider configuration put in |
 //! | [`redact`] | takes secrets out of texts |
 //! | [`state`] | state files: outputs, addresses, secrets |
@@ -10,6 +11,7 @@
 
 #![warn(missing_docs)]
 
+pub mod failure;
 pub mod module;
 pub mod redact;
 pub mod state;

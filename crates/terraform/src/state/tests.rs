@@ -43,6 +43,7 @@ fn states_of_both_binaries_are_read() {
         // The user's name beside the password is no secret, nor is the number beside the one in the list. A literal given to
         // a sensitive variable is one.
         assert_eq!(state.secrets, ["hunter2-longer", "other-secret"], "{binary}");
+        assert!(state.builtin_only());
         assert!(state.serial > 0 && !state.lineage.is_empty() && !state.is_empty());
     }
 }
@@ -141,4 +142,18 @@ fn a_state_of_fifty_megabytes_is_read() {
     text.push_str("]}]}");
     assert!(text.len() > 50_000_000);
     assert_eq!(State::read(text.as_bytes()).expect("a state").resources.len(), 10_000);
+}
+
+#[test]
+fn providers_are_named_by_their_source() {
+    for provider in [
+        r#"provider["registry.terraform.io/hashicorp/aws"]"#,
+        r#"provider["registry.terraform.io/hashicorp/aws"].west"#,
+        r#"module.m.provider["registry.terraform.io/hashicorp/aws"]"#,
+    ] {
+        let state = json!({"version": 4, "serial": 1, "lineage": "l", "resources": [
+            {"mode": "managed", "type": "t", "name": "n", "provider": provider, "instances": [{}]}]});
+        let state = State::read(state.to_string().as_bytes()).expect("a state");
+        assert_eq!(state.providers.into_iter().collect::<Vec<_>>(), ["registry.terraform.io/hashicorp/aws"]);
+    }
 }
