@@ -147,10 +147,9 @@ impl<'t, 'v> Scanner<'t, 'v> {
                 };
                 self.copy(1);
                 self.push(Kind::Code { close: Some(close) });
-                if byte != b'(' {
-                    if let Some(names) = for_names(self.rest()) {
-                        self.bind(names);
-                    }
+                // `for` stands in brackets and braces only, but nothing else can look like it in a parenthesis.
+                if let Some(names) = for_names(self.rest()) {
+                    self.bind(names);
                 }
             }
             _ if Some(byte) == close => {
