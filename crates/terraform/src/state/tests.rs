@@ -105,17 +105,28 @@ fn secrets_are_found_where_the_paths_lead() {
     let attribute = |name: &str| json!({"type": "get_attr", "value": name});
     let index = |value: Value| json!({"type": "index", "value": {"value": value, "type": "x"}});
     let attributes = json!({"a": "one", "list": [{"b": "two", "c": "clear"}], "map": {"k": "three"}, "n": 123_456, "gone": null,
-        "value": "four", "dynamic": {"value": {"value": "five", "type": "six"}, "type": "x"}});
-    let rows: [(Value, &[&str]); 9] = [
+        "value": "four", "header": {"value": "eight", "type": "nine"}, "tuple": {"value": [1, "seven"], "type": ["tuple", ["number", "string"]]},
+        "dynamic": {"value": {"value": "five", "type": "six"}, "type": ["object", {"value": "string", "type": "string"}]}});
+    let rows: [(Value, &[&str]); 13] = [
         (json!([attribute("a")]), &["one"]),
         (json!([attribute("list"), index(json!(0)), attribute("b")]), &["two"]),
         (json!([attribute("map"), index(json!("k"))]), &["three"]),
         (json!([attribute("n")]), &["123456"]),
         (json!([attribute("gone"), attribute("x")]), &[]),
         (json!([attribute("value")]), &["four"]),
+        (json!([attribute("header")]), &["eight", "nine"]),
+        (json!([attribute("tuple"), index(json!(1))]), &["seven"]),
         (json!([attribute("dynamic"), attribute("value")]), &["five"]),
+        (json!([attribute("dynamic"), attribute("type")]), &["six"]),
+        (json!([attribute("dynamic")]), &["five", "six"]),
         (json!([attribute("list"), {"type": "splat"}]), &["clear", "two"]),
-        (json!([]), &["123456", "clear", "five", "four", "one", "six", "three", "two", "x"]),
+        (
+            json!("not a path"),
+            &[
+                "1", "123456", "clear", "eight", "five", "four", "nine", "number", "object", "one", "seven",
+                "six", "string", "three", "tuple", "two",
+            ],
+        ),
     ];
     for (path, expected) in rows {
         let state = json!({"version": 4, "serial": 1, "lineage": "l", "resources": [
