@@ -111,11 +111,11 @@ impl Reason {
             | Self::StateUnreadable
             | Self::DestroyPrevented
             | Self::PlanTooDestructive => Class::Terminal,
-            // Somebody may install or repair it without a change of any input.
-            Self::BinaryNotFound | Self::BinaryBroken => Class::Transient,
-            // Putting them right changes a Secret or nothing at all.
-            Self::Credentials => Class::Transient,
-            Self::NotInitialised
+            // Somebody may install a binary, repair it, or renew credentials without a change of any input.
+            Self::BinaryNotFound
+            | Self::BinaryBroken
+            | Self::Credentials
+            | Self::NotInitialised
             | Self::StateLocked
             | Self::Throttled
             | Self::Network

@@ -95,6 +95,10 @@ pub struct Declared {
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an argument of the block, and any combination is valid"
+)]
 pub struct Declaration {
     /// It has no default: a value must be given.
     pub required: bool,
@@ -191,7 +195,7 @@ fn format_of(name: &str, tofu: bool, beside: &BTreeSet<String>) -> Option<Format
 }
 
 /// The source of the provider that needs no installation.
-const BUILTIN: &str = "terraform.io/builtin/terraform";
+pub(crate) const BUILTIN: &str = "terraform.io/builtin/terraform";
 
 /// What the readers of both formats put their finds into.
 #[derive(Default)]

@@ -27,13 +27,12 @@ const SHORTEST_LINE: usize = 6;
 #[derive(Clone)]
 pub struct Redactor {
     secrets: AhoCorasick,
-    any: bool,
 }
 
 /// Shows how many, and not which.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("forms", &self.secrets.patterns_len()).finish()
+        f.debug_struct("Redactor").field("secrets", &self.secrets.patterns_len()).finish()
     }
 }
 
@@ -50,19 +49,18 @@ impl Redactor {
         for value in values {
             add_forms(&value, &mut forms);
         }
-        let any = !forms.is_empty();
         let secrets = AhoCorasick::builder()
             // Two secrets can overlap in a text: all matches are wanted, not one of each spot.
             .match_kind(MatchKind::Standard)
             .build(forms)
             .expect("secrets take less than two billion bytes");
-        Self { secrets, any }
+        Self { secrets }
     }
 
     /// The text without secrets.
     pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut clean = Cow::Borrowed(text);
-        if !self.any {
+        if self.secrets.patterns_len() == 0 {
             return clean;
         }
         // A second round finds what a mask and its neighbours spell by chance. Each such match takes in a whole mask and

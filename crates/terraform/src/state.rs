@@ -6,7 +6,10 @@
 mod address;
 mod secrets;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -49,6 +52,9 @@ pub struct State {
     pub outputs: BTreeMap<String, Output>,
     /// What would have to be destroyed: every object, also tainted and deposed ones, without data sources.
     pub resources: Vec<Resource>,
+    /// Sources of the providers of those objects (`registry.terraform.io/hashicorp/aws`): what an operation on this state
+    /// needs installed, also where the module no longer uses it.
+    pub providers: BTreeSet<String>,
     /// Values that must not be shown: those of sensitive outputs, and of attributes the state marks sensitive.
     pub secrets: Vec<String>,
 }
@@ -93,6 +99,11 @@ impl State {
         file.into_state(head).map_err(StateError::Malformed)
     }
 
+    /// True where no provider has to be installed for what the state holds.
+    pub fn builtin_only(&self) -> bool {
+        self.providers.iter().all(|source| source == crate::module::BUILTIN)
+    }
+
     /// True where nothing is left to destroy.
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty()
@@ -135,6 +146,8 @@ struct Object<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(default, borrow)]
+    provider: Cow<'a, str>,
+    #[serde(default, borrow)]
     instances: Option<Vec<Instance<'a>>>,
 }
 
@@ -161,6 +174,7 @@ impl File<'_> {
             found.all_of(&output.value);
         }
         let mut managed = Vec::new();
+        let mut providers = BTreeSet::new();
         for object in resources.unwrap_or_default() {
             for instance in object.instances.as_deref().unwrap_or_default() {
                 found.marked(
@@ -169,6 +183,7 @@ impl File<'_> {
                 )?;
                 // Data sources are read, not owned; what else may come (`list`, `ephemeral`) is neither.
                 if object.mode == "managed" {
+                    providers.insert(source(&object.provider).to_owned());
                     managed.push(Resource {
                         address: address::of(&object, instance),
                         tainted: instance.status.as_deref() == Some("tainted"),
@@ -183,9 +198,16 @@ impl File<'_> {
             terraform_version: head.terraform_version.into_owned(),
             outputs,
             resources: managed,
+            providers,
             secrets: found.into_values(),
         })
     }
+}
+
+/// `registry.terraform.io/hashicorp/aws` of `module.m.provider["registry.terraform.io/hashicorp/aws"].west`.
+fn source(provider: &str) -> &str {
+    let quoted = provider.split_once("provider[\"").and_then(|(_, rest)| rest.split_once("\"]"));
+    quoted.map_or(provider, |(source, _)| source)
 }
 
 #[cfg(test)]

@@ -94,13 +94,14 @@ fn no_value_breaks_out_of_its_string() {
     let mut hcl = String::from("resource \"terraform_data\" \"a\" {}\n");
     let mut json = serde_json::json!({"output": {}});
     for index in 0..ODD.len() {
-        hcl += &format!(
+        let outputs = format!(
             "output \"quoted{index}\" {{ value = \"<${{key{index}}}>{{\" }}\n\
              output \"nested{index}\" {{ value = \"${{format(\"%s\", \"${{key{index}}}\")}}\" }}\n\
              output \"pair{index}\" {{ value = \"${{key15}}${{key{index}}}%${{key{index}}}{{\" }}\n\
              output \"heredoc{index}\" {{\n  value = <<EOT\n${{key{index}}}\nEOT\n}}\n\
              output \"flush{index}\" {{\n  value = <<-EOT\n    a\n      ${{key{index}}}b\n    EOT\n}}\n"
         );
+        hcl.push_str(&outputs);
         json["output"][format!("json{index}")]["value"] = format!("<${{key{index}}}>{{").into();
         json["output"][format!("nested{index}")]["value"] =
             format!("${{format(\"%s\", \"${{key{index}}}\")}}").into();

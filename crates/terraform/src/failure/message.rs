@@ -18,13 +18,11 @@ pub(super) fn of(error: &Diagnostic, reason: Reason, more: usize) -> String {
         (None, None, _) => None,
     };
     shorten(&mut message, LONGEST);
-    if let Some(place) = place.filter(|place| !message.contains(place.as_str())) {
-        message += &format!(" ({place})");
-    }
-    if more > 0 {
-        message += &format!(" (and {more} more)");
-    }
-    message
+    let place = place
+        .filter(|place| !message.contains(place.as_str()))
+        .map_or_else(String::new, |place| format!(" ({place})"));
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    message + &place + &more
 }
 
 /// Summary and the first paragraph of the detail; of one that ends in a colon, the next too.
@@ -59,36 +57,29 @@ fn lock_holder(detail: &str) -> Option<String> {
         let line = detail.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'))?;
         Some(line.trim()).filter(|value| !value.is_empty())
     };
-    let mut holder = format!("the state is locked by {}", field("Who")?);
-    if let Some(operation) = field("Operation") {
-        holder += &format!(" ({})", operation.trim_start_matches("OperationType").to_lowercase());
-    }
-    if let Some(created) = field("Created") {
-        // `2026-01-01 00:00:00.123 +0000 UTC`: to the second is enough.
-        holder += &format!(" since {}", created.split(['.', '+']).next().unwrap_or(created).trim());
-    }
-    if let Some(id) = field("ID") {
-        holder += &format!(", lock id {id}");
-    }
-    Some(holder)
+    let who = field("Who")?;
+    let part = |name: &str, write: fn(&str) -> String| field(name).map(write).unwrap_or_default();
+    let operation =
+        part("Operation", |kind| format!(" ({})", kind.trim_start_matches("OperationType").to_lowercase()));
+    // `2026-01-01 00:00:00.123 +0000 UTC`: to the second is enough.
+    let since =
+        part("Created", |time| format!(" since {}", time.split(['.', '+']).next().unwrap_or(time).trim()));
+    let id = part("ID", |id| format!(", lock id {id}"));
+    Some(format!("the state is locked by {who}{operation}{since}{id}"))
 }
 
 /// The panic, or the last lines.
 pub(super) fn of_stderr(stderr: &str) -> String {
-    let mut message =
-        match stderr.lines().find(|line| line.starts_with("panic:") || line.starts_with("fatal error:")) {
-            Some(panic) => words(panic),
-            None => {
-                let lines: Vec<&str> = stderr
-                    .lines()
-                    .map(str::trim)
-                    .filter(|line| line.chars().any(char::is_alphanumeric))
-                    .collect();
-                words(&lines[lines.len().saturating_sub(5)..].join(" "))
-            }
-        };
+    let panic = stderr.lines().find(|line| line.starts_with("panic:") || line.starts_with("fatal error:"));
+    let mut message = panic.map_or_else(|| last_lines(stderr), words);
     shorten(&mut message, LONGEST);
     message
+}
+
+fn last_lines(stderr: &str) -> String {
+    // Terraform draws boxes around what it says there.
+    let lines: Vec<&str> = stderr.lines().filter(|line| line.chars().any(char::is_alphanumeric)).collect();
+    words(&lines[lines.len().saturating_sub(5)..].join(" "))
 }
 
 fn shorten(message: &mut String, longest: usize) {

@@ -46,7 +46,9 @@ fn top(kind: &str, value: &Value, to: &mut Collector) {
         }
         "resource" | "data" | "ephemeral" => objects(value, to),
         "check" => {
-            members(value).for_each(|(_, check)| bodies(check).for_each(|body| objects(&body["data"], to)))
+            for (_, check) in members(value) {
+                bodies(check).for_each(|body| objects(&body["data"], to));
+            }
         }
         "import" => bodies(value).for_each(|body| match body["to"].as_str().map(reference) {
             Some("module") => {}

@@ -81,7 +81,7 @@ fn json_declares_the_same() {
             && !declared.variables["b"].required
             && declared.variables["b"].sensitive
     );
-    assert_eq!(declared.outputs["o"], true);
+    assert!(declared.outputs["o"]);
     assert_eq!(declared.required_version.as_deref(), Some(">= 1.0"));
     assert_eq!(declared.required_providers, BTreeSet::from(["aws".to_owned()]));
     assert_eq!(

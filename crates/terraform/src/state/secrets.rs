@@ -80,8 +80,13 @@ fn child<'v>(value: &'v Value, key: &Key<'_>) -> Option<&'v Value> {
     dynamic(value).and_then(direct).or_else(|| direct(value))
 }
 
-/// A value of dynamic type is written as `{"value": …, "type": …}`.
+/// A value of dynamic type is written as `{"value": …, "type": …}`, with a type such as `"string"` or `["list", "string"]`.
 fn dynamic(value: &Value) -> Option<&Value> {
-    let fields = value.as_object()?;
-    (fields.len() == 2 && fields.contains_key("type")).then(|| fields.get("value")).flatten()
+    let fields = value.as_object().filter(|fields| fields.len() == 2)?;
+    let wrapped = match fields.get("type")? {
+        Value::String(name) => matches!(name.as_str(), "string" | "number" | "bool" | "dynamic"),
+        Value::Array(parts) => parts.first().is_some_and(Value::is_string),
+        _ => false,
+    };
+    wrapped.then(|| fields.get("value")).flatten()
 }

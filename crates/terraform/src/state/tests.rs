@@ -43,6 +43,7 @@ fn states_of_both_binaries_are_read() {
         // The user's name beside the password is no secret, nor is the number beside the one in the list. A literal given to
         // a sensitive variable is one.
         assert_eq!(state.secrets, ["hunter2-longer", "other-secret"], "{binary}");
+        assert!(state.builtin_only());
         assert!(state.serial > 0 && !state.lineage.is_empty() && !state.is_empty());
     }
 }
@@ -104,17 +105,28 @@ fn secrets_are_found_where_the_paths_lead() {
     let attribute = |name: &str| json!({"type": "get_attr", "value": name});
     let index = |value: Value| json!({"type": "index", "value": {"value": value, "type": "x"}});
     let attributes = json!({"a": "one", "list": [{"b": "two", "c": "clear"}], "map": {"k": "three"}, "n": 123_456, "gone": null,
-        "value": "four", "dynamic": {"value": {"value": "five", "type": "six"}, "type": "x"}});
-    let rows: [(Value, &[&str]); 9] = [
+        "value": "four", "header": {"value": "eight", "type": "nine"}, "tuple": {"value": [1, "seven"], "type": ["tuple", ["number", "string"]]},
+        "dynamic": {"value": {"value": "five", "type": "six"}, "type": ["object", {"value": "string", "type": "string"}]}});
+    let rows: [(Value, &[&str]); 13] = [
         (json!([attribute("a")]), &["one"]),
         (json!([attribute("list"), index(json!(0)), attribute("b")]), &["two"]),
         (json!([attribute("map"), index(json!("k"))]), &["three"]),
         (json!([attribute("n")]), &["123456"]),
         (json!([attribute("gone"), attribute("x")]), &[]),
         (json!([attribute("value")]), &["four"]),
+        (json!([attribute("header")]), &["eight", "nine"]),
+        (json!([attribute("tuple"), index(json!(1))]), &["seven"]),
         (json!([attribute("dynamic"), attribute("value")]), &["five"]),
+        (json!([attribute("dynamic"), attribute("type")]), &["six"]),
+        (json!([attribute("dynamic")]), &["five", "six"]),
         (json!([attribute("list"), {"type": "splat"}]), &["clear", "two"]),
-        (json!([]), &["123456", "clear", "five", "four", "one", "six", "three", "two", "x"]),
+        (
+            json!("not a path"),
+            &[
+                "1", "123456", "clear", "eight", "five", "four", "nine", "number", "object", "one", "seven",
+                "six", "string", "three", "tuple", "two",
+            ],
+        ),
     ];
     for (path, expected) in rows {
         let state = json!({"version": 4, "serial": 1, "lineage": "l", "resources": [
@@ -141,4 +153,18 @@ fn a_state_of_fifty_megabytes_is_read() {
     text.push_str("]}]}");
     assert!(text.len() > 50_000_000);
     assert_eq!(State::read(text.as_bytes()).expect("a state").resources.len(), 10_000);
+}
+
+#[test]
+fn providers_are_named_by_their_source() {
+    for provider in [
+        r#"provider["registry.terraform.io/hashicorp/aws"]"#,
+        r#"provider["registry.terraform.io/hashicorp/aws"].west"#,
+        r#"module.m.provider["registry.terraform.io/hashicorp/aws"]"#,
+    ] {
+        let state = json!({"version": 4, "serial": 1, "lineage": "l", "resources": [
+            {"mode": "managed", "type": "t", "name": "n", "provider": provider, "instances": [{}]}]});
+        let state = State::read(state.to_string().as_bytes()).expect("a state");
+        assert_eq!(state.providers.into_iter().collect::<Vec<_>>(), ["registry.terraform.io/hashicorp/aws"]);
+    }
 }

@@ -147,9 +147,9 @@ impl<'t, 'v> Scanner<'t, 'v> {
                 };
                 self.copy(1);
                 self.push(Kind::Code { close: Some(close) });
-                if byte != b'(' {
-                    let names = for_names(self.rest());
-                    names.into_iter().for_each(|names| self.bind(names));
+                // `for` stands in brackets and braces only, but nothing else can look like it in a parenthesis.
+                if let Some(names) = for_names(self.rest()) {
+                    self.bind(names);
                 }
             }
             _ if Some(byte) == close => {
@@ -162,18 +162,14 @@ impl<'t, 'v> Scanner<'t, 'v> {
 
     fn quoted(&mut self) {
         match self.rest().as_bytes()[0] {
-            b'"' => {
+            // A string ends on its line; one that does not is broken, and what follows is read as code again.
+            b'"' | b'\n' => {
                 self.copy(1);
                 self.pop();
             }
             b'\\' => {
                 self.copy(1);
                 self.copy_char();
-            }
-            // A string ends on its line; one that does not is broken, and what follows is read as code again.
-            b'\n' => {
-                self.copy(1);
-                self.pop();
             }
             _ => self.template(),
         }
@@ -197,19 +193,18 @@ impl<'t, 'v> Scanner<'t, 'v> {
         let starts = |byte: u8| matches!(byte, b'$' | b'%');
         match byte {
             _ if rest.starts_with("$${") || rest.starts_with("%%{") => self.copy(3),
-            b'$' | b'%' if rest.as_bytes().get(1) == Some(&b'{') => match self.known() {
-                Some((length, value)) => {
+            b'$' | b'%' if rest.as_bytes().get(1) == Some(&b'{') => {
+                if let Some((length, value)) = self.known() {
                     self.insert(value);
                     self.at += length;
-                }
-                None => {
+                } else {
                     self.copy(2);
                     self.push(Kind::Code { close: Some(b'}') });
                     if byte == b'%' {
                         self.directive();
                     }
                 }
-            },
+            }
             // A value that ends in `$` must not make a template of the brace after it.
             b'{' if self.after_value && self.out.bytes().last().is_some_and(starts) => {
                 self.double_last();
