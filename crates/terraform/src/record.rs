@@ -2,7 +2,7 @@
 //!
 //! The intent of a run is in it before the run's first process starts, together with the inputs a later destroy needs.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,9 @@ pub(crate) struct Record {
     /// The state is not here but where the backend says.
     #[serde(default)]
     pub remote: bool,
+    /// Addresses and ids of what a killed run made and did not write to its state any more.
+    #[serde(default)]
+    pub unsaved: BTreeMap<String, String>,
 }
 
 /// A kept plan with what it takes to apply it.
@@ -98,6 +101,8 @@ struct Essence {
     applied: Option<Revision>,
     touched: bool,
     remote: bool,
+    #[serde(default)]
+    unsaved: BTreeMap<String, String>,
 }
 
 impl Record {
@@ -112,6 +117,7 @@ impl Record {
             last: None,
             shape: None,
             remote: false,
+            unsaved: BTreeMap::new(),
         }
     }
 
@@ -126,14 +132,14 @@ impl Record {
 
     /// What a keeper keeps.
     pub fn essence(&self) -> Vec<u8> {
-        let Self { workspace, inputs, applied, touched, remote, .. } = self.clone();
-        serde_json::to_vec(&Essence { workspace, inputs, applied, touched, remote })
+        let Self { workspace, inputs, applied, touched, remote, unsaved, .. } = self.clone();
+        serde_json::to_vec(&Essence { workspace, inputs, applied, touched, remote, unsaved })
             .expect("maps with text as keys are JSON")
     }
 
     /// From what a keeper kept.
     pub fn from_essence(bytes: &[u8]) -> serde_json::Result<Self> {
-        let Essence { workspace, inputs, applied, touched, remote } = serde_json::from_slice(bytes)?;
-        Ok(Self { inputs, applied, touched, remote, ..Self::new(workspace) })
+        let Essence { workspace, inputs, applied, touched, remote, unsaved } = serde_json::from_slice(bytes)?;
+        Ok(Self { inputs, applied, touched, remote, unsaved, ..Self::new(workspace) })
     }
 }

@@ -86,6 +86,13 @@ impl Job {
                 None
             }
         };
+        let known = |address: &String| {
+            state
+                .as_ref()
+                .is_some_and(|state| state.resources.iter().any(|resource| resource.address == *address))
+        };
+        let unsaved = std::mem::take(&mut ground.made).into_iter().filter(|(address, _)| !known(address));
+        ground.record.unsaved.extend(unsaved);
         if ran {
             // What the run made may be secret too.
             let redactor = ground

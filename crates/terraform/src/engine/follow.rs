@@ -1,7 +1,8 @@
 //! Following a process to its end: its stream into log and progress, interrupts when it is stopped.
 
-use std::{fs, time::Duration};
+use std::{collections::BTreeMap, fs, time::Duration};
 
+use serde_json::Value;
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval_at, sleep_until},
@@ -15,7 +16,7 @@ use crate::{
     process::{Ended, Files, Process},
     record::Stage,
     redact::Redactor,
-    stream::{self, Line, Tally},
+    stream::{self, Action, Line, Tally},
 };
 
 /// How often the stream is looked at. A short run ends before the first look, and is then read as a whole.
@@ -34,6 +35,8 @@ pub(super) struct Followed {
     /// Its last words that were no JSON.
     pub words: String,
     pub peak: u64,
+    /// What it made, with its ids.
+    pub made: BTreeMap<String, String>,
 }
 
 pub(super) struct Follower<'a> {
@@ -48,6 +51,7 @@ pub(super) struct Follower<'a> {
     pub tally: Tally,
     pub shadow: Shadow,
     pub peak: u64,
+    pub made: BTreeMap<String, String>,
 }
 
 impl Follower<'_> {
@@ -97,7 +101,7 @@ impl Follower<'_> {
             self.log.text(&errors, &self.redactor);
         }
         words.push_str(&errors);
-        Some(Followed { ended, why, tally: self.tally, words, peak: self.peak })
+        Some(Followed { ended, why, tally: self.tally, words, peak: self.peak, made: self.made })
     }
 
     /// Begins to stop it. That it was stopped is written down first: an interrupted plan may end as if nothing had happened.
@@ -129,6 +133,7 @@ impl Follower<'_> {
                 words.push_str(message);
                 words.push('\n');
             }
+            self.note(raw, &line);
             self.tally.push(&line);
         }
         let (progress, phase) = (self.tally.progress(), phase(self.stage, self.tally.planned));
@@ -139,6 +144,25 @@ impl Follower<'_> {
             run.phase = phase;
             drop(table);
             self.inner.changed(self.workspace);
+        }
+    }
+}
+
+impl Follower<'_> {
+    /// Remembers what was made, with its id, until it is destroyed again.
+    fn note(&mut self, raw: &str, line: &Line) {
+        let Line::Complete { address, action, .. } = line else { return };
+        match action {
+            Action::Create => {
+                let id = serde_json::from_str::<Value>(raw)
+                    .ok()
+                    .and_then(|line| Some(line["hook"]["id_value"].as_str()?.to_owned()));
+                self.made.extend(id.map(|id| (address.clone(), id)));
+            }
+            Action::Delete => {
+                self.made.remove(address);
+            }
+            _ => {}
         }
     }
 }

@@ -5,7 +5,7 @@
 //! ```
 //! A run that was adopted enters at "process".
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -141,7 +141,18 @@ impl Job {
             Operation::Refresh => vec![Stage::Look],
             Operation::Import { .. } => vec![Stage::Import],
         };
-        self.stages(ground.insert(prepared), &stages).await
+        let ground = ground.insert(prepared);
+        let mut warnings = Vec::new();
+        if !ground.record.unsaved.is_empty()
+            && matches!(self.operation, Operation::Apply | Operation::Destroy)
+        {
+            let room = self.room(ground).await?;
+            warnings = self.take_in(ground).await;
+            drop(room);
+        }
+        let mut verdict = self.stages(ground, &stages).await?;
+        verdict.warnings.extend(warnings);
+        Ok(verdict)
     }
 
     /// Takes up the process of a run that was adopted, and what is left of the run after it.
@@ -184,6 +195,16 @@ impl Job {
     /// Runs one process.
     async fn stage(&mut self, ground: &mut Ground, stage: Stage) -> Result<Followed, Halt> {
         self.intend(ground, stage).await?;
+        let room = self.room(ground).await?;
+        self.phase(stage);
+        let process = self.start(ground, stage)?;
+        let followed = self.follow(ground, stage, process, false).await?;
+        drop(room);
+        Ok(followed)
+    }
+
+    /// Waits for room for a process.
+    async fn room(&self, ground: &Ground) -> Result<Room, Halt> {
         let (mut stop, mut stopping) = (self.stop.clone(), self.inner.stopping.subscribe());
         let give_up = async {
             tokio::select! {
@@ -193,12 +214,7 @@ impl Job {
         };
         let room = self.inner.room(ground.estimate(), give_up).await;
         self.not_stopped()?;
-        let Some(room) = room else { return Err(Halt::Stopping) };
-        self.phase(stage);
-        let process = self.start(ground, stage)?;
-        let followed = self.follow(ground, stage, process, false).await?;
-        drop(room);
-        Ok(followed)
+        room.ok_or(Halt::Stopping)
     }
 
     fn start(&self, ground: &Ground, stage: Stage) -> Result<Process, Failure> {
@@ -244,6 +260,7 @@ impl Job {
             tally: Tally::new(),
             shadow: Shadow::new(&self.folder),
             peak: 0,
+            made: BTreeMap::new(),
         };
         let mirror = self.mirror(ground);
         let followed = follower.follow(process).await;
@@ -255,7 +272,9 @@ impl Job {
         {
             shape.learn(followed.peak);
         }
-        followed.ok_or(Halt::Stopping)
+        let followed = followed.ok_or(Halt::Stopping)?;
+        ground.made.clone_from(&followed.made);
+        Ok(followed)
     }
 
     /// The time left: of a run that was adopted, what it has used up already counts.

@@ -1,6 +1,6 @@
 //! What a run needs before its process can start, and the record of its intent.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -33,6 +33,8 @@ pub(super) struct Ground {
     pub start: PathBuf,
     pub remote: bool,
     pub nothing_to_destroy: bool,
+    /// What the last process made, with its ids.
+    pub made: BTreeMap<String, String>,
     estimate: u64,
     /// Secrets of the state as it was.
     secrets: Vec<String>,
@@ -49,6 +51,7 @@ impl Ground {
             start: PathBuf::new(),
             remote: false,
             nothing_to_destroy: false,
+            made: BTreeMap::new(),
             estimate: 0,
             secrets: Vec::new(),
         }
