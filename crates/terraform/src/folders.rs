@@ -142,13 +142,19 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
 
 /// Writes a file (0600) so that after a crash of the machine it is the old one or the new one, and once this returns the new one.
 pub(crate) fn write_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_whole(path, bytes)?;
+    let folder = path.parent().expect("a file of the data folder has a folder");
+    File::open(folder)?.sync_all()
+}
+
+/// Writes a file (0600) so that after a crash of the machine it is the old one or the new one. Where both will do this saves a wait
+/// for the disk.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut file = create_private(&temporary)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    let folder = path.parent().expect("a file of the data folder has a folder");
-    File::open(folder)?.sync_all()
+    file.sync_data()?;
+    fs::rename(&temporary, path)
 }
 
 /// Reads a file that may be missing.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    folders::{WorkspaceFolder, read_optional, write_durable},
+    folders::{WorkspaceFolder, read_optional, write_durable, write_whole},
     inputs::{Inputs, Revision},
     order::{Operation, RunId, WorkspaceId},
     view::{Finished, Plan},
@@ -128,6 +128,11 @@ impl Record {
 
     pub fn write(&self, folder: &WorkspaceFolder) -> io::Result<()> {
         write_durable(&folder.record(), &serde_json::to_vec(self)?)
+    }
+
+    /// Writes the end of a run. Should the machine crash now, the end is found again in the run's files, which go later.
+    pub fn write_end(&self, folder: &WorkspaceFolder) -> io::Result<()> {
+        write_whole(&folder.record(), &serde_json::to_vec(self)?)
     }
 
     /// What a keeper keeps.

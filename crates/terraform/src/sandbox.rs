@@ -70,6 +70,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     }
     let (Some(exit), Some(program)) = (arguments.next(), arguments.next()) else { return ExitCode::from(64) };
+    // A link on PATH may lead to where nothing else may be read.
+    read.extend(fs::canonicalize(&program));
     let code = match enter(&write, &read) {
         // 126 and 127 are what a shell says of a program that cannot be run.
         Err(_) => 126,

@@ -163,7 +163,11 @@ impl Job {
         let log_bytes = self.inner.options.log_bytes;
         blocking(move || {
             // Where this fails (a full disk) the files stay, and the next engine reads the end from them again.
-            if make_private(&run).and_then(|()| folder.make()).and_then(|()| record.write(&folder)).is_err() {
+            if make_private(&run)
+                .and_then(|()| folder.make())
+                .and_then(|()| record.write_end(&folder))
+                .is_err()
+            {
                 return;
             }
             if let Some(Outcome::Failed(failure)) = outcome

@@ -132,7 +132,7 @@ impl Inner {
     /// Takes runs from the queue. More than there are slots are under way at a time, so that one can be prepared (which waits
     /// for the disk) while others run.
     pub fn pump(&self, table: &mut Table) {
-        let most = table.gate.slots() * 2 + 2;
+        let most = under_way(table.gate.slots());
         while !self.stopping() && table.under_way < most {
             let Some(ticket) = table.queue.pop() else { return };
             if let Some(run) = &mut table.entry(&ticket.order.workspace).run {
@@ -260,6 +260,11 @@ impl Inner {
             ..table.numbers.clone()
         }
     }
+}
+
+/// Runs that are prepared, run or concluded at a time.
+fn under_way(slots: usize) -> usize {
+    slots * 4
 }
 
 /// Sorts by time; the number tells those of one microsecond apart.
