@@ -18,7 +18,7 @@ use crate::{
     record::{Journal, Planned, Record, Stage},
     redact::Redactor,
     secrets,
-    shape::{Shape, work},
+    shape::{Held, Shape, work},
     state::State,
     view::Phase,
 };
@@ -110,7 +110,7 @@ impl Job {
         if let Operation::ApplyPlan(id) = &self.operation {
             self.fresh(&ground.record, id, state.as_ref(), &inputs).await?;
         }
-        let shape = self.shape(&inputs, &binary).await?;
+        let shape = self.shape(&inputs, &binary, state.as_ref()).await?;
         let (folder, rendered, of) = (self.folder.clone(), inputs.clone(), shape.clone());
         ground.start = blocking(move || {
             folder.make().map_err(|error| Failure::io("make the workspace's folder", &error))?;
@@ -128,9 +128,22 @@ impl Job {
     }
 
     /// Waits for the shape, which many may wait for.
-    async fn shape(&self, inputs: &Inputs, binary: &Binary) -> Result<Arc<Shape>, Halt> {
+    async fn shape(
+        &self,
+        inputs: &Inputs,
+        binary: &Binary,
+        state: Option<&State>,
+    ) -> Result<Arc<Shape>, Halt> {
+        let held = match state.filter(|state| !state.builtin_only()) {
+            Some(state) => Some(Held {
+                providers: state.providers.clone(),
+                bytes: std::fs::read(self.folder.state())
+                    .map_err(|error| Failure::io("read the state", &error))?,
+            }),
+            None => None,
+        };
         let (mut stop, mut stopping) = (self.stop.clone(), self.inner.stopping.subscribe());
-        let shape = self.inner.shapes.get(&self.workspace, inputs, binary);
+        let shape = self.inner.shapes.get(&self.workspace, inputs, binary, held.as_ref());
         tokio::pin!(shape);
         // Most are there already; only a wait is worth telling.
         let quick = tokio::time::sleep(Duration::from_millis(50));

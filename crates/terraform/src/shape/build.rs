@@ -71,8 +71,14 @@ impl Workshop {
         Ok(key(inputs, binary, content.as_deref(), own_backend.then_some(workspace)))
     }
 
-    /// Makes a shape, or takes the one that is there.
-    pub async fn make(&self, key: String, inputs: Inputs, binary: Binary) -> Result<Arc<Shape>, Failure> {
+    /// Makes a shape, or takes the one that is there. `state`: `init` looks into it for providers too.
+    pub async fn make(
+        &self,
+        key: String,
+        inputs: Inputs,
+        binary: Binary,
+        state: Option<Vec<u8>>,
+    ) -> Result<Arc<Shape>, Failure> {
         let folder = self.folders.shape(&key);
         if let Some(made) = read_made(&folder) {
             return self.shape(key, &made, &inputs, &binary).map(Arc::new);
@@ -81,10 +87,12 @@ impl Workshop {
         let (root, fetched) = self.fetch(&folder, &inputs, &binary).await?;
         let (declared, texts) = look(&inputs, &folder.join("package").join(&root), &binary)?;
         let remote = declared.backend_block || inputs.backend != Backend::Local;
-        let initialised = !declared.builtin_only || remote || !inputs.args.init.is_empty();
-        let made = Made { root, fetched, initialised, plugins: !declared.builtin_only, remote };
+        let initialised = !declared.builtin_only || remote || !inputs.args.init.is_empty() || state.is_some();
+        let made =
+            Made { root, fetched, initialised, plugins: !declared.builtin_only || state.is_some(), remote };
         if initialised {
-            self.init(&folder, &made.root, &texts, &inputs, &binary).await?;
+            let files = init_files(&texts, &inputs, state);
+            self.init(&folder, &made.root, &files, &inputs, &binary).await?;
         }
         if initialised || fetched {
             let bytes = serde_json::to_vec(&made).expect("paths of the data folder are text");
@@ -177,7 +185,7 @@ impl Workshop {
         &self,
         folder: &Path,
         root: &Path,
-        texts: &[(String, String)],
+        files: &[(String, Vec<u8>)],
         inputs: &Inputs,
         binary: &Binary,
     ) -> Result<(), Failure> {
@@ -189,10 +197,7 @@ impl Workshop {
         }
         let root = start.join(root);
         make_private(&root).map_err(io)?;
-        for (name, text) in texts {
-            write_private(&root.join(name), text.as_bytes()).map_err(io)?;
-        }
-        for (name, bytes) in &inputs.files {
+        for (name, bytes) in files {
             if let Some(parent) = root.join(name).parent() {
                 make_private(parent).map_err(io)?;
             }
@@ -331,6 +336,13 @@ fn look(inputs: &Inputs, root: &Path, binary: &Binary) -> Result<(Declared, Vec<
         return Err(Failure { file: problem.file.clone(), line: problem.line, ..failure });
     }
     Ok((declared, texts))
+}
+
+/// What `init` finds in the module's root: what a run finds there too, and the state where it matters.
+fn init_files(texts: &[(String, String)], inputs: &Inputs, state: Option<Vec<u8>>) -> Vec<(String, Vec<u8>)> {
+    let texts = texts.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes()));
+    let files = inputs.files.iter().map(|(name, bytes)| (name.clone(), bytes.clone()));
+    texts.chain(files).chain(state.map(|bytes| ("terraform.tfstate".to_owned(), bytes))).collect()
 }
 
 /// A lock file that names versions only.

@@ -18,7 +18,7 @@ mod key;
 pub(crate) mod work;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
@@ -34,7 +34,13 @@ use futures::{
 pub(crate) use build::Workshop;
 pub(crate) use key::{content, key, local_folder};
 
-use crate::{binary::Binary, failure::Failure, inputs::Inputs, order::WorkspaceId};
+use crate::{
+    binary::Binary,
+    failure::Failure,
+    inputs::{Inputs, sha256},
+    module::BUILTIN,
+    order::WorkspaceId,
+};
 
 /// Expected of a run without plugins, in bytes; measured 62 MB.
 const WITHOUT_PLUGINS: u64 = 100 << 20;
@@ -73,10 +79,22 @@ impl Shape {
         }
     }
 
+    /// A provider is installed, or built in.
+    fn has(&self, source: &str) -> bool {
+        let lock = self.lock.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        source == BUILTIN || lock.contains(&format!("provider \"{source}\""))
+    }
+
     /// Learns from a run.
     pub fn learn(&self, peak: u64) {
         self.peak.fetch_max(peak, Ordering::Relaxed);
     }
+}
+
+/// What a state holds.
+pub(crate) struct Held {
+    pub providers: BTreeSet<String>,
+    pub bytes: Vec<u8>,
 }
 
 type Building = Shared<BoxFuture<'static, Result<Arc<Shape>, Failure>>>;
@@ -97,13 +115,30 @@ impl Shapes {
     }
 
     /// The shape of a workspace. It is made in a task of its own, so that whoever waits can go away without harm to the others.
+    ///
+    /// `state`: what the workspace's state holds may need providers that its module does not name any more.
     pub async fn get(
         &self,
         workspace: &WorkspaceId,
         inputs: &Inputs,
         binary: &Binary,
+        state: Option<&Held>,
     ) -> Result<Arc<Shape>, Failure> {
         let key = self.workshop.key(workspace, inputs, binary)?;
+        let shape = self.made(key.clone(), inputs, binary, None).await?;
+        let missing = |held: &&Held| held.providers.iter().any(|source| !shape.has(source));
+        let Some(held) = state.filter(missing) else { return Ok(shape) };
+        let parts = std::iter::once(key.as_bytes()).chain(held.providers.iter().map(String::as_bytes));
+        self.made(sha256(parts)[..24].to_owned(), inputs, binary, Some(held.bytes.clone())).await
+    }
+
+    async fn made(
+        &self,
+        key: String,
+        inputs: &Inputs,
+        binary: &Binary,
+        state: Option<Vec<u8>>,
+    ) -> Result<Arc<Shape>, Failure> {
         let building = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             // One that failed is tried again: what it lacked may be there now.
@@ -112,15 +147,15 @@ impl Shapes {
             }
             known
                 .entry(key.clone())
-                .or_insert_with(|| self.begin(key, inputs.clone(), binary.clone()))
+                .or_insert_with(|| self.begin(key, inputs.clone(), binary.clone(), state))
                 .clone()
         };
         building.await
     }
 
-    fn begin(&self, key: String, inputs: Inputs, binary: Binary) -> Building {
+    fn begin(&self, key: String, inputs: Inputs, binary: Binary, state: Option<Vec<u8>>) -> Building {
         let workshop = self.workshop.clone();
-        let task = tokio::spawn(async move { workshop.make(key, inputs, binary).await });
+        let task = tokio::spawn(async move { workshop.make(key, inputs, binary, state).await });
         async move { task.await.unwrap_or_else(|error| Err(Failure::killed(format!("make the shape: {error}")))) }
             .boxed()
             .shared()

@@ -6,5 +6,6 @@ mod killed;
 mod lab;
 mod life;
 mod many;
+mod mirror;
 mod secret;
 mod stopped;
