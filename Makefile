@@ -31,12 +31,14 @@ lint: ## Check formatting, lints, dependencies and generated files
 	else echo "cargo-deny is not installed: dependencies are not checked (make tools)"; fi
 
 e2e: peers ## Run the tests that need a real kube-apiserver
-	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test differential --test edge --test describe --test record --test binaries
+	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 $(CARGO) test $(TEST_FLAGS) --lib \
+	  --test rules --test kubectl --test differential --test edge --test describe --test record --test binaries \
+	  --test engine --test sandbox
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate
 	$(CARGO) bench --locked -p capt-apiserver --bench store
+	$(CARGO) bench --locked -p capt-terraform --bench engine
 
 crds: ## Write config/crd from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd

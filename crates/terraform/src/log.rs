@@ -62,10 +62,10 @@ impl Log {
         let mut text = format!("{stamp}{}{message}", if stamp.is_empty() { "" } else { " " });
         if let Line::Diagnostic(diagnostic) = line {
             if let (Some(file), Some(line)) = (&diagnostic.file, diagnostic.line) {
-                text.push_str(&format!("\n  at {file}:{line}"));
+                text.extend(["\n  at ", file, ":", &line.to_string()]);
             }
             if diagnostic.severity == Severity::Error && !diagnostic.detail.is_empty() {
-                text.push_str(&format!("\n{}", diagnostic.detail));
+                text.extend(["\n", &diagnostic.detail]);
             }
         }
         self.text(&text, redactor);

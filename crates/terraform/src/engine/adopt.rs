@@ -56,7 +56,7 @@ impl Inner {
         }
         let room = self.taken(journal.estimate);
         let job = Job::adopted(self.clone(), workspace, &journal, stop);
-        self.spawn(async move { job.resume(record, journal, room).await });
+        self.spawn(Box::pin(job.resume(record, journal, room)));
     }
 
     /// Removes shapes that no workspace uses any more. One that is being made by a process that lives on is left alone.

@@ -31,12 +31,7 @@ impl Job {
             Ok(verdict) => verdict,
             Err(Halt::Stopping) => return self.leave(),
             Err(Halt::Failed(failure)) => Verdict::of(Outcome::Failed(failure)),
-            Err(Halt::Stopped(Why::Cancelled)) => Verdict::of(Outcome::Cancelled),
-            Err(Halt::Stopped(Why::TimedOut)) => Verdict::of(Outcome::TimedOut),
-            Err(Halt::Stopped(Why::Fenced(who))) => Verdict::of(Outcome::Failed(Failure::new(
-                Reason::StateLocked,
-                format!("somebody else owns the workspace: {who}"),
-            ))),
+            Err(Halt::Stopped(why)) => Verdict::of(stopped(why)),
         };
         let mut ground = match ground {
             Some(ground) => ground,
@@ -48,17 +43,17 @@ impl Job {
         let ran = ground.record.current.is_some();
         let state = self.settled(&mut ground, &mut verdict, ran).await;
         self.conclude(&mut ground, &mut verdict, state.as_ref());
+        if self.operation.changes() && ran {
+            match self.keep(&ground.record).await {
+                Ok(()) | Err(Halt::Failed(_)) => {}
+                Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
+                // Not kept yet: the next engine finds the run as it is now, and keeps its end.
+                Err(Halt::Stopping) => return self.leave(),
+            }
+        }
         let finished = self.finished(&ground, &verdict);
         ground.record.last = Some(finished.clone());
         ground.record.current = None;
-        if self.operation.changes()
-            && ran
-            && self.keep(&ground.record).await.is_err()
-            && self.inner.stopping()
-        {
-            // Not kept yet: the next engine finds the run as it is now, and keeps its end.
-            return self.leave();
-        }
         self.write_end(&ground.record, ran).await;
         self.tell(verdict, Some(finished), Some(&ground.record), state);
     }
@@ -224,6 +219,17 @@ impl Job {
     /// Leaves everything to the next engine.
     fn leave(&self) {
         self.inner.table().under_way -= 1;
+    }
+}
+
+fn stopped(why: Why) -> Outcome {
+    match why {
+        Why::Cancelled => Outcome::Cancelled,
+        Why::TimedOut => Outcome::TimedOut,
+        Why::Fenced(who) => Outcome::Failed(Failure::new(
+            Reason::StateLocked,
+            format!("somebody else owns the workspace: {who}"),
+        )),
     }
 }
 

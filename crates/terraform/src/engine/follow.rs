@@ -82,7 +82,7 @@ impl Follower<'_> {
                     self.read(&mut tail, &mut words, false);
                     self.shadow.look();
                     count += 1;
-                    if count % MEASURE == 0 {
+                    if count.is_multiple_of(MEASURE) {
                         self.peak = self.peak.max(process.peak_memory());
                     }
                     if why.is_some() {

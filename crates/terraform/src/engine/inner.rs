@@ -140,7 +140,7 @@ impl Inner {
             }
             table.under_way += 1;
             let job = Job::new(self.own(), ticket);
-            self.spawn(async move { job.conduct().await });
+            self.spawn(Box::pin(job.conduct()));
         }
     }
 
@@ -220,7 +220,7 @@ impl Inner {
             }
             table.under_way += 1;
             let job = Job::new(self.own(), ticket);
-            self.spawn(async move { job.conduct().await });
+            self.spawn(Box::pin(job.conduct()));
         }
         true
     }
@@ -242,13 +242,7 @@ impl Inner {
 
     pub fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
         let binary = self.binaries.find(&inputs.binary)?;
-        self.revision_of(inputs, &binary.name)
-    }
-
-    pub fn revision_of(&self, inputs: &Inputs, binary: &str) -> Result<Revision, Failure> {
-        let content = shape::content(&inputs.module)
-            .map_err(|error| Failure::new(Reason::ModuleNotFound, format!("read the module: {error}")))?;
-        Ok(Revision::of(inputs, binary, content.as_deref()))
+        revision_of(inputs, &binary.name)
     }
 
     pub fn metrics(&self) -> Snapshot {
@@ -260,6 +254,13 @@ impl Inner {
             ..table.numbers.clone()
         }
     }
+}
+
+/// The revision of inputs as a binary of that name runs them.
+pub(super) fn revision_of(inputs: &Inputs, binary: &str) -> Result<Revision, Failure> {
+    let content = shape::content(&inputs.module)
+        .map_err(|error| Failure::new(Reason::ModuleNotFound, format!("read the module: {error}")))?;
+    Ok(Revision::of(inputs, binary, content.as_deref()))
 }
 
 /// Runs that are prepared, run or concluded at a time.

@@ -72,7 +72,7 @@ impl Job {
             }
             Stage::Apply | Stage::Destroy => verdict.plan = self.what_was_planned(ground, tally),
             Stage::ApplyPlan => {
-                verdict.plan = ground.record.planned.as_ref().map(|planned| planned.plan.clone())
+                verdict.plan = ground.record.planned.as_ref().map(|planned| planned.plan.clone());
             }
             Stage::Import => {}
         }
@@ -93,7 +93,7 @@ impl Job {
         let parts = [revision.as_str(), &state.lineage, &state.serial.to_string(), &file];
         let id = PlanId(sha256(parts.iter().map(|part| part.as_bytes()))[..16].to_owned());
         let plan = plan(id, revision, state.serial, tally);
-        self.planned(ground, plan.clone(), state.lineage, file);
+        ground.planned(plan.clone(), state.lineage, file);
         Ok(plan)
     }
 

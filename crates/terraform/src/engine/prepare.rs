@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     blocking,
+    inner::revision_of,
     job::{Halt, Job},
     settle::{self, Shadow},
 };
@@ -20,7 +21,7 @@ use crate::{
     secrets,
     shape::{Held, Shape, work},
     state::State,
-    view::Phase,
+    view::{Phase, Plan},
 };
 
 /// What a run stands on.
@@ -70,6 +71,13 @@ impl Ground {
         }
     }
 
+    /// Keeps a plan that was just made.
+    pub fn planned(&mut self, plan: Plan, lineage: String, file: String) {
+        if let Some(inputs) = self.inputs.clone() {
+            self.record.planned = Some(Planned { plan, inputs, lineage, file });
+        }
+    }
+
     pub fn estimate(&self) -> u64 {
         self.shape.as_ref().map_or(self.estimate, |shape| shape.estimate())
     }
@@ -103,12 +111,12 @@ impl Job {
         let (inner, chosen) = (self.inner.clone(), inputs.clone());
         let (binary, revision) = blocking(move || {
             let binary = inner.binaries.find(&chosen.binary)?;
-            let revision = inner.revision_of(&chosen, &binary.name)?;
+            let revision = revision_of(&chosen, &binary.name)?;
             Ok::<_, Failure>((binary, revision))
         })
         .await?;
         if let Operation::ApplyPlan(id) = &self.operation {
-            self.fresh(&ground.record, id, state.as_ref(), &inputs).await?;
+            self.fresh(&ground.record, id, state.as_ref()).await?;
         }
         let shape = self.shape(&inputs, &binary, state.as_ref()).await?;
         let (folder, rendered, of) = (self.folder.clone(), inputs.clone(), shape.clone());
@@ -186,21 +194,15 @@ impl Job {
             }
         };
         Ok(match self.given.clone() {
-            Some(Inputs { env, files, plugins, binary, .. }) => {
-                Inputs { env, files, plugins, binary, ..base }
+            Some(Inputs { env, files, binary, plugins, .. }) => {
+                Inputs { env, files, binary, plugins, ..base }
             }
             None => base,
         })
     }
 
     /// Refuses a plan that is not the one that was approved, or that was made for something else.
-    async fn fresh(
-        &self,
-        record: &Record,
-        id: &PlanId,
-        state: Option<&State>,
-        _inputs: &Inputs,
-    ) -> Result<(), Failure> {
+    async fn fresh(&self, record: &Record, id: &PlanId, state: Option<&State>) -> Result<(), Failure> {
         let planned = record.planned.clone().ok_or_else(stale)?;
         let (serial, lineage) = state.map_or((0, ""), |state| (state.serial, &state.lineage));
         if planned.plan.id != *id || planned.plan.serial != serial || planned.lineage != lineage {
@@ -272,13 +274,6 @@ impl Job {
             }
         });
         Ok(())
-    }
-
-    /// Keeps a plan that was just made.
-    pub fn planned(&self, ground: &mut Ground, plan: crate::view::Plan, lineage: String, file: String) {
-        if let Some(inputs) = ground.inputs.clone() {
-            ground.record.planned = Some(Planned { plan, inputs, lineage, file });
-        }
     }
 }
 

@@ -41,20 +41,15 @@ pub(super) fn settle(folder: &WorkspaceFolder, start: &Path) -> Result<Option<St
         }
     }
     let errored = start.join("errored.tfstate");
-    if let Some(bytes) = read_optional(&errored).map_err(io)? {
-        if let Ok(left) = State::read(&bytes) {
-            let newer = read(folder)?
-                .is_none_or(|state| state.lineage == left.lineage && state.serial <= left.serial);
-            if newer {
-                write_durable(&path, &bytes).map_err(io)?;
-                remove(&errored).map_err(io)?;
-            } else {
-                // Of another line: nobody can tell which is right. It stays for a person to look at.
-                let aside = folder.0.join("state/errored.tfstate");
-                write_durable(&aside, &bytes).map_err(io)?;
-                remove(&errored).map_err(io)?;
-            }
-        }
+    if let Some(bytes) = read_optional(&errored).map_err(io)?
+        && let Ok(left) = State::read(&bytes)
+    {
+        let newer =
+            read(folder)?.is_none_or(|state| state.lineage == left.lineage && state.serial <= left.serial);
+        // Of another line: nobody can tell which is right. It stays for a person to look at.
+        let place = if newer { path } else { folder.0.join("state/errored.tfstate") };
+        write_durable(&place, &bytes).map_err(io)?;
+        remove(&errored).map_err(io)?;
     }
     read(folder)
 }
@@ -62,13 +57,13 @@ pub(super) fn settle(folder: &WorkspaceFolder, start: &Path) -> Result<Option<St
 /// Copies the state whenever it changed and is whole.
 pub(super) struct Shadow {
     state: PathBuf,
-    shadow: PathBuf,
+    copy: PathBuf,
     seen: Option<(i64, i64, u64)>,
 }
 
 impl Shadow {
     pub fn new(folder: &WorkspaceFolder) -> Self {
-        Self { state: folder.state(), shadow: folder.shadow(), seen: None }
+        Self { state: folder.state(), copy: folder.shadow(), seen: None }
     }
 
     /// Best effort: without a shadow a run is as safe as Terraform itself makes it.
@@ -79,10 +74,10 @@ impl Shadow {
         }
         self.seen = Some(now);
         let Ok(bytes) = fs::read(&self.state) else { return };
-        let same = fs::read(&self.shadow).is_ok_and(|shadow| shadow == bytes);
+        let same = fs::read(&self.copy).is_ok_and(|shadow| shadow == bytes);
         if !same && State::read(&bytes).is_ok() {
-            let temporary = self.shadow.with_extension("tmp");
-            let _ = write_private(&temporary, &bytes).and_then(|()| fs::rename(temporary, &self.shadow));
+            let temporary = self.copy.with_extension("tmp");
+            let _ = write_private(&temporary, &bytes).and_then(|()| fs::rename(temporary, &self.copy));
         }
     }
 }

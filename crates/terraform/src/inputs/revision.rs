@@ -134,7 +134,7 @@ mod tests {
         );
         assert_ne!(same, revision(|i| i.env.get_mut("REGION").expect("set").value = "two".into()));
         assert_ne!(same, revision(|i| i.backend = Backend::Hcl("backend \"s3\" {}".into())));
-        assert_ne!(same, revision(|i| i.module = crate::inputs::Inputs::inline("").module));
+        assert_ne!(same, revision(|i| i.module = Inputs::inline("").module));
         assert_ne!(same, Revision::of(&Inputs::inline(""), "terraform", None));
         assert_ne!(
             Revision::of(&Inputs::inline(""), "tofu", Some("a")),

@@ -43,6 +43,7 @@ pub(crate) struct Workshop {
 
 /// `shape.json`.
 #[derive(Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 struct Made {
     root: PathBuf,
     fetched: bool,
@@ -54,21 +55,6 @@ struct Made {
 impl Workshop {
     pub fn new(folders: Folders, environment: Environment) -> Self {
         Self { folders, environment, inits: AtomicU64::new(0), caches: Mutex::default() }
-    }
-
-    /// The name of a workspace's shape.
-    pub fn key(&self, workspace: &WorkspaceId, inputs: &Inputs, binary: &Binary) -> Result<String, Failure> {
-        let content = content(&inputs.module).map_err(|error| not_found(&inputs.module, &error))?;
-        let own_backend = match (&inputs.backend, &inputs.module) {
-            (Backend::Hcl(_), _) => true,
-            (Backend::Local, Module::Inline { text, format }) => {
-                text.contains("backend")
-                    && module::declared(text, *format).is_ok_and(|declared| declared.backend_block)
-            }
-            // A fetched module may name a backend: not known before it is fetched.
-            (Backend::Local, Module::Source { .. }) => false,
-        };
-        Ok(key(inputs, binary, content.as_deref(), own_backend.then_some(workspace)))
     }
 
     /// Makes a shape, or takes the one that is there. `state`: `init` looks into it for providers too.
@@ -276,6 +262,21 @@ impl Workshop {
             }
         }
     }
+}
+
+/// The name of a workspace's shape.
+pub(crate) fn name(workspace: &WorkspaceId, inputs: &Inputs, binary: &Binary) -> Result<String, Failure> {
+    let content = content(&inputs.module).map_err(|error| not_found(&inputs.module, &error))?;
+    let own_backend = match (&inputs.backend, &inputs.module) {
+        (Backend::Hcl(_), _) => true,
+        (Backend::Local, Module::Inline { text, format }) => {
+            text.contains("backend")
+                && module::declared(text, *format).is_ok_and(|declared| declared.backend_block)
+        }
+        // A fetched module may name a backend: not known before it is fetched.
+        (Backend::Local, Module::Source { .. }) => false,
+    };
+    Ok(key(inputs, binary, content.as_deref(), own_backend.then_some(workspace)))
 }
 
 struct Step<'a> {

@@ -124,7 +124,7 @@ impl Shapes {
         binary: &Binary,
         state: Option<&Held>,
     ) -> Result<Arc<Shape>, Failure> {
-        let key = self.workshop.key(workspace, inputs, binary)?;
+        let key = build::name(workspace, inputs, binary)?;
         let shape = self.made(key.clone(), inputs, binary, None).await?;
         let missing = |held: &&Held| held.providers.iter().any(|source| !shape.has(source));
         let Some(held) = state.filter(missing) else { return Ok(shape) };

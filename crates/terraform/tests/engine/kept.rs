@@ -7,6 +7,7 @@ use std::{
 };
 
 use capt_terraform::{
+    inputs::Backend,
     keeper::{KeepError, Keeper, Kept},
     order::{Operation, Order, WorkspaceId},
     state::State,
@@ -119,4 +120,27 @@ async fn a_fenced_run_never_starts() {
     assert_eq!(reason(&fenced), "StateLocked", "{fenced:?}");
     assert!(format!("{fenced:?}").contains("pod-2"));
     assert!(lab.trace().is_empty());
+}
+
+#[tokio::test]
+async fn a_backend_of_its_own_keeps_the_state_elsewhere() {
+    for tool in crate::lab::tools() {
+        let lab = Lab::new(&tool).await;
+        let elsewhere = lab.path("elsewhere.tfstate");
+        let mut inputs = lab.traced("a");
+        inputs.backend =
+            Backend::Hcl(format!("backend \"local\" {{\n  path = \"{}\"\n}}", elsewhere.display()));
+        let done = lab.apply("a", inputs.clone()).await;
+        assert_eq!(done.outcome, Outcome::Done, "{done:?}");
+        assert!(
+            State::read(&fs::read(&elsewhere).expect("a state"))
+                .is_ok_and(|state| state.resources.len() == 1)
+        );
+        assert_eq!(lab.look("a").outputs["v"].value, "1", "a copy is here");
+        let lab = lab.restart().await;
+        assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
+        assert_eq!(lab.trace(), ["create a", "destroy a"]);
+        assert!(State::read(&fs::read(&elsewhere).expect("a state")).is_ok_and(|state| state.is_empty()));
+        assert!(!lab.look("a").touched);
+    }
 }

@@ -25,6 +25,7 @@ pub struct Tool {
 }
 
 /// Terraform and OpenTofu, as far as this machine has them.
+#[expect(clippy::print_stderr, reason = "the test harness shows it; a skip must not be silent")]
 pub fn tools() -> Vec<Tool> {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     if let Ok(peers) = capt_e2e::Peers::find(&[capt_e2e::Peer::Tofu]) {
@@ -142,10 +143,8 @@ impl Lab {
                 let _ = tokio::time::timeout(Duration::from_secs(1), changes.recv()).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, wait).await {
-            Ok(view) => view,
-            Err(_) => panic!("{workspace} never got there: {:#?}", self.engine.look(workspace)),
-        }
+        let reached = tokio::time::timeout(PATIENCE, wait).await;
+        reached.unwrap_or_else(|_| panic!("{workspace} never got there: {:#?}", self.engine.look(workspace)))
     }
 }
 

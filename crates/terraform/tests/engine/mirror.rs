@@ -1,6 +1,9 @@
 //! The real AWS provider, where `CAPT_PLUGIN_MIRROR` names a filesystem mirror that has it. Plans only: there is no cloud here.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use capt_terraform::{
     inputs::{BinaryName, Inputs, Variable},
@@ -19,10 +22,10 @@ fn mirror() -> Option<(Tool, PathBuf)> {
     mirror.join("registry.terraform.io/hashicorp/aws").is_dir().then_some((tool, mirror))
 }
 
-fn inputs(lab: &Lab, mirror: &PathBuf, text: &str) -> Inputs {
+fn inputs(lab: &Lab, mirror: &Path, text: &str) -> Inputs {
     let mut inputs = lab.inputs(text);
     inputs.configuration = Some(CONFIGURATION.to_owned());
-    inputs.plugins.mirror = Some(mirror.clone());
+    inputs.plugins.mirror = Some(mirror.to_owned());
     inputs
 }
 
