@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::inputs::{Inputs, sha256};
+use crate::{
+    inputs::{Inputs, sha256},
+    pool::Urgency,
+};
 
 /// The name of a workspace: `namespace/name`, though any text will do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -136,6 +139,15 @@ impl Operation {
             Self::Destroy => "destroy",
             Self::Refresh => "refresh",
             Self::Import { .. } => "import",
+        }
+    }
+
+    pub(crate) const fn urgency(&self) -> Urgency {
+        match self {
+            Self::Destroy => Urgency::Deletion,
+            Self::Plan | Self::Apply | Self::ApplyPlan(_) | Self::Refresh | Self::Import { .. } => {
+                Urgency::Ordinary
+            }
         }
     }
 

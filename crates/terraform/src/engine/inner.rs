@@ -15,7 +15,7 @@ use tokio::{
 use super::{
     Options, WorkspaceError,
     job::Job,
-    table::{Entry, Handle, Table, Ticket, Why},
+    table::{Entry, Handle, Table, Ticket, Waiting, Why},
 };
 use crate::{
     binary::Binaries,
@@ -49,6 +49,17 @@ pub(super) struct Inner {
 pub(super) struct Room {
     inner: Arc<Inner>,
     estimate: u64,
+}
+
+/// A run that waits aside; takes its place again when dropped.
+pub(super) struct Aside {
+    inner: Arc<Inner>,
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.inner.table().under_way += 1;
+    }
 }
 
 /// A workspace that is being changed by hand.
@@ -120,7 +131,7 @@ impl Inner {
             since: Timestamp::now(),
             log: self.folders.workspace(&order.workspace).run(&id).join("log"),
         });
-        let urgency = if destroy { Urgency::Deletion } else { Urgency::Ordinary };
+        let urgency = order.operation.urgency();
         let (workspace, group) = (order.workspace.clone(), order.group.clone());
         table.queue.push(urgency, &group, Ticket { id: id.clone(), order, stop });
         self.pump(&mut table);
@@ -130,18 +141,32 @@ impl Inner {
     }
 
     /// Takes runs from the queue. More than there are slots are under way at a time, so that one can be prepared (which waits
-    /// for the disk) while others run.
+    /// for the disk) while others run. Deletions have places of their own: they never wait for what is prepared already.
     pub fn pump(&self, table: &mut Table) {
         let most = under_way(table.gate.slots());
-        while !self.stopping() && table.under_way < most {
-            let Some(ticket) = table.queue.pop() else { return };
-            if let Some(run) = &mut table.entry(&ticket.order.workspace).run {
-                run.queued = false;
-            }
-            table.under_way += 1;
-            let job = Job::new(self.own(), ticket);
-            self.spawn(Box::pin(job.conduct()));
+        while !self.stopping() && table.under_way < 2 * most {
+            let next = if table.under_way < most { table.queue.pop() } else { table.queue.pop_deletion() };
+            let Some(ticket) = next else { return };
+            self.begin(table, ticket);
         }
+    }
+
+    fn begin(&self, table: &mut Table, ticket: Ticket) {
+        if let Some(run) = &mut table.entry(&ticket.order.workspace).run {
+            run.queued = false;
+        }
+        table.under_way += 1;
+        let job = Job::new(self.own(), ticket);
+        self.spawn(Box::pin(job.conduct()));
+    }
+
+    /// Gives up the place of a run that waits for something slow, so that it holds up nobody else.
+    pub fn aside(&self) -> Aside {
+        let mut table = self.table();
+        table.under_way -= 1;
+        self.pump(&mut table);
+        drop(table);
+        Aside { inner: self.own() }
     }
 
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -151,11 +176,22 @@ impl Inner {
     }
 
     /// Waits for room for a process that is expected to use `estimate` bytes. `None`: the wait was given up.
-    pub async fn room(&self, estimate: u64, give_up: impl Future<Output = ()>) -> Option<Room> {
+    pub async fn room(
+        &self,
+        urgency: Urgency,
+        estimate: u64,
+        give_up: impl Future<Output = ()>,
+    ) -> Option<Room> {
         let (sender, receiver) = oneshot::channel();
         {
             let mut table = self.table();
-            table.waiting.push_back((estimate, sender));
+            let at = match urgency {
+                Urgency::Deletion => {
+                    table.waiting.iter().take_while(|waiting| waiting.urgency == Urgency::Deletion).count()
+                }
+                Urgency::Ordinary => table.waiting.len(),
+            };
+            table.waiting.insert(at, Waiting { urgency, estimate, sender });
             self.admit(&mut table);
         }
         // Once admitted, dropping the room gives it back; so the answer is looked at whatever else happened.
@@ -181,12 +217,12 @@ impl Inner {
             return;
         }
         let memory = Memory::now(self.options.memory);
-        while let Some((estimate, _)) = table.waiting.front() {
+        while let Some(Waiting { estimate, .. }) = table.waiting.front() {
             let estimate = *estimate;
             if !table.gate.enter(estimate, memory) {
                 return;
             }
-            let (_, sender) = table.waiting.pop_front().expect("just seen");
+            let Waiting { sender, .. } = table.waiting.pop_front().expect("just seen");
             if sender.send(()).is_err() {
                 table.gate.leave(estimate);
             }
@@ -215,12 +251,7 @@ impl Inner {
         });
         // One that waits is let through at once: it ends as cancelled without a process.
         if let Some(ticket) = table.queue.take(|ticket| ticket.id == id) {
-            if let Some(run) = &mut table.entry(workspace).run {
-                run.queued = false;
-            }
-            table.under_way += 1;
-            let job = Job::new(self.own(), ticket);
-            self.spawn(Box::pin(job.conduct()));
+            self.begin(&mut table, ticket);
         }
         true
     }
@@ -265,7 +296,7 @@ pub(super) fn revision_of(inputs: &Inputs, binary: &str) -> Result<Revision, Fai
 
 /// Runs that are prepared, run or concluded at a time.
 fn under_way(slots: usize) -> usize {
-    slots * 4
+    slots * 3
 }
 
 /// Sorts by time; the number tells those of one microsecond apart.

@@ -212,7 +212,7 @@ impl Job {
                 _ = stopping.wait_for(|stopping| *stopping) => {}
             }
         };
-        let room = self.inner.room(ground.estimate(), give_up).await;
+        let room = self.inner.room(self.operation.urgency(), ground.estimate(), give_up).await;
         self.not_stopped()?;
         room.ok_or(Halt::Stopping)
     }

@@ -160,6 +160,7 @@ impl Job {
             shape = &mut shape => return Ok(shape?),
             () = quick => {}
         }
+        let _aside = self.inner.aside();
         self.inner.update(&self.workspace, |view| {
             if let Some(run) = view.run.as_mut() {
                 run.phase = Phase::Initialising;

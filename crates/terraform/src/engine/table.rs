@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     metrics::Snapshot,
     order::{Order, RunId, WorkspaceId},
-    pool::{Gate, Queue},
+    pool::{Gate, Queue, Urgency},
     view::{Outcome, View},
 };
 
@@ -37,6 +37,13 @@ pub(super) struct Handle {
     pub queued: bool,
 }
 
+/// A prepared run that waits for room.
+pub(super) struct Waiting {
+    pub urgency: Urgency,
+    pub estimate: u64,
+    pub sender: oneshot::Sender<()>,
+}
+
 #[derive(Default)]
 pub(super) struct Entry {
     pub view: View,
@@ -51,8 +58,8 @@ pub(super) struct Table {
     pub entries: HashMap<WorkspaceId, Entry>,
     pub queue: Queue<Ticket>,
     pub gate: Gate,
-    /// Prepared runs that wait for the gate, with their estimates.
-    pub waiting: VecDeque<(u64, oneshot::Sender<()>)>,
+    /// Prepared runs that wait for the gate: deletions, then the others.
+    pub waiting: VecDeque<Waiting>,
     /// Runs taken from the queue and not over yet.
     pub under_way: usize,
     pub numbers: Snapshot,

@@ -46,6 +46,11 @@ impl<T> Queue<T> {
         self.deletions.pop().or_else(|| self.ordinary.pop())
     }
 
+    /// The next deletion alone.
+    pub fn pop_deletion(&mut self) -> Option<T> {
+        self.deletions.pop()
+    }
+
     /// Takes out the first item that is meant.
     pub fn take(&mut self, meant: impl Fn(&T) -> bool) -> Option<T> {
         self.deletions.take(&meant).or_else(|| self.ordinary.take(&meant))
@@ -126,7 +131,10 @@ mod tests {
         queue.push(Urgency::Deletion, "a", "delete a1");
         queue.push(Urgency::Deletion, "a", "delete a2");
         queue.push(Urgency::Deletion, "b", "delete b1");
-        assert_eq!(drain(&mut queue), ["delete a1", "delete b1", "delete a2", "apply"]);
+        assert_eq!(queue.pop_deletion(), Some("delete a1"));
+        assert_eq!(drain(&mut queue), ["delete b1", "delete a2", "apply"]);
+        queue.push(Urgency::Ordinary, "a", "apply");
+        assert_eq!(queue.pop_deletion(), None);
     }
 
     #[test]

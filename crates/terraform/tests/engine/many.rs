@@ -133,3 +133,62 @@ async fn a_module_writes_beside_itself_and_into_no_other_workspace() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_overtakes_what_is_prepared() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::with(&tool, |options| options.slots = 1).await;
+    lab.apply("old", lab.traced("old")).await;
+    let gate = lab.path("gate");
+    let text = format!(
+        "resource \"terraform_data\" \"a\" {{\n  provisioner \"local-exec\" {{\n    command = \"until [ -e {} ]; do sleep 0.05; done; echo slow >> {}\"\n  }}\n}}\n",
+        gate.display(),
+        lab.path("trace").display()
+    );
+    for at in 0..5 {
+        let order =
+            Order::new(WorkspaceId::new(format!("slow{at}")), Operation::Apply, Some(lab.inputs(&text)));
+        lab.engine.run(order).expect("taken");
+    }
+    let first = WorkspaceId::new("slow0");
+    lab.until(&first, |view| view.run.as_ref().is_some_and(|run| run.progress.current.is_some())).await;
+    lab.engine.run(Order::new(WorkspaceId::new("old"), Operation::Destroy, None)).expect("taken");
+    // It is prepared, and waits for the one slot.
+    lab.until(&WorkspaceId::new("old"), |view| view.applied.is_none()).await;
+    fs::write(gate, "").expect("write");
+    lab.ended(&WorkspaceId::new("slow4")).await;
+    assert_eq!(lab.trace()[..3], ["create old", "slow", "destroy old"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_init_holds_up_nobody_else() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::with(&tool, |options| options.slots = 1).await;
+    // A binary whose `init` waits.
+    let bin = lab.path("bin");
+    fs::create_dir(&bin).expect("a folder");
+    let real =
+        std::env::split_paths(&tool.path).map(|folder| folder.join("terraform")).find(|path| path.is_file());
+    let Some(real) = real else { return };
+    let gate = lab.path("gate");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = init ]; then until [ -e {} ]; do sleep 0.05; done; fi\nexec {} \"$@\"\n",
+        gate.display(),
+        real.display()
+    );
+    crate::bad::program(&bin.join("terraform"), &script);
+    let path =
+        std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&tool.path))).expect("a path");
+    let lab = Lab { tool: crate::lab::Tool { path, ..tool }, ..lab }.restart().await;
+    let slow = in_a_folder(&lab);
+    for n in 0..10 {
+        let order = Order::new(WorkspaceId::new(format!("w{n}")), Operation::Apply, Some(with_n(&slow, n)));
+        lab.engine.run(order).expect("taken");
+    }
+    assert_eq!(lab.apply("quick", lab.traced("quick")).await.outcome, Outcome::Done);
+    assert!(lab.look("w9").last.is_none());
+    fs::write(gate, "").expect("write");
+    for n in 0..10 {
+        assert_eq!(lab.ended(&WorkspaceId::new(format!("w{n}"))).await.outcome, Outcome::Done);
+    }
+}
