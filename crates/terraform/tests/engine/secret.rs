@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use capt_terraform::{
     inputs::{EnvValue, VarFile, Variable},
     module::Format,
-    order::Operation,
+    order::{Operation, Order, WorkspaceId},
     view::Outcome,
 };
 use serde_json::json;
@@ -120,5 +120,29 @@ async fn after_a_destroy_no_secret_is_left() {
         lab.apply("a", inputs).await;
         lab.run("a", Operation::Destroy, None).await;
         assert_eq!(files_with(&lab.path("data"), "gone-after-destroy"), Vec::<std::path::PathBuf>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_log_has_no_secret_while_it_grows() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let text = format!(
+            "resource \"terraform_data\" \"a\" {{\n  provisioner \"local-exec\" {{\n    command = \"echo said $TOKEN; until [ -e {} ]; do sleep 0.05; done\"\n  }}\n}}\n",
+            lab.path("gate").display()
+        );
+        let mut inputs = lab.inputs(&text);
+        inputs.env.insert("TOKEN".into(), EnvValue { value: "token-of-env".into(), sensitive: true });
+        let workspace = WorkspaceId::new("a");
+        lab.engine.run(Order::new(workspace.clone(), Operation::Apply, Some(inputs))).expect("taken");
+        let log = capt_e2e::until("it speaks", crate::lab::PATIENCE, async || {
+            let log = lab.look("a").run?.log;
+            fs::read_to_string(log).ok().filter(|log| log.contains("): said"))
+        })
+        .await
+        .expect("a log");
+        assert!(!log.contains("token-of-env"), "{log}");
+        fs::write(lab.path("gate"), "").expect("write");
+        lab.ended(&workspace).await;
     }
 }

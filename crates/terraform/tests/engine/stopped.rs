@@ -8,11 +8,12 @@ use std::{
 };
 
 use capt_terraform::{
+    inputs::BinaryName,
     order::{Operation, Order, WorkspaceId},
     view::{Outcome, Phase},
 };
 
-use crate::lab::{Lab, reason, tools, trace};
+use crate::lab::{Lab, Tool, reason, tools, trace};
 
 /// Makes one thing, and then waits for a file.
 fn waits(lab: &Lab) -> String {
@@ -73,24 +74,37 @@ async fn a_run_that_takes_too_long_is_stopped() {
     }
 }
 
+/// A lab whose binary is a script that does this instead of any command but `version`.
+async fn scripted(does: &str) -> Lab {
+    let bin = tempfile::tempdir().expect("a folder").keep();
+    let version = "if [ \"$1\" = version ]; then echo '{\"terraform_version\":\"1.11.0\"}'; exit; fi";
+    crate::bad::program(&bin.join("terraform"), &format!("#!/bin/sh\n{version}\n{does}\n"));
+    let path =
+        std::env::join_paths([bin.as_path(), Path::new("/bin"), Path::new("/usr/bin")]).expect("a path");
+    let tool = Tool { name: BinaryName::Terraform, path };
+    Lab::with(&tool, |options| options.grace = Duration::from_millis(300)).await
+}
+
 #[tokio::test]
 async fn one_that_does_not_listen_is_killed() {
-    let Some(tool) = crate::lab::tool() else { return };
-    let lab = Lab::with(&tool, |options| options.grace = Duration::from_millis(300)).await;
-    let bin = lab.path("bin");
-    fs::create_dir(&bin).expect("a folder");
-    let script = "#!/bin/sh\nif [ \"$1\" = version ]; then echo '{\"terraform_version\":\"1.11.0\"}'; exit; fi\ntrap '' INT\nwhile :; do sleep 0.1; done\n";
-    crate::bad::program(&bin.join("terraform"), script);
-    let tool = crate::lab::Tool { path: bin.into(), ..tool };
-    let deaf = Lab::with(&tool, |options| options.grace = Duration::from_millis(300)).await;
-    let mut path = tool.path.clone();
-    path.push(":/bin:/usr/bin");
-    let deaf = Lab { tool: crate::lab::Tool { path, ..deaf.tool.clone() }, ..deaf }.restart().await;
+    let lab = scripted("trap '' INT\nwhile :; do sleep 0.1; done").await;
     let mut order =
-        Order::new(WorkspaceId::new("a"), Operation::Apply, Some(deaf.inputs("output \"x\" { value = 1 }")));
+        Order::new(WorkspaceId::new("a"), Operation::Apply, Some(lab.inputs("output \"x\" { value = 1 }")));
     order.timeout = Duration::from_millis(300);
-    assert_eq!(deaf.run_order(order).await.outcome, Outcome::TimedOut);
-    drop(lab);
+    assert_eq!(lab.run_order(order).await.outcome, Outcome::TimedOut);
+}
+
+#[tokio::test]
+async fn a_plan_that_was_interrupted_and_ends_well_is_no_plan() {
+    let lab = scripted("trap 'exit 0' INT\necho '{\"type\":\"change_summary\",\"changes\":{\"add\":1,\"change\":0,\"remove\":0,\"operation\":\"plan\"}}'\nwhile :; do sleep 0.1; done").await;
+    let workspace = WorkspaceId::new("a");
+    lab.engine
+        .run(Order::new(workspace.clone(), Operation::Plan, Some(lab.inputs("output \"x\" { value = 1 }"))))
+        .expect("taken");
+    lab.until(&workspace, |view| view.run.as_ref().is_some_and(|run| run.progress.total == 1)).await;
+    assert!(lab.engine.cancel(&workspace));
+    assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
+    assert_eq!(lab.look("a").plan, None);
 }
 
 #[tokio::test]
