@@ -31,13 +31,15 @@ lint: ## Check formatting, lints, dependencies and generated files
 	else echo "cargo-deny is not installed: dependencies are not checked (make tools)"; fi
 
 e2e: peers ## Run the tests that need a real kube-apiserver
-	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test differential --test edge --test describe --test record --test stream
+	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 $(CARGO) test $(TEST_FLAGS) --lib \
+	  --test rules --test kubectl --test differential --test edge --test describe --test record --test stream \
+	  --test typed --test rights --test binaries --test engine --test sandbox
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate
 	$(CARGO) bench --locked -p capt-apiserver --bench store
 	$(CARGO) bench --locked -p capt --bench server
+	$(CARGO) bench --locked -p capt-terraform --bench engine
 
 fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
 	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-apiserver --test fuzz -- --nocapture

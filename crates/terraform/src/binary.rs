@@ -1,0 +1,175 @@
+//! Finds `tofu` and `terraform`, and knows their versions.
+//!
+//! A version is asked for once per path and modification time. A binary that is garbage or hangs gives a failure, kept for a
+//! while so that it is not run on every question.
+
+use std::{
+    collections::HashMap,
+    ffi::{OsStr, OsString},
+    io::Read,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use serde_json::Value;
+
+use crate::{
+    failure::{Failure, Reason},
+    inputs::{BinaryName, Choice},
+    process::signal,
+    version::{Constraint, Version},
+};
+
+/// Older ones are refused: 1.5 has everything the engine uses (`terraform_data` came in 1.4, `import` blocks in 1.5), and is the last
+/// Terraform under an open licence, so the oldest one that people have a reason to keep.
+const OLDEST: &str = "1.5.0";
+
+/// How long a binary that could not tell its version is left alone.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
+
+/// A binary that can be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binary {
+    /// `tofu` or `terraform`.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its version.
+    pub version: String,
+}
+
+/// What is known of the binaries.
+pub(crate) struct Binaries {
+    path: OsString,
+    timeout: Duration,
+    known: Mutex<HashMap<PathBuf, Known>>,
+}
+
+struct Known {
+    modified: SystemTime,
+    version: Result<String, Failure>,
+    asked: Instant,
+}
+
+impl Binaries {
+    pub fn new(path: Option<OsString>, timeout: Duration) -> Self {
+        let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+        Self { path, timeout, known: Mutex::default() }
+    }
+
+    /// Where binaries are looked for.
+    pub fn path(&self) -> &OsStr {
+        &self.path
+    }
+
+    /// The first binary that will do. Where none does, the failure is that of the first that is there.
+    pub fn find(&self, choice: &Choice) -> Result<Binary, Failure> {
+        let names: &[&str] = match choice.name {
+            BinaryName::Auto => &["tofu", "terraform"],
+            BinaryName::Tofu => &["tofu"],
+            BinaryName::Terraform => &["terraform"],
+        };
+        let mut first = None;
+        for name in names {
+            let Some(path) = self.locate(name) else { continue };
+            match self.check(name, &path, choice) {
+                Ok(binary) => return Ok(binary),
+                Err(failure) => first = first.or(Some(failure)),
+            }
+        }
+        Err(first.unwrap_or_else(|| {
+            Failure::new(
+                Reason::BinaryNotFound,
+                format!("{} is not installed: no such program on PATH", names.join(" or ")),
+            )
+        }))
+    }
+
+    fn locate(&self, name: &str) -> Option<PathBuf> {
+        std::env::split_paths(&self.path)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(|path| {
+                path.metadata()
+                    .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+            })
+    }
+
+    fn check(&self, name: &str, path: &Path, choice: &Choice) -> Result<Binary, Failure> {
+        let version = self.version(path)?;
+        let broken = || {
+            Failure::new(Reason::BinaryBroken, format!("{} says its version is {version:?}", path.display()))
+        };
+        let parsed = version.parse::<Version>().map_err(|_| broken())?;
+        let oldest = OLDEST.parse::<Version>().expect("a version");
+        if parsed < oldest {
+            let message = format!("{} is {version}; {OLDEST} or newer is needed", path.display());
+            return Err(Failure::new(Reason::BinaryTooOld, message));
+        }
+        if let Some(text) = &choice.constraint {
+            let constraint = text.parse::<Constraint>().map_err(|error| {
+                Failure::new(Reason::BinaryNotFound, format!("version constraint {text:?}: {error}"))
+            })?;
+            if !constraint.matches(&parsed) {
+                let message = format!("{} is {version}, which does not meet {text:?}", path.display());
+                return Err(Failure::new(Reason::BinaryTooOld, message));
+            }
+        }
+        Ok(Binary { name: name.to_owned(), path: path.to_owned(), version })
+    }
+
+    fn version(&self, path: &Path) -> Result<String, Failure> {
+        let modified =
+            path.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        // Held while the question is asked: nobody asks twice.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(path)
+            && known.modified == modified
+            && (known.version.is_ok() || known.asked.elapsed() < LEFT_ALONE)
+        {
+            return known.version.clone();
+        }
+        let version = ask(path, self.timeout);
+        known.insert(path.to_owned(), Known { modified, version: version.clone(), asked: Instant::now() });
+        version
+    }
+}
+
+fn ask(path: &Path, timeout: Duration) -> Result<String, Failure> {
+    let broken =
+        |what: &str| Failure::new(Reason::BinaryBroken, format!("{} version: {what}", path.display()));
+    let mut child = Command::new(path)
+        .args(["version", "-json"])
+        .env_clear()
+        .envs([("CHECKPOINT_DISABLE", "1"), ("TF_CLI_CONFIG_FILE", "/dev/null"), ("HOME", "/nonexistent")])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| broken(&error.to_string()))?;
+    let mut output = child.stdout.take().expect("piped");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let read = output.by_ref().take(1 << 16).read_to_end(&mut text);
+        // The one who asked may have given up.
+        let _ = sender.send(read.map(|_| text));
+    });
+    let answer = receiver.recv_timeout(timeout);
+    signal::kill_group(child.id());
+    let _ = child.wait();
+    let text = match answer {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => return Err(broken(&error.to_string())),
+        Err(_) => return Err(broken(&format!("no answer within {} s", timeout.as_secs_f32()))),
+    };
+    let answer: Value = serde_json::from_slice(&text).map_err(|_| broken("the answer is no JSON"))?;
+    let version =
+        answer["terraform_version"].as_str().ok_or_else(|| broken("the answer names no version"))?;
+    Ok(version.to_owned())
+}

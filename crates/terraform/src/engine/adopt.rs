@@ -1,0 +1,75 @@
+//! Starting in a folder that another engine used.
+
+use std::{fs, io, sync::Arc};
+
+use tokio::sync::watch;
+
+use super::{end::view, inner::Inner, job::Job, settle, table::Handle};
+use crate::{
+    folders::{WorkspaceFolder, remove},
+    record::{Journal, Record},
+    view::Running,
+};
+
+impl Inner {
+    /// Learns of every workspace in the folder, and goes on with the runs that were under way.
+    pub fn adopt(self: &Arc<Self>) -> io::Result<()> {
+        let mut shapes = Vec::new();
+        for entry in fs::read_dir(self.folders.workspaces())? {
+            let folder = WorkspaceFolder(entry?.path());
+            // A record that cannot be read belongs to a workspace that cannot be named; its next run says what is wrong with it.
+            let Ok(Some(record)) = Record::read(&folder) else { continue };
+            shapes.extend(record.shape.clone());
+            let state = settle::read(&folder).ok().flatten();
+            {
+                let mut table = self.table();
+                let entry = table.entry(&record.workspace);
+                entry.view = view(&record, state);
+                entry.known = self.options.keeper.is_none();
+            }
+            if let Some(journal) = record.current.clone() {
+                self.adopt_run(record, journal);
+            }
+        }
+        self.clear_shapes(&shapes)
+    }
+
+    /// Goes on with a run. Whether its process lives, has ended or was killed is found out by following it.
+    fn adopt_run(self: &Arc<Self>, record: Record, journal: Journal) {
+        let (sender, stop) = watch::channel(None);
+        let workspace = record.workspace.clone();
+        {
+            let mut table = self.table();
+            table.under_way += 1;
+            let entry = table.entry(&workspace);
+            entry.known = true;
+            entry.run = Some(Handle { id: journal.id.clone(), stop: sender, queued: false });
+            entry.view.run = Some(Running {
+                id: journal.id.clone(),
+                operation: journal.operation.clone(),
+                revision: Some(journal.revision.clone()),
+                phase: super::job::phase(journal.stage, false),
+                progress: crate::stream::Progress::default(),
+                since: journal.started,
+                log: self.folders.workspace(&workspace).run(&journal.id).join("log"),
+            });
+        }
+        let room = self.taken(journal.estimate);
+        let job = Job::adopted(self.clone(), workspace, &journal, stop);
+        self.spawn(Box::pin(job.resume(record, journal, room)));
+    }
+
+    /// Removes shapes that no workspace uses any more. One that is being made by a process that lives on is left alone.
+    fn clear_shapes(&self, used: &[String]) -> io::Result<()> {
+        for entry in fs::read_dir(self.folders.shapes())? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let busy =
+                ["get", "init"].iter().any(|stage| crate::process::Files::new(entry.path(), stage).lives());
+            if !used.contains(&name) && !busy {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,54 @@
+//! Command lines.
+
+use std::{ffi::OsString, path::Path};
+
+use crate::{folders::WorkspaceFolder, inputs::Inputs, order::Operation, record::Stage};
+
+/// The arguments of a stage. One process does the whole of it.
+pub(super) fn arguments(
+    stage: Stage,
+    operation: &Operation,
+    inputs: &Inputs,
+    folder: &WorkspaceFolder,
+    remote: bool,
+) -> Vec<OsString> {
+    let mut args: Vec<OsString> = Vec::new();
+    let mut add = |words: &[&str]| args.extend(words.iter().map(OsString::from));
+    match stage {
+        Stage::Plan | Stage::Look => add(&["plan", "-json", "-detailed-exitcode"]),
+        Stage::Apply => add(&["apply", "-json", "-auto-approve"]),
+        Stage::ApplyPlan => add(&["apply", "-json"]),
+        Stage::Destroy => add(&["apply", "-destroy", "-json", "-auto-approve"]),
+        Stage::Import => add(&["import", "-no-color"]),
+    }
+    add(&["-input=false"]);
+    if !remote {
+        args.push(flag("-state=", &folder.state()));
+        if !matches!(stage, Stage::Plan | Stage::Look) {
+            args.push("-backup=-".into());
+        }
+    }
+    if stage == Stage::Plan {
+        args.push(flag("-out=", &folder.plan()));
+    }
+    let further: &[&[String]] = match stage {
+        Stage::Plan | Stage::Look => &[&inputs.args.plan],
+        Stage::Apply => &[&inputs.args.plan, &inputs.args.apply],
+        Stage::ApplyPlan => &[&inputs.args.apply],
+        Stage::Destroy => &[&inputs.args.destroy],
+        Stage::Import => &[],
+    };
+    args.extend(further.iter().copied().flatten().map(OsString::from));
+    match operation {
+        Operation::Import { address, id } => args.extend([OsString::from(address), OsString::from(id)]),
+        _ if stage == Stage::ApplyPlan => args.push(folder.plan().into()),
+        _ => {}
+    }
+    args
+}
+
+fn flag(name: &str, path: &Path) -> OsString {
+    let mut flag = OsString::from(name);
+    flag.push(path);
+    flag
+}

@@ -1,0 +1,268 @@
+//! The end of a run: the state in order and kept, the record written, the view told.
+
+use std::{fs, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{
+    blocking,
+    job::{Halt, Job, Verdict},
+    prepare::Ground,
+    settle,
+    table::Why,
+};
+use crate::{
+    failure::{Failure, Reason},
+    folders::{WorkspaceFolder, make_private, remove},
+    log::Log,
+    order::{Operation, RunId},
+    record::{Record, Stage},
+    shape::work,
+    state::State,
+    view::{Finished, Outcome, View},
+};
+
+const STAGES: [Stage; 6] =
+    [Stage::Plan, Stage::Look, Stage::Apply, Stage::ApplyPlan, Stage::Destroy, Stage::Import];
+
+impl Job {
+    pub async fn end(self, ground: Option<Ground>, ended: Result<Verdict, Halt>) {
+        let mut verdict = match ended {
+            Ok(verdict) => verdict,
+            Err(Halt::Stopping) => return self.leave(),
+            Err(Halt::Failed(failure)) => Verdict::of(Outcome::Failed(failure)),
+            Err(Halt::Stopped(why)) => Verdict::of(stopped(why)),
+        };
+        let mut ground = match ground {
+            Some(ground) => ground,
+            None => match self.record_at_hand().await {
+                Some(ground) => ground,
+                None => return self.tell(verdict, None, None, None),
+            },
+        };
+        let ran = ground.record.current.is_some();
+        let state = self.settled(&mut ground, &mut verdict, ran).await;
+        self.conclude(&mut ground, &mut verdict, state.as_ref());
+        if self.operation.changes() && ran {
+            match self.keep(&ground.record).await {
+                Ok(()) | Err(Halt::Failed(_)) => {}
+                Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
+                // Not kept yet: the next engine finds the run as it is now, and keeps its end.
+                Err(Halt::Stopping) => return self.leave(),
+            }
+        }
+        let finished = self.finished(&ground, &verdict);
+        ground.record.last = Some(finished.clone());
+        ground.record.current = None;
+        self.write_end(&ground.record, ran).await;
+        self.tell(verdict, Some(finished), Some(&ground.record), state);
+    }
+
+    async fn record_at_hand(&self) -> Option<Ground> {
+        let folder = self.folder.clone();
+        let record = blocking(move || Record::read(&folder)).await.ok()?;
+        let journal_free = record.unwrap_or_else(|| Record::new(self.workspace.clone()));
+        Some(Ground::bare(journal_free))
+    }
+
+    /// The state after the run. Where the run used another place for it, a copy is fetched.
+    async fn settled(&self, ground: &mut Ground, verdict: &mut Verdict, ran: bool) -> Option<State> {
+        if ran && ground.remote && self.operation.changes() {
+            self.pull(ground).await;
+        }
+        let (folder, start) = (self.folder.clone(), ground.start.clone());
+        let state =
+            blocking(move || if ran { settle::settle(&folder, &start) } else { settle::read(&folder) }).await;
+        let state = match state {
+            Ok(state) => state,
+            Err(failure) => {
+                // Whatever else went wrong, this has to be seen to first.
+                verdict.outcome = Outcome::Failed(failure);
+                None
+            }
+        };
+        let known = |address: &String| {
+            state
+                .as_ref()
+                .is_some_and(|state| state.resources.iter().any(|resource| resource.address == *address))
+        };
+        let unsaved = std::mem::take(&mut ground.made).into_iter().filter(|(address, _)| !known(address));
+        ground.record.unsaved.extend(unsaved);
+        if ran {
+            // What the run made may be secret too.
+            let redactor = ground
+                .redactor_with(state.as_ref().map(|state| state.secrets.as_slice()).unwrap_or_default());
+            if let Outcome::Failed(failure) = &mut verdict.outcome {
+                *failure = failure.clone().redacted(&redactor);
+            }
+            for warning in &mut verdict.warnings {
+                *warning = redactor.clean(warning).into_owned();
+            }
+            let log = Log::open(self.log(), self.inner.options.log_bytes);
+            blocking(move || log.redact_again(&redactor)).await;
+        }
+        state
+    }
+
+    /// What the outcome means for the record.
+    fn conclude(&self, ground: &mut Ground, verdict: &mut Verdict, state: Option<&State>) {
+        let revision = ground.revision.clone();
+        let record = &mut ground.record;
+        let done = verdict.outcome == Outcome::Done;
+        match &self.operation {
+            Operation::Apply | Operation::ApplyPlan(_) if done => {
+                record.applied = revision;
+                record.planned = None;
+                // Where the plan had nothing to do, no stage recorded them.
+                if let Some(inputs) = &ground.inputs {
+                    record.inputs = Some(inputs.clone());
+                    record.touched = true;
+                }
+            }
+            Operation::Destroy if done && (ground.remote || state.is_none_or(State::is_empty)) => {
+                let last = record.last.take();
+                *record = Record { last, ..Record::new(self.workspace.clone()) };
+                work::take_out(&self.folder);
+                let _ = remove(&self.folder.plan());
+                let _ = remove(&self.folder.shadow());
+            }
+            Operation::Destroy if done => {
+                let left = state.map_or(0, |state| state.resources.len());
+                let message = format!("the destroy ended well and left {left} resources in the state");
+                verdict.outcome = Outcome::Failed(Failure::new(Reason::DestroyFailed, message));
+            }
+            _ => {}
+        }
+    }
+
+    fn finished(&self, ground: &Ground, verdict: &Verdict) -> Finished {
+        Finished {
+            id: self.id.clone(),
+            operation: self.operation.clone(),
+            revision: ground.revision.clone().or_else(|| self.aim.clone()),
+            started: self.started,
+            ended: Timestamp::now(),
+            outcome: verdict.outcome.clone(),
+            plan: verdict.plan.clone(),
+            drift: verdict.drift.clone(),
+            warnings: verdict.warnings.clone(),
+            log: self.log(),
+        }
+    }
+
+    async fn write_end(&self, record: &Record, ran: bool) {
+        let (record, folder, run) = (record.clone(), self.folder.clone(), self.folder.run(&self.id));
+        let stages = STAGES.map(|stage| self.files(stage));
+        let (kept, outcome) =
+            (self.inner.options.runs_kept, record.last.as_ref().map(|last| last.outcome.clone()));
+        let log_bytes = self.inner.options.log_bytes;
+        blocking(move || {
+            // Where this fails (a full disk) the files stay, and the next engine reads the end from them again.
+            if make_private(&run)
+                .and_then(|()| folder.make())
+                .and_then(|()| record.write_end(&folder))
+                .is_err()
+            {
+                return;
+            }
+            if let Some(Outcome::Failed(failure)) = outcome
+                && !ran
+            {
+                let redactor = crate::redact::Redactor::new([]);
+                Log::open(run.join("log"), log_bytes).text(&failure.message, &redactor);
+            }
+            if ran {
+                stages.iter().for_each(crate::process::Files::clear);
+                let _ = remove(&run.join("stopped"));
+            }
+            prune(&folder, kept);
+        })
+        .await;
+    }
+
+    /// Tells how the workspace stands now, and makes room for the next run.
+    fn tell(
+        &self,
+        verdict: Verdict,
+        finished: Option<Finished>,
+        record: Option<&Record>,
+        state: Option<State>,
+    ) {
+        let finished = finished.unwrap_or_else(|| Finished {
+            id: self.id.clone(),
+            operation: self.operation.clone(),
+            revision: self.aim.clone(),
+            started: self.started,
+            ended: Timestamp::now(),
+            outcome: verdict.outcome,
+            plan: verdict.plan,
+            drift: verdict.drift,
+            warnings: verdict.warnings,
+            log: self.log(),
+        });
+        let took = Duration::try_from(finished.ended.duration_since(finished.started)).unwrap_or_default();
+        let mut table = self.inner.table();
+        table.count(self.operation.as_str(), &finished.outcome, took);
+        let entry = table.entry(&self.workspace);
+        match record {
+            Some(record) => entry.view = view(record, state),
+            None => entry.view.run = None,
+        }
+        entry.view.last = Some(finished);
+        entry.run = None;
+        table.under_way -= 1;
+        self.inner.pump(&mut table);
+        drop(table);
+        self.inner.changed(&self.workspace);
+    }
+
+    /// Leaves everything to the next engine.
+    fn leave(&self) {
+        self.inner.table().under_way -= 1;
+    }
+}
+
+fn stopped(why: Why) -> Outcome {
+    match why {
+        Why::Cancelled => Outcome::Cancelled,
+        Why::TimedOut => Outcome::TimedOut,
+        Why::Fenced(who) => Outcome::Failed(Failure::new(
+            Reason::StateLocked,
+            format!("somebody else owns the workspace: {who}"),
+        )),
+    }
+}
+
+/// What a record and a state look like from outside.
+pub(super) fn view(record: &Record, state: Option<State>) -> View {
+    let state = state.unwrap_or_default();
+    let applicable = record
+        .planned
+        .as_ref()
+        .filter(|planned| planned.plan.serial == state.serial && planned.lineage == state.lineage);
+    View {
+        run: None,
+        last: record.last.clone(),
+        applied: record.applied.clone(),
+        touched: record.touched || !state.resources.is_empty(),
+        plan: applicable.map(|planned| planned.plan.clone()),
+        resources: state.resources.len(),
+        serial: state.serial,
+        outputs: state.outputs,
+    }
+}
+
+/// Removes the oldest runs.
+fn prune(folder: &WorkspaceFolder, kept: usize) {
+    let mut runs: Vec<RunId> = fs::read_dir(folder.runs())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .map(RunId)
+        .collect();
+    runs.sort();
+    for old in runs.iter().take(runs.len().saturating_sub(kept.max(1))) {
+        let _ = remove(&folder.run(old));
+    }
+}

@@ -1,0 +1,209 @@
+//! Following a process to its end: its stream into log and progress, interrupts when it is stopped.
+
+use std::{collections::BTreeMap, fs, time::Duration};
+
+use serde_json::Value;
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval_at, sleep_until},
+};
+
+use super::{inner::Inner, job::phase, settle::Shadow, table::Why};
+use crate::{
+    folders::write_private,
+    log::{Log, Tail},
+    order::WorkspaceId,
+    process::{Ended, Files, Process},
+    record::Stage,
+    redact::Redactor,
+    stream::{self, Action, Line, Tally},
+};
+
+/// How often the stream is looked at. A short run ends before the first look, and is then read as a whole.
+const LOOK: Duration = Duration::from_millis(100);
+/// Every so many looks memory is measured: that reads a few files of each process.
+const MEASURE: u32 = 5;
+/// How long one that was interrupted twice may take; it does not save anything any more.
+const LAST_GRACE: Duration = Duration::from_secs(10);
+
+/// What was seen of a process.
+pub(super) struct Followed {
+    pub ended: Ended,
+    /// It was stopped.
+    pub why: Option<Why>,
+    pub tally: Tally,
+    /// Its last words that were no JSON.
+    pub words: String,
+    pub peak: u64,
+    /// What it made, with its ids.
+    pub made: BTreeMap<String, String>,
+}
+
+pub(super) struct Follower<'a> {
+    pub inner: &'a Inner,
+    pub workspace: &'a WorkspaceId,
+    pub files: Files,
+    pub stop: watch::Receiver<Option<Why>>,
+    pub deadline: Instant,
+    pub redactor: Redactor,
+    pub stage: Stage,
+    pub log: Log,
+    pub tally: Tally,
+    pub shadow: Shadow,
+    pub peak: u64,
+    pub made: BTreeMap<String, String>,
+}
+
+impl Follower<'_> {
+    /// Follows it to its end. `None`: the engine stops, and the process lives on.
+    pub async fn follow(mut self, mut process: Process) -> Option<Followed> {
+        let mut tail = Tail::new(self.files.output());
+        let mut words = String::new();
+        // A run that was adopted may have been stopped by the engine before.
+        let mut why: Option<Why> =
+            fs::read(self.files.stopped()).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let mut stopping = self.inner.stopping.subscribe();
+        let mut looks = interval_at(Instant::now() + LOOK, LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let grace = self.inner.options.grace;
+        let mut interrupts =
+            Interrupts { sent: u8::from(why.is_some()), next: Instant::now() + grace, grace };
+        let mut count = 0_u32;
+        let ended = loop {
+            tokio::select! {
+                biased;
+                ended = process.ended() => break ended,
+                _ = stopping.wait_for(|stopping| *stopping) => return None,
+                asked = wanted(&mut self.stop), if why.is_none() => self.halt(&mut why, asked, &mut interrupts, &mut process),
+                () = sleep_until(self.deadline), if why.is_none() => {
+                    self.halt(&mut why, Why::TimedOut, &mut interrupts, &mut process);
+                }
+                _ = looks.tick() => {
+                    self.read(&mut tail, &mut words, false);
+                    self.shadow.look();
+                    count += 1;
+                    if count.is_multiple_of(MEASURE) {
+                        self.peak = self.peak.max(process.peak_memory());
+                    }
+                    if why.is_some() {
+                        interrupts.step(&mut process);
+                    }
+                }
+            }
+        };
+        if ended == Ended::Unknown || matches!(ended, Ended::Code(code) if code >= 128) || interrupts.sent > 1
+        {
+            process.reap();
+        }
+        self.read(&mut tail, &mut words, true);
+        let errors = self.files.last_words();
+        if !errors.trim().is_empty() {
+            self.log.text(&errors, &self.redactor);
+        }
+        words.push_str(&errors);
+        Some(Followed { ended, why, tally: self.tally, words, peak: self.peak, made: self.made })
+    }
+
+    /// Begins to stop it. That it was stopped is written down first: an interrupted plan may end as if nothing had happened.
+    fn halt(&self, why: &mut Option<Why>, wanted: Why, interrupts: &mut Interrupts, process: &mut Process) {
+        let bytes = serde_json::to_vec(&wanted).expect("plain data");
+        // A full disk must not keep a run from being stopped.
+        let _ = write_private(&self.files.stopped(), &bytes);
+        *why = Some(wanted);
+        interrupts.begin(process);
+    }
+
+    fn read(&mut self, tail: &mut Tail, words: &mut String, end: bool) {
+        let Ok(lines) = tail.lines(end) else { return };
+        if lines.is_empty() {
+            return;
+        }
+        for raw in &lines {
+            let line = stream::parse(raw);
+            if let Line::Diagnostic(diagnostic) = &line
+                && diagnostic.summary.starts_with("Deprecated flag: -")
+            {
+                // Ours: `-state` is deprecated in favour of a backend block, which every workspace would have to initialise.
+                continue;
+            }
+            self.log.line(raw, &line, &self.redactor);
+            if let Line::Other { kind, message } = &line
+                && kind.is_empty()
+            {
+                words.push_str(message);
+                words.push('\n');
+            }
+            self.note(raw, &line);
+            self.tally.push(&line);
+        }
+        let (progress, phase) = (self.tally.progress(), phase(self.stage, self.tally.planned));
+        let mut table = self.inner.table();
+        let run = &mut table.entry(self.workspace).view.run;
+        if let Some(run) = run.as_mut().filter(|run| run.progress != progress || run.phase != phase) {
+            run.progress = progress;
+            run.phase = phase;
+            drop(table);
+            self.inner.changed(self.workspace);
+        }
+    }
+}
+
+impl Follower<'_> {
+    /// Remembers what was made, with its id, until it is destroyed again.
+    fn note(&mut self, raw: &str, line: &Line) {
+        let Line::Complete { address, action, .. } = line else { return };
+        match action {
+            Action::Create => {
+                let id = serde_json::from_str::<Value>(raw)
+                    .ok()
+                    .and_then(|line| Some(line["hook"]["id_value"].as_str()?.to_owned()));
+                self.made.extend(id.map(|id| (address.clone(), id)));
+            }
+            Action::Delete => {
+                self.made.remove(address);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Waits until somebody wants it stopped.
+async fn wanted(stop: &mut watch::Receiver<Option<Why>>) -> Why {
+    match stop.wait_for(Option::is_some).await.map(|why| why.clone()) {
+        Ok(Some(why)) => why,
+        // Nobody can want it any more.
+        _ => std::future::pending().await,
+    }
+}
+
+/// Interrupt, wait, interrupt again, wait, kill.
+struct Interrupts {
+    sent: u8,
+    next: Instant,
+    grace: Duration,
+}
+
+impl Interrupts {
+    fn begin(&mut self, process: &mut Process) {
+        self.next = Instant::now() + self.grace;
+        self.sent = u8::from(process.interrupt());
+    }
+
+    fn step(&mut self, process: &mut Process) {
+        let now = Instant::now();
+        match self.sent {
+            // The binary was not there yet: the wrapper was about to start it.
+            0 if now < self.next => self.sent = u8::from(process.interrupt()),
+            0 | 1 if now >= self.next => {
+                process.interrupt();
+                self.sent = 2;
+                self.next = now + self.grace.min(LAST_GRACE);
+            }
+            2 if now >= self.next => {
+                process.kill();
+                self.sent = 3;
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! One run, from its order to its end.
+//!
+//! ```text
+//! prepare ── record the intent ── wait for room ── process ── judge ──(next stage)── settle the state ── record the end
+//! ```
+//! A run that was adopted enters at "process".
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::{
+    arguments::arguments,
+    follow::{Followed, Follower},
+    inner::{Inner, Room},
+    prepare::Ground,
+    settle::Shadow,
+    table::{Ticket, Why},
+};
+use crate::{
+    failure::{Failure, Reason},
+    folders::WorkspaceFolder,
+    inputs::{Inputs, Revision},
+    log::Log,
+    order::{Operation, RunId, WorkspaceId},
+    process::{Files, Process, Start},
+    record::{Journal, Record, Stage},
+    stream::{Change, Tally},
+    view::{Outcome, Phase, Plan},
+};
+
+/// Why a run goes no further.
+pub(super) enum Halt {
+    /// The engine stops: whoever starts next goes on.
+    Stopping,
+    /// It was stopped.
+    Stopped(Why),
+    /// It failed.
+    Failed(Failure),
+}
+
+impl From<Failure> for Halt {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// How a run ended, and what it found.
+pub(super) struct Verdict {
+    pub outcome: Outcome,
+    pub plan: Option<Plan>,
+    pub drift: Vec<Change>,
+    pub warnings: Vec<String>,
+}
+
+impl Verdict {
+    pub fn of(outcome: Outcome) -> Self {
+        Self { outcome, plan: None, drift: Vec::new(), warnings: Vec::new() }
+    }
+}
+
+/// A run.
+pub(super) struct Job {
+    pub inner: Arc<Inner>,
+    pub id: RunId,
+    pub workspace: WorkspaceId,
+    pub operation: Operation,
+    pub given: Option<Inputs>,
+    /// The revision it works towards, where that is known from the order.
+    pub aim: Option<Revision>,
+    pub timeout: Duration,
+    pub max_destroy: Option<u32>,
+    pub stop: watch::Receiver<Option<Why>>,
+    pub folder: WorkspaceFolder,
+    pub started: Timestamp,
+}
+
+impl Job {
+    pub fn new(inner: Arc<Inner>, ticket: Ticket) -> Self {
+        let Ticket { id, order, revision, stop } = ticket;
+        let folder = inner.folders.workspace(&order.workspace);
+        Self {
+            inner,
+            id,
+            workspace: order.workspace,
+            operation: order.operation,
+            given: order.inputs,
+            aim: revision,
+            timeout: order.timeout,
+            max_destroy: order.max_destroy,
+            stop,
+            folder,
+            started: Timestamp::now(),
+        }
+    }
+
+    /// A run that another engine began.
+    pub fn adopted(
+        inner: Arc<Inner>,
+        workspace: WorkspaceId,
+        journal: &Journal,
+        stop: watch::Receiver<Option<Why>>,
+    ) -> Self {
+        let folder = inner.folders.workspace(&workspace);
+        Self {
+            inner,
+            id: journal.id.clone(),
+            workspace,
+            operation: journal.operation.clone(),
+            given: None,
+            aim: Some(journal.revision.clone()),
+            timeout: journal.timeout,
+            max_destroy: journal.max_destroy,
+            stop,
+            folder,
+            started: journal.started,
+        }
+    }
+
+    /// Runs it.
+    pub async fn conduct(mut self) {
+        let mut ground = None;
+        let ended = self.go(&mut ground).await;
+        self.end(ground, ended).await;
+    }
+
+    /// Goes on with one that was adopted.
+    pub async fn resume(mut self, record: Record, journal: Journal, room: Room) {
+        let mut ground = Some(Ground::of_journal(record, &journal));
+        let ended = self.rejoin(&mut ground, journal, room).await;
+        self.end(ground, ended).await;
+    }
+
+    async fn go(&mut self, ground: &mut Option<Ground>) -> Result<Verdict, Halt> {
+        self.not_stopped()?;
+        let prepared = self.prepare().await?;
+        let stages = match &self.operation {
+            Operation::Plan => vec![Stage::Plan],
+            Operation::Apply if self.max_destroy.is_some() => vec![Stage::Plan, Stage::ApplyPlan],
+            Operation::Apply => vec![Stage::Apply],
+            Operation::ApplyPlan(_) => vec![Stage::ApplyPlan],
+            Operation::Destroy if prepared.nothing_to_destroy => vec![],
+            Operation::Destroy => vec![Stage::Destroy],
+            Operation::Refresh => vec![Stage::Look],
+            Operation::Import { .. } => vec![Stage::Import],
+        };
+        let ground = ground.insert(prepared);
+        let mut warnings = Vec::new();
+        if !ground.record.unsaved.is_empty()
+            && matches!(self.operation, Operation::Apply | Operation::Destroy)
+        {
+            let room = self.room(ground).await?;
+            warnings = self.take_in(ground).await;
+            drop(room);
+        }
+        let mut verdict = self.stages(ground, &stages).await?;
+        verdict.warnings.extend(warnings);
+        Ok(verdict)
+    }
+
+    /// Takes up the process of a run that was adopted, and what is left of the run after it.
+    async fn rejoin(
+        &mut self,
+        ground: &mut Option<Ground>,
+        journal: Journal,
+        room: Room,
+    ) -> Result<Verdict, Halt> {
+        let held = ground.as_mut().expect("set by the caller");
+        let files = self.files(journal.stage);
+        let followed = self.follow(held, journal.stage, Process::find(files), true).await?;
+        drop(room);
+        let first = self.judge(held, journal.stage, &followed).await?;
+        if journal.stage != Stage::Plan
+            || self.operation != Operation::Apply
+            || first.outcome != Outcome::Planned
+        {
+            return Ok(first);
+        }
+        let Some(inputs) = held.inputs.take() else { return Ok(first) };
+        self.given = Some(inputs);
+        let prepared = self.prepare().await?;
+        self.stages(ground.insert(prepared), &[Stage::ApplyPlan]).await.map(|last| merged(first, last))
+    }
+
+    async fn stages(&mut self, ground: &mut Ground, stages: &[Stage]) -> Result<Verdict, Halt> {
+        let mut verdict = Verdict::of(Outcome::Done);
+        for stage in stages {
+            let followed = self.stage(ground, *stage).await?;
+            verdict = merged(verdict, self.judge(ground, *stage, &followed).await?);
+            // Held, or nothing to do: no second stage.
+            if verdict.outcome != Outcome::Planned {
+                break;
+            }
+        }
+        Ok(verdict)
+    }
+
+    /// Runs one process.
+    async fn stage(&mut self, ground: &mut Ground, stage: Stage) -> Result<Followed, Halt> {
+        self.intend(ground, stage).await?;
+        let room = self.room(ground).await?;
+        self.phase(stage);
+        let process = self.start(ground, stage)?;
+        let followed = self.follow(ground, stage, process, false).await?;
+        drop(room);
+        Ok(followed)
+    }
+
+    /// Waits for room for a process.
+    async fn room(&self, ground: &Ground) -> Result<Room, Halt> {
+        let (mut stop, mut stopping) = (self.stop.clone(), self.inner.stopping.subscribe());
+        let give_up = async {
+            tokio::select! {
+                _ = stop.wait_for(Option::is_some) => {}
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+            }
+        };
+        let room = self.inner.room(self.operation.urgency(), ground.estimate(), give_up).await;
+        self.not_stopped()?;
+        room.ok_or(Halt::Stopping)
+    }
+
+    fn start(&self, ground: &Ground, stage: Stage) -> Result<Process, Failure> {
+        let (Some(shape), Some(binary), Some(inputs)) = (&ground.shape, &ground.binary, &ground.inputs)
+        else {
+            return Err(Failure::new(Reason::BinaryNotFound, "nothing was prepared".to_owned()));
+        };
+        let environment = &self.inner.shapes.workshop().environment;
+        let data = shape.data.clone().unwrap_or_else(|| self.folder.0.join("data"));
+        let start = Start {
+            program: binary.path.clone(),
+            args: arguments(stage, &self.operation, inputs, &self.folder, ground.remote),
+            folder: ground.start.clone(),
+            env: environment
+                .of(inputs, &data, !shape.plugins)
+                .map_err(|error| Failure::io("write a CLI configuration", &error))?,
+            sandbox: environment.sandbox(&[&self.folder.0], inputs),
+        };
+        self.inner.table().numbers.processes += 1;
+        Process::start(start, self.files(stage)).map_err(|error| Failure::io("start the binary", &error))
+    }
+
+    async fn follow(
+        &mut self,
+        ground: &mut Ground,
+        stage: Stage,
+        process: Process,
+        adopted: bool,
+    ) -> Result<Followed, Halt> {
+        let mut log = Log::open(self.log(), self.inner.options.log_bytes);
+        if adopted {
+            log.restart();
+        }
+        let follower = Follower {
+            inner: &self.inner,
+            workspace: &self.workspace,
+            files: self.files(stage),
+            stop: self.stop.clone(),
+            deadline: self.deadline(adopted),
+            redactor: ground.redactor(),
+            stage,
+            log,
+            tally: Tally::new(),
+            shadow: Shadow::new(&self.folder),
+            peak: 0,
+            made: BTreeMap::new(),
+        };
+        let mirror = self.mirror(ground);
+        let followed = follower.follow(process).await;
+        if let Some(mirror) = mirror {
+            mirror.abort();
+        }
+        if let (Some(shape), Some(followed)) = (&ground.shape, &followed)
+            && followed.peak > 0
+        {
+            shape.learn(followed.peak);
+        }
+        let followed = followed.ok_or(Halt::Stopping)?;
+        ground.made.clone_from(&followed.made);
+        Ok(followed)
+    }
+
+    /// The time left: of a run that was adopted, what it has used up already counts.
+    fn deadline(&self, adopted: bool) -> tokio::time::Instant {
+        let used = if adopted {
+            Duration::try_from(Timestamp::now().duration_since(self.started)).unwrap_or_default()
+        } else {
+            Duration::ZERO
+        };
+        tokio::time::Instant::now() + self.timeout.saturating_sub(used)
+    }
+
+    pub fn files(&self, stage: Stage) -> Files {
+        Files::new(self.folder.run(&self.id), stage.as_str())
+    }
+
+    pub fn log(&self) -> std::path::PathBuf {
+        self.folder.run(&self.id).join("log")
+    }
+
+    fn phase(&mut self, stage: Stage) {
+        let phase = phase(stage, false);
+        self.started = Timestamp::now();
+        let (id, since) = (&self.id, self.started);
+        self.inner.update(&self.workspace, |view| {
+            if let Some(run) = view.run.as_mut().filter(|run| run.id == *id) {
+                run.phase = phase;
+                run.since = since;
+            }
+        });
+    }
+
+    pub fn not_stopped(&self) -> Result<(), Halt> {
+        if let Some(why) = self.stop.borrow().clone() {
+            return Err(Halt::Stopped(why));
+        }
+        if self.inner.stopping() {
+            return Err(Halt::Stopping);
+        }
+        Ok(())
+    }
+}
+
+/// What a stage is at; `planned`: its plan is made.
+pub(super) fn phase(stage: Stage, planned: bool) -> Phase {
+    match stage {
+        Stage::Plan => Phase::Planning,
+        Stage::Apply if !planned => Phase::Planning,
+        Stage::Apply | Stage::ApplyPlan => Phase::Applying,
+        Stage::Look => Phase::Refreshing,
+        Stage::Destroy => Phase::Destroying,
+        Stage::Import => Phase::Importing,
+    }
+}
+
+fn merged(first: Verdict, last: Verdict) -> Verdict {
+    let mut warnings = first.warnings;
+    warnings.extend(last.warnings);
+    warnings.dedup();
+    let mut drift = first.drift;
+    drift.extend(last.drift);
+    Verdict { outcome: last.outcome, plan: last.plan.or(first.plan), drift, warnings }
+}

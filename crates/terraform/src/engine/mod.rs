@@ -1,0 +1,267 @@
+//! The engine: takes orders, runs them, and knows how every workspace stands.
+
+mod adopt;
+mod arguments;
+mod end;
+mod follow;
+mod inner;
+mod job;
+mod judge;
+mod keep;
+mod options;
+mod prepare;
+mod pull;
+mod settle;
+mod table;
+mod trouble;
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::{broadcast, watch};
+
+pub use options::Options;
+
+use self::{inner::Inner, table::Table};
+use crate::{
+    binary::{Binaries, Binary},
+    environment::Environment,
+    failure::Failure,
+    folders::{Folders, create_private, write_durable},
+    inputs::{Choice, Inputs, Revision},
+    keeper::{KeepError, Kept},
+    metrics::Snapshot,
+    order::{Order, Refused, RunId, WorkspaceId},
+    shape::{Shapes, Workshop},
+    state::State,
+    view::View,
+};
+
+/// Why an engine does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another engine uses the folder.
+    #[error("another engine uses {0}")]
+    InUse(PathBuf),
+    /// The folder cannot be used.
+    #[error("use the data folder {folder}")]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Why a workspace could not be opened, forgotten or taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// A run is not over.
+    #[error("{workspace}: run {run} is not over yet")]
+    Busy {
+        /// The workspace.
+        workspace: WorkspaceId,
+        /// That run.
+        run: RunId,
+    },
+    /// A state with resources is there already.
+    #[error("{workspace} has a state with {resources} resources already")]
+    HasState {
+        /// The workspace.
+        workspace: WorkspaceId,
+        /// How many.
+        resources: usize,
+    },
+    /// The state that was given is none.
+    #[error("read the given state: {0}")]
+    BadState(String),
+    /// The keeper failed.
+    #[error(transparent)]
+    Keeper(#[from] KeepError),
+    /// The folder failed.
+    #[error("use the folder of {workspace}")]
+    Folder {
+        /// The workspace.
+        workspace: WorkspaceId,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Runs Terraform and OpenTofu. Cheap to clone; all clones are one engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+impl Engine {
+    /// Starts in a folder: adopts runs that are still alive, and finishes those that are not. Must be called in a runtime, which the
+    /// engine then uses.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let folder = options.folder.clone();
+        let trouble = |source| StartError::Folder { folder: folder.clone(), source };
+        let root = folder.clone();
+        let (folders, lock) = blocking(move || {
+            let folders = Folders::make(&root)?;
+            let lock = create_private(&folders.lock())?;
+            let free = lock.try_lock().is_ok();
+            Ok((folders, free.then_some(lock)))
+        })
+        .await
+        .map_err(trouble)?;
+        let Some(lock) = lock else { return Err(StartError::InUse(folder)) };
+        let binaries = Binaries::new(options.path.clone(), options.version_timeout);
+        let environment =
+            Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox.clone());
+        let shapes = Shapes::new(Workshop::new(folders.clone(), environment));
+        let runtime = tokio::runtime::Handle::current();
+        let inner = Arc::new_cyclic(|own| Inner {
+            table: Mutex::new(Table::new(options.slots)),
+            options,
+            folders,
+            binaries,
+            shapes,
+            changes: broadcast::channel(4096).0,
+            stopping: watch::channel(false).0,
+            runtime,
+            tasks: Mutex::default(),
+            lock: Mutex::new(Some(lock)),
+            own: own.clone(),
+        });
+        let adopting = inner.clone();
+        blocking(move || adopting.adopt()).await.map_err(trouble)?;
+        Ok(Self { inner })
+    }
+
+    /// Names of workspaces whose view changed. A receiver that lags should look at all.
+    pub fn changes(&self) -> broadcast::Receiver<WorkspaceId> {
+        self.inner.changes.subscribe()
+    }
+
+    /// Makes a workspace known: from the folder, else from the keeper. Cheap where it is known already.
+    pub async fn open(&self, workspace: &WorkspaceId) -> Result<View, WorkspaceError> {
+        let done = {
+            let mut table = self.inner.table();
+            let entry = table.entry(workspace);
+            (entry.known || entry.run.is_some()).then(|| entry.view.clone())
+        };
+        if let Some(view) = done {
+            return Ok(view);
+        }
+        let record = self.inner.load(workspace).await?;
+        let folder = self.inner.folders.workspace(workspace);
+        let state = blocking(move || settle::read(&folder))
+            .await
+            .map_err(|failure| WorkspaceError::BadState(failure.message))?;
+        let mut table = self.inner.table();
+        let entry = table.entry(workspace);
+        if entry.run.is_none() {
+            entry.view = end::view(&record, state);
+        }
+        Ok(entry.view.clone())
+    }
+
+    /// How a workspace stands, from memory. One that was never opened or run looks untouched: with a keeper, open it first.
+    pub fn look(&self, workspace: &WorkspaceId) -> View {
+        self.inner.table().entries.get(workspace).map(|entry| entry.view.clone()).unwrap_or_default()
+    }
+
+    /// Every workspace that is known.
+    pub fn workspaces(&self) -> Vec<WorkspaceId> {
+        self.inner.table().entries.keys().cloned().collect()
+    }
+
+    /// Takes an order, and returns at once. A destroy replaces a run that only waits.
+    pub fn run(&self, order: Order) -> Result<RunId, Refused> {
+        self.inner.order(order)
+    }
+
+    /// Interrupts the run of a workspace; false where there is none.
+    pub fn cancel(&self, workspace: &WorkspaceId) -> bool {
+        self.inner.cancel(workspace)
+    }
+
+    /// Forgets a workspace: folder, plan, inputs, state, here and with the keeper. Refused during a run.
+    pub async fn forget(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
+        let _reserved = self.inner.reserve(workspace)?;
+        if let Some(keeper) = &self.inner.options.keeper {
+            keeper.remove(workspace).await?;
+        }
+        let folder = self.inner.folders.workspace(workspace);
+        blocking(move || crate::folders::remove(&folder.0))
+            .await
+            .map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
+        self.inner.table().entries.remove(workspace);
+        self.inner.changed(workspace);
+        Ok(())
+    }
+
+    /// Takes over an existing state. Refused where one with resources is there.
+    pub async fn take_over(&self, workspace: &WorkspaceId, state: &[u8]) -> Result<(), WorkspaceError> {
+        let taken = State::read(state).map_err(|error| WorkspaceError::BadState(error.to_string()))?;
+        self.open(workspace).await?;
+        let _reserved = self.inner.reserve(workspace)?;
+        let resources = self.look(workspace).resources;
+        if resources > 0 {
+            return Err(WorkspaceError::HasState { workspace: workspace.clone(), resources });
+        }
+        let mut record = self.inner.load(workspace).await?;
+        record.touched = true;
+        record.applied = None;
+        record.planned = None;
+        let (folder, bytes, written) =
+            (self.inner.folders.workspace(workspace), state.to_vec(), record.clone());
+        blocking(move || {
+            folder.make()?;
+            write_durable(&folder.state(), &bytes)?;
+            written.write(&folder)
+        })
+        .await
+        .map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
+        if let Some(keeper) = &self.inner.options.keeper {
+            keeper.keep(workspace, Kept { record: record.essence(), state: state.to_vec() }).await?;
+        }
+        self.inner.update(workspace, |view| *view = end::view(&record, Some(taken)));
+        Ok(())
+    }
+
+    /// The revision of inputs: no process is needed where it equals [`View::applied`].
+    pub fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
+        self.inner.revision(inputs)
+    }
+
+    /// The binary a choice means. Asks for its version once per path and modification time, which blocks for that long.
+    pub fn binary(&self, choice: &Choice) -> Result<Binary, Failure> {
+        self.inner.binaries.find(choice)
+    }
+
+    /// Starts nothing more. What runs lives on, and is adopted by the next engine.
+    pub async fn stop(self) {
+        self.inner.stopping.send_replace(true);
+        let mut tasks = std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        while tasks.join_next().await.is_some() {}
+        self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Numbers.
+    pub fn metrics(&self) -> Snapshot {
+        self.inner.metrics()
+    }
+}
+
+/// Runs what waits for the disk where it keeps nobody else waiting.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime shuts down, and this task with it.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}

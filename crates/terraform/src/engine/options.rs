@@ -1,0 +1,49 @@
+//! How an engine runs.
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+
+use crate::keeper::Keeper;
+
+/// How an engine runs. [`Options::new`] has defaults for all but the folder.
+#[derive(Clone)]
+pub struct Options {
+    /// The data folder. Made (0700) where it is missing; one engine at a time.
+    pub folder: PathBuf,
+    /// Processes at a time. Default: the cores, where throughput peaks.
+    pub slots: usize,
+    /// Memory that runs may use together, in bytes, by estimate. Default: four fifths of the machine's or the cgroup's.
+    pub memory: Option<u64>,
+    /// Where binaries are looked for, instead of `$PATH`.
+    pub path: Option<OsString>,
+    /// The durable place beside the folder.
+    pub keeper: Option<Arc<dyn Keeper>>,
+    /// The program that shuts runs in with Landlock: `PROGRAM ARGUMENTS…` must call [`crate::sandbox::run`] with the arguments
+    /// that follow. `None`: runs are not shut in.
+    pub sandbox: Option<Vec<OsString>>,
+    /// How long an interrupted run has to save its state, before it is interrupted again, and then killed.
+    pub grace: Duration,
+    /// Size of a run's log; of a longer one the last part is kept.
+    pub log_bytes: u64,
+    /// Runs whose logs are kept, per workspace.
+    pub runs_kept: usize,
+    /// How long `version` may take.
+    pub version_timeout: Duration,
+}
+
+impl Options {
+    /// Defaults, in that folder.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+            slots: std::thread::available_parallelism().map_or(2, usize::from),
+            memory: None,
+            path: None,
+            keeper: None,
+            sandbox: None,
+            grace: Duration::from_secs(60),
+            log_bytes: 4 << 20,
+            runs_kept: 10,
+            version_timeout: Duration::from_secs(20),
+        }
+    }
+}

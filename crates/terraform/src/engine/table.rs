@@ -1,0 +1,92 @@
+//! What the engine holds in memory, under one lock that is never held across a wait.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use tokio::sync::{oneshot, watch};
+
+use crate::{
+    inputs::Revision,
+    metrics::Snapshot,
+    order::{Order, RunId, WorkspaceId},
+    pool::{Gate, Queue, Urgency},
+    view::{Outcome, View},
+};
+
+/// Why a run is stopped before its end.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) enum Why {
+    Cancelled,
+    TimedOut,
+    /// Somebody else owns the workspace.
+    Fenced(String),
+}
+
+/// A run that was ordered.
+pub(super) struct Ticket {
+    pub id: RunId,
+    pub order: Order,
+    pub revision: Option<Revision>,
+    pub stop: watch::Receiver<Option<Why>>,
+}
+
+/// The handle on a run that is queued or under way.
+pub(super) struct Handle {
+    pub id: RunId,
+    pub stop: watch::Sender<Option<Why>>,
+    pub queued: bool,
+}
+
+/// A prepared run that waits for room.
+pub(super) struct Waiting {
+    pub urgency: Urgency,
+    pub estimate: u64,
+    pub sender: oneshot::Sender<()>,
+}
+
+#[derive(Default)]
+pub(super) struct Entry {
+    pub view: View,
+    /// The folder was read, and the keeper asked.
+    pub known: bool,
+    pub run: Option<Handle>,
+    /// Forgetting or taking over is under way.
+    pub reserved: bool,
+}
+
+pub(super) struct Table {
+    pub entries: HashMap<WorkspaceId, Entry>,
+    pub queue: Queue<Ticket>,
+    pub gate: Gate,
+    /// Prepared runs that wait for the gate: deletions, then the others.
+    pub waiting: VecDeque<Waiting>,
+    /// Runs taken from the queue and not over yet.
+    pub under_way: usize,
+    pub numbers: Snapshot,
+    pub orders: u64,
+}
+
+impl Table {
+    pub fn new(slots: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            queue: Queue::new(),
+            gate: Gate::new(slots),
+            waiting: VecDeque::new(),
+            under_way: 0,
+            numbers: Snapshot::default(),
+            orders: 0,
+        }
+    }
+
+    pub fn entry(&mut self, workspace: &WorkspaceId) -> &mut Entry {
+        self.entries.entry(workspace.clone()).or_default()
+    }
+
+    pub fn count(&mut self, operation: &'static str, outcome: &Outcome, took: Duration) {
+        *self.numbers.runs.entry((operation, outcome.as_str())).or_default() += 1;
+        self.numbers.durations.entry(operation).or_default().add(took);
+    }
+}

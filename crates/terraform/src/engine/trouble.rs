@@ -1,0 +1,45 @@
+//! Failures that are none of Terraform's.
+
+use std::io;
+
+use super::WorkspaceError;
+use crate::{
+    failure::{Failure, Reason},
+    keeper::KeepError,
+    redact::Redactor,
+};
+
+impl Failure {
+    /// The disk failed. What it was for says more than which file it was.
+    pub(crate) fn io(attempt: &str, error: &io::Error) -> Self {
+        let reason = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Reason::DiskFull,
+            io::ErrorKind::NotFound if attempt == "start the binary" => Reason::BinaryNotFound,
+            _ if attempt == "start the binary" => Reason::BinaryBroken,
+            _ => Reason::InitFailed,
+        };
+        Self::new(reason, format!("{attempt}: {error}"))
+    }
+
+    pub(crate) fn killed(message: String) -> Self {
+        Self::new(Reason::Killed, message)
+    }
+
+    pub(crate) fn of_workspace(error: &WorkspaceError) -> Self {
+        match error {
+            WorkspaceError::Folder { source, .. } => Self::io("read the record", source),
+            WorkspaceError::Keeper(KeepError::Fenced(_)) => Self::new(Reason::StateLocked, error.to_string()),
+            WorkspaceError::Keeper(KeepError::Failed(_)) => Self::new(Reason::Network, error.to_string()),
+            WorkspaceError::BadState(_) => Self::new(Reason::StateUnreadable, error.to_string()),
+            WorkspaceError::Busy { .. } | WorkspaceError::HasState { .. } => {
+                Self::new(Reason::StateLocked, error.to_string())
+            }
+        }
+    }
+
+    /// Without secrets.
+    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
+        self.message = redactor.clean(&self.message).into_owned();
+        self
+    }
+}

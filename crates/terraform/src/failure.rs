@@ -1,0 +1,250 @@
+//! Why a run failed: its class, a reason for a condition, and a message of one line.
+//!
+//! The class of a reason comes from one match. Reasons are told by words of messages, those of Terraform and OpenTofu first,
+//! then those of clouds; a failure that no word explains is named after the step that failed, and is worth another try.
+
+mod message;
+mod tell;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::stream::{Diagnostic, Severity};
+
+/// What a failure asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Class {
+    /// Another try, later.
+    Transient,
+    /// A change of the inputs: another try of the same would fail the same way.
+    Terminal,
+}
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// The reason of a failure, as a condition has it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Reason {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Reason {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The word for a condition or a label.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The module, or the provider configuration beside it, is wrong.
+    InvalidModule,
+    /// A variable's value does not fit it.
+    InvalidVariable,
+    /// A variable has neither a value nor a default.
+    MissingVariable,
+    /// A module's source leads nowhere.
+    ModuleNotFound,
+    /// A provider, or the version asked for, is nowhere to be had.
+    ProviderNotFound,
+    /// There is no binary to run.
+    BinaryNotFound,
+    /// The module or the provider configuration asks for another version of the binary.
+    BinaryTooOld,
+    /// The binary, or a provider's, cannot run or crashed.
+    BinaryBroken,
+    /// `init` has to be run, again.
+    NotInitialised,
+    /// Somebody else holds the state's lock.
+    StateLocked,
+    /// The state is damaged, encrypted, or of a newer format.
+    StateUnreadable,
+    /// Credentials are missing, wrong, expired, or not enough.
+    Credentials,
+    /// The cloud asks for fewer requests.
+    Throttled,
+    /// Something could not be reached.
+    Network,
+    /// Something must not be destroyed: its `prevent_destroy` says so.
+    DestroyPrevented,
+    /// `init` failed.
+    InitFailed,
+    /// The plan failed.
+    PlanFailed,
+    /// The apply failed.
+    ApplyFailed,
+    /// The destroy failed.
+    DestroyFailed,
+    /// The import failed.
+    ImportFailed,
+    /// It took too long.
+    Timeout,
+    /// It was cancelled.
+    Cancelled,
+    /// It was killed, or the machine went down.
+    Killed,
+    /// The disk is full.
+    DiskFull,
+    /// The plan would destroy more than is allowed.
+    PlanTooDestructive,
+    /// The state changed after the plan was made.
+    PlanStale,
+}
+
+impl Reason {
+    /// What it asks for.
+    pub const fn class(self) -> Class {
+        match self {
+            Self::InvalidModule
+            | Self::InvalidVariable
+            | Self::MissingVariable
+            | Self::ModuleNotFound
+            | Self::ProviderNotFound
+            | Self::BinaryTooOld
+            | Self::StateUnreadable
+            | Self::DestroyPrevented
+            | Self::PlanTooDestructive => Class::Terminal,
+            // Somebody may install a binary, repair it, or renew credentials without a change of any input.
+            Self::BinaryNotFound
+            | Self::BinaryBroken
+            | Self::Credentials
+            | Self::NotInitialised
+            | Self::StateLocked
+            | Self::Throttled
+            | Self::Network
+            | Self::InitFailed
+            | Self::PlanFailed
+            | Self::ApplyFailed
+            | Self::DestroyFailed
+            | Self::ImportFailed
+            | Self::Timeout
+            | Self::Cancelled
+            | Self::Killed
+            | Self::DiskFull
+            | Self::PlanStale => Class::Transient,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Step {
+    /// `init`.
+    Init,
+    /// `plan`, also of a refresh.
+    Plan,
+    /// `apply`.
+    Apply,
+    /// `destroy`.
+    Destroy,
+    /// `import`.
+    Import,
+}
+
+impl Step {
+    const fn failed(self) -> Reason {
+        match self {
+            Self::Init => Reason::InitFailed,
+            Self::Plan => Reason::PlanFailed,
+            Self::Apply => Reason::ApplyFailed,
+            Self::Destroy => Reason::DestroyFailed,
+            Self::Import => Reason::ImportFailed,
+        }
+    }
+}
+
+/// A failure, ready to be shown; clean its message of secrets first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What it asks for.
+    pub class: Class,
+    /// Why.
+    pub reason: Reason,
+    /// In one line.
+    pub message: String,
+    /// The file it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line in that file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The object it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+}
+
+impl Failure {
+    /// A failure that no diagnostic tells of.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { class: reason.class(), reason, message: message.into(), file: None, line: None, address: None }
+    }
+}
+
+/// Why a run failed. `exit` is `None` where a signal ended it; `stderr` is the end of what it wrote there, which a run with
+/// `-json` does only when something is very wrong.
+pub fn classify(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>, stderr: &str) -> Failure {
+    let errors: Vec<&Diagnostic> = diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.severity == Severity::Error && !tell::halted(diagnostic))
+        .collect();
+    let Some(&first) = errors.first() else {
+        return without_diagnostics(step, diagnostics, exit, stderr);
+    };
+    // The first error that says more than "it failed" is the one to show. A full disk explains all others.
+    let told: Vec<(&Diagnostic, Reason)> =
+        errors.iter().filter_map(|error| Some((*error, tell::reason(error)?))).collect();
+    let full = told.iter().find(|(_, reason)| *reason == Reason::DiskFull);
+    let (error, reason) = full.or(told.first()).copied().unwrap_or((first, step.failed()));
+    let mut message = message::of(error, reason, errors.len() - 1);
+    // An interrupt or a kill makes errors of its own, and these are not the cause.
+    let reason = match exit {
+        _ if diagnostics.iter().any(tell::halted) => {
+            message = format!("interrupted: {message}");
+            Reason::Cancelled
+        }
+        None if reason == step.failed() => {
+            message = format!("killed by a signal: {message}");
+            Reason::Killed
+        }
+        _ => reason,
+    };
+    let Diagnostic { file, line, address, .. } = error.clone();
+    Failure { file, line, address, ..Failure::new(reason, message) }
+}
+
+fn without_diagnostics(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>, stderr: &str) -> Failure {
+    if diagnostics.iter().any(tell::halted) {
+        return Failure::new(Reason::Cancelled, "interrupted");
+    }
+    let said = message::of_stderr(stderr);
+    let with = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}: {said}") };
+    if let Some(reason) = tell::by_words(stderr) {
+        return Failure::new(reason, said);
+    }
+    match exit {
+        None => Failure::new(Reason::Killed, with("killed by a signal")),
+        Some(126) => Failure::new(Reason::BinaryBroken, with("the binary cannot be run")),
+        Some(127) => Failure::new(Reason::BinaryNotFound, with("the binary was not found")),
+        Some(code) if tell::crashed(stderr) => {
+            Failure::new(Reason::BinaryBroken, with(&format!("crashed with exit code {code}")))
+        }
+        Some(code) => Failure::new(step.failed(), with(&format!("exit code {code}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

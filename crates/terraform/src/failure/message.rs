@@ -1,0 +1,91 @@
+//! Messages of one line.
+
+use super::Reason;
+use crate::stream::Diagnostic;
+
+/// About what a condition's message can show; details of providers run to pages.
+const LONGEST: usize = 600;
+
+pub(super) fn of(error: &Diagnostic, reason: Reason, more: usize) -> String {
+    let mut message = match (reason, lock_holder(&error.detail)) {
+        (Reason::StateLocked, Some(holder)) => holder,
+        _ => sentence(error),
+    };
+    let place = match (&error.address, &error.file, error.line) {
+        (Some(address), ..) => Some(address.clone()),
+        (None, Some(file), Some(line)) => Some(format!("{file} line {line}")),
+        (None, Some(file), None) => Some(file.clone()),
+        (None, None, _) => None,
+    };
+    shorten(&mut message, LONGEST);
+    let place = place
+        .filter(|place| !message.contains(place.as_str()))
+        .map_or_else(String::new, |place| format!(" ({place})"));
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    message + &place + &more
+}
+
+/// Summary and the first paragraph of the detail; of one that ends in a colon, the next too.
+fn sentence(error: &Diagnostic) -> String {
+    let mut detail = String::new();
+    for paragraph in error.detail.split("\n\n").map(words).filter(|paragraph| !paragraph.is_empty()) {
+        if !detail.is_empty() {
+            detail.push(' ');
+        }
+        detail += &paragraph;
+        if !detail.ends_with(':') {
+            break;
+        }
+    }
+    let summary = words(&error.summary);
+    match (summary.is_empty(), detail.is_empty()) {
+        (_, true) => summary,
+        (true, false) => detail,
+        // Providers like to say it twice.
+        (false, false) if detail.starts_with(&summary) => detail,
+        (false, false) => format!("{summary}: {detail}"),
+    }
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Who holds the lock, from the `Lock Info` of a message.
+fn lock_holder(detail: &str) -> Option<String> {
+    let field = |name: &str| {
+        let line = detail.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'))?;
+        Some(line.trim()).filter(|value| !value.is_empty())
+    };
+    let who = field("Who")?;
+    let part = |name: &str, write: fn(&str) -> String| field(name).map(write).unwrap_or_default();
+    let operation =
+        part("Operation", |kind| format!(" ({})", kind.trim_start_matches("OperationType").to_lowercase()));
+    // `2026-01-01 00:00:00.123 +0000 UTC`: to the second is enough.
+    let since =
+        part("Created", |time| format!(" since {}", time.split(['.', '+']).next().unwrap_or(time).trim()));
+    let id = part("ID", |id| format!(", lock id {id}"));
+    Some(format!("the state is locked by {who}{operation}{since}{id}"))
+}
+
+/// The panic, or the last lines.
+pub(super) fn of_stderr(stderr: &str) -> String {
+    let panic = stderr.lines().find(|line| line.starts_with("panic:") || line.starts_with("fatal error:"));
+    let mut message = panic.map_or_else(|| last_lines(stderr), words);
+    shorten(&mut message, LONGEST);
+    message
+}
+
+fn last_lines(stderr: &str) -> String {
+    // Terraform draws boxes around what it says there.
+    let lines: Vec<&str> = stderr.lines().filter(|line| line.chars().any(char::is_alphanumeric)).collect();
+    words(&lines[lines.len().saturating_sub(5)..].join(" "))
+}
+
+fn shorten(message: &mut String, longest: usize) {
+    if message.chars().count() > longest {
+        let end = message.char_indices().nth(longest - 1).map_or(message.len(), |(at, _)| at);
+        message.truncate(end);
+        message.push('…');
+    }
+}

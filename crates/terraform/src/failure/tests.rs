@@ -1,0 +1,280 @@
+use std::{collections::BTreeSet, fs, path::Path};
+
+use super::*;
+use crate::stream::{self, Tally};
+
+fn diagnostic(summary: &str, detail: &str) -> Diagnostic {
+    Diagnostic {
+        severity: Severity::Error,
+        summary: summary.to_owned(),
+        detail: detail.to_owned(),
+        address: Some("aws_vpc.v".to_owned()),
+        file: Some("main.tf".to_owned()),
+        line: Some(7),
+        snippet: None,
+    }
+}
+
+/// Step, recording, reason, message.
+#[rustfmt::skip]
+const RECORDED: &[(Step, &str, Reason, &str)] = &[
+    (Step::Apply, "syntax", Reason::InvalidModule, "Invalid expression: Expected the start of an expression, but found an invalid expression token. (main.tf line 2)"),
+    (Step::Apply, "invalid", Reason::InvalidModule, "Reference to undeclared input variable: An input variable with the name \"nope\" has not been declared. This variable can be declared with a variable \"nope\" {} block. (main.tf line 2)"),
+    (Step::Plan, "missing", Reason::MissingVariable, "No value for required variable: The root module input variable \"must\" is not set, and has no default value."),
+    (Step::Plan, "wrongtype", Reason::InvalidVariable, "Invalid value for input variable: Unsuitable value for var.must set using -var=\"must=...\": a number is required. (main.tf line 1)"),
+    (Step::Plan, "validation", Reason::InvalidVariable, "Invalid value for variable: Too big. (main.tf line 2)"),
+    (Step::Apply, "fail", Reason::ApplyFailed, "local-exec provisioner error: Error running command 'echo hello; echo oops >&2; exit 3': exit status 3. Output: hello oops (terraform_data.bad)"),
+    (Step::Plan, "locked", Reason::StateLocked, "the state is locked by someone@somewhere (apply) since 2026-01-01 00:00:00, lock id 00000000-0000-0000-0000-000000000001"),
+    (Step::Apply, "stale", Reason::PlanStale, "Saved plan is stale: The given plan file can no longer be applied"),
+    (Step::Plan, "badstate", Reason::StateUnreadable, "Error acquiring the state lock: Error message: "),
+    (Step::Plan, "newstate", Reason::StateUnreadable, "Error acquiring the state lock: Error message: "),
+    (Step::Plan, "noinit", Reason::NotInitialised, "Inconsistent dependency lock file: "),
+    (Step::Init, "noprov", Reason::Network, "Failed to "),
+    (Step::Init, "nomod", Reason::ModuleNotFound, "Unreadable module directory: Unable to evaluate directory symlink: lstat nowhere: no such file or directory (and 2 more)"),
+    (Step::Destroy, "prevent", Reason::DestroyPrevented, ""),
+    (Step::Apply, "interrupted", Reason::Cancelled, "interrupted: local-exec provisioner error: Error running command 'sleep 5': signal: killed. Output: (terraform_data.s)"),
+];
+
+#[test]
+fn recorded_failures_are_told() {
+    for (step, case, reason, message) in RECORDED {
+        for binary in ["terraform", "tofu"] {
+            let path =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/streams/{binary}/{case}.jsonl"));
+            let text =
+                fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let mut tally = Tally::new();
+            text.lines().for_each(|line| tally.push(&stream::parse(line)));
+            let failure = classify(*step, &tally.errors, Some(1), "");
+            assert_eq!(failure.reason, *reason, "{case} of {binary}: {failure}");
+            assert!(failure.message.starts_with(message), "{case} of {binary}: {failure}");
+            assert!(!failure.message.contains('\n') && failure.message.len() < 800, "{failure}");
+        }
+    }
+}
+
+/// Messages of providers and backends as people report them; all about an object, which alone would make them ordinary.
+#[test]
+fn words_of_clouds_are_told() {
+    let rows = [
+        (
+            Reason::Throttled,
+            "creating EC2 VPC: operation error EC2: CreateVpc, https response error StatusCode: 503, RequestID: x, api error RequestLimitExceeded: Request limit exceeded.",
+        ),
+        (Reason::Throttled, "ThrottlingException: Rate exceeded"),
+        (
+            Reason::Throttled,
+            "googleapi: Error 429: Quota exceeded for quota metric 'Queries', rateLimitExceeded",
+        ),
+        (Reason::Throttled, "unexpected status 429 (429 Too Many Requests)"),
+        (
+            Reason::Credentials,
+            "reading EC2 VPC (vpc-1): operation error EC2: DescribeVpcs, https response error StatusCode: 400, api error RequestExpired: Request has expired.",
+        ),
+        (
+            Reason::Credentials,
+            "operation error STS: GetCallerIdentity, https response error StatusCode: 403, RequestID: x, api error ExpiredToken: The security token included in the request is expired",
+        ),
+        (
+            Reason::Credentials,
+            "api error InvalidClientTokenId: The security token included in the request is invalid.",
+        ),
+        (Reason::Credentials, "No valid credential sources found"),
+        (
+            Reason::Credentials,
+            "api error UnauthorizedOperation: You are not authorized to perform this operation.",
+        ),
+        (Reason::Credentials, "Unable to list provider registration status: AuthorizationFailed"),
+        (
+            Reason::Network,
+            "Get \"https://ec2.eu-west-1.amazonaws.com/\": dial tcp: lookup ec2.eu-west-1.amazonaws.com: no such host",
+        ),
+        (Reason::Network, "dial tcp 10.0.0.1:443: connect: connection refused"),
+        (Reason::Network, "read tcp 10.0.0.1:5->10.0.0.2:443: i/o timeout"),
+        (Reason::Network, "net/http: TLS handshake timeout"),
+        (
+            Reason::Network,
+            "Post \"https://x\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+        ),
+        (Reason::DiskFull, "writing state: write terraform.tfstate: no space left on device"),
+        (
+            Reason::StateUnreadable,
+            "state snapshot was created by Terraform v1.99.0, which is newer than current v1.11.4; upgrade to Terraform v1.99.0 or greater to work with this state",
+        ),
+        (Reason::StateLocked, "Lock Info:\n  ID:        1\n  Who:       a@b\n"),
+        (
+            Reason::ApplyFailed,
+            "api error InvalidParameterValue: Value (x) for parameter cidrBlock is invalid.",
+        ),
+        (Reason::ApplyFailed, "api error VpcLimitExceeded: The maximum number of VPCs has been reached."),
+    ];
+    for (reason, detail) in rows {
+        let failure = classify(Step::Apply, &[diagnostic("creating", detail)], Some(1), "");
+        assert_eq!(failure.reason, reason, "{detail}");
+        let expected = if reason == Reason::StateUnreadable { Class::Terminal } else { Class::Transient };
+        assert_eq!(failure.class, expected, "{detail}");
+    }
+}
+
+#[test]
+fn words_of_terraform_are_told() {
+    let plain = |summary: &str, detail: &str| Diagnostic {
+        address: None,
+        file: None,
+        line: None,
+        ..diagnostic(summary, detail)
+    };
+    let rows = [
+        (
+            Reason::ProviderNotFound,
+            plain(
+                "Failed to query available provider packages",
+                "Could not retrieve the list of available versions for provider x/y: provider registry registry.terraform.io does not have a provider named registry.terraform.io/x/y",
+            ),
+        ),
+        (
+            Reason::ProviderNotFound,
+            plain(
+                "Failed to query available provider packages",
+                "provider registry.terraform.io/hashicorp/local was not found in any of the search locations",
+            ),
+        ),
+        (
+            Reason::Network,
+            plain(
+                "Failed to query available provider packages",
+                "could not connect to registry.terraform.io: failed to request discovery document",
+            ),
+        ),
+        (
+            Reason::ModuleNotFound,
+            plain(
+                "Module not found",
+                "Module \"m\" (from main.tf:1) cannot be found in the module registry at registry.terraform.io.",
+            ),
+        ),
+        (
+            Reason::Network,
+            plain(
+                "Failed to download module",
+                "fatal: unable to access 'https://x/': Could not resolve host: x",
+            ),
+        ),
+        (Reason::Credentials, plain("Failed to download module", "git@x: Permission denied (publickey).")),
+        (
+            Reason::BinaryTooOld,
+            plain(
+                "Unsupported Terraform Core version",
+                "This configuration does not support Terraform version 1.11.4.",
+            ),
+        ),
+        (
+            Reason::BinaryBroken,
+            plain("Failed to load plugin schemas", "Error while loading schemas for plugin components"),
+        ),
+        (
+            Reason::InvalidModule,
+            diagnostic("Unsupported argument", "An argument named \"throttling\" is not expected here."),
+        ),
+        (Reason::InvalidModule, Diagnostic { address: None, ..diagnostic("Brand new complaint", "") }),
+        (
+            Reason::InvalidVariable,
+            Diagnostic {
+                file: Some("x.auto.tfvars.json".into()),
+                ..diagnostic("Missing item separator", "")
+            },
+        ),
+        (
+            Reason::PlanFailed,
+            Diagnostic { address: None, ..diagnostic("Module output value precondition failed", "No.") },
+        ),
+        (Reason::PlanFailed, diagnostic("Resource postcondition failed", "No.")),
+    ];
+    for (reason, error) in rows {
+        assert_eq!(
+            classify(Step::Plan, std::slice::from_ref(&error), Some(1), "").reason,
+            reason,
+            "{error:?}"
+        );
+    }
+}
+
+#[test]
+fn the_error_that_explains_most_is_shown() {
+    let ordinary = diagnostic("creating", "api error Something: else");
+    let throttled =
+        Diagnostic { address: Some("aws_vpc.w".into()), ..diagnostic("creating", "Rate exceeded") };
+    let full = diagnostic("writing", "no space left on device");
+    let warning = Diagnostic { severity: Severity::Warning, ..diagnostic("careful", "") };
+    let failure = classify(Step::Apply, &[warning.clone(), ordinary.clone(), throttled.clone()], Some(1), "");
+    assert_eq!((failure.reason, failure.address.as_deref()), (Reason::Throttled, Some("aws_vpc.w")));
+    assert_eq!(failure.message, "creating: Rate exceeded (aws_vpc.w) (and 1 more)");
+    assert_eq!(
+        classify(Step::Apply, &[ordinary.clone(), throttled, full], Some(1), "").reason,
+        Reason::DiskFull
+    );
+    assert_eq!(classify(Step::Destroy, &[ordinary, warning], Some(1), "").reason, Reason::DestroyFailed);
+}
+
+#[test]
+fn runs_that_say_nothing() {
+    let halted = [Diagnostic { address: None, file: None, ..diagnostic("execution halted", "") }];
+    let rows = [
+        (Reason::Killed, &[][..], None, "", "killed by a signal"),
+        (Reason::Cancelled, &halted, Some(1), "", "interrupted"),
+        (
+            Reason::BinaryNotFound,
+            &[],
+            Some(127),
+            "sh: terraform: not found",
+            "the binary was not found: sh: terraform: not found",
+        ),
+        (Reason::BinaryBroken, &[], Some(126), "", "the binary cannot be run"),
+        (
+            Reason::BinaryBroken,
+            &[],
+            Some(2),
+            "x\npanic: runtime error: nil\n\ngoroutine 1 [running]:\n",
+            "crashed with exit code 2: panic: runtime error: nil",
+        ),
+        (
+            Reason::DiskFull,
+            &[],
+            Some(1),
+            "Error: write: no space left on device\n",
+            "Error: write: no space left on device",
+        ),
+        (Reason::PlanFailed, &[], Some(1), "│ Error: odd\n╵\n", "exit code 1: │ Error: odd"),
+        (Reason::PlanFailed, &[], Some(3), "", "exit code 3"),
+    ];
+    for (reason, diagnostics, exit, stderr, message) in rows {
+        let failure = classify(Step::Plan, diagnostics, exit, stderr);
+        assert_eq!((failure.reason, failure.message.as_str()), (reason, message));
+    }
+    let killed = classify(Step::Apply, &[diagnostic("creating", "half a story")], None, "");
+    assert_eq!(killed.reason, Reason::Killed);
+}
+
+#[test]
+fn messages_are_short() {
+    let long = diagnostic("日本".repeat(500).as_str(), "x");
+    let failure = classify(Step::Apply, &[long], Some(1), "");
+    assert!(failure.message.chars().count() < 620 && failure.message.contains('…'), "{failure}");
+    let twice = diagnostic("creating VPC", "creating VPC: no\n\nlong story");
+    assert_eq!(classify(Step::Apply, &[twice], Some(1), "").message, "creating VPC: no (aws_vpc.v)");
+    let named = diagnostic("creating aws_vpc.v", "no");
+    assert_eq!(classify(Step::Apply, &[named], Some(1), "").message, "creating aws_vpc.v: no");
+}
+
+#[test]
+fn reasons_are_words() {
+    let words: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    assert_eq!(words.len(), Reason::ALL.len());
+    for reason in Reason::ALL {
+        assert!(
+            reason.as_str().chars().all(|c| c.is_ascii_alphanumeric())
+                && reason.as_str().starts_with(char::is_uppercase)
+        );
+        assert_eq!(serde_json::to_value(reason).expect("JSON"), reason.as_str());
+    }
+}

@@ -1,0 +1,210 @@
+//! What a workspace is made from: everything that decides what Terraform does, and nothing else.
+//!
+//! Inputs are kept on disk (0600) from before an apply until after the destroy, because template and Secrets may be gone
+//! by then. Their `Debug` shows no value that can be a secret.
+
+mod revision;
+
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use revision::Revision;
+pub(crate) use revision::{canonical, sha256};
+
+use crate::module::{Format, Module};
+
+/// All that a run is made from.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// The module.
+    pub module: Module,
+    /// Values of its variables. They win over `var_files`.
+    #[serde(default)]
+    pub variables: BTreeMap<String, Variable>,
+    /// Files of values; later ones win.
+    #[serde(default)]
+    pub var_files: Vec<VarFile>,
+    /// HCL of the provider configuration.
+    #[serde(default)]
+    pub configuration: Option<String>,
+    /// Where the state is.
+    #[serde(default)]
+    pub backend: Backend,
+    /// Environment of the run, beside the few names every run gets.
+    #[serde(default)]
+    pub env: BTreeMap<String, EnvValue>,
+    /// Credential files by relative path. They are written (0600) into the folder the run starts in, so that a relative path
+    /// in `env` or in the configuration finds them. Always sensitive.
+    #[serde(default, with = "encoded")]
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Which binary.
+    #[serde(default)]
+    pub binary: Choice,
+    /// Where provider plugins come from.
+    #[serde(default)]
+    pub plugins: Plugins,
+    /// Further arguments, by command.
+    #[serde(default)]
+    pub args: Arguments,
+}
+
+impl Inputs {
+    /// Inputs of a module and nothing else.
+    pub fn new(module: Module) -> Self {
+        Self {
+            module,
+            variables: BTreeMap::new(),
+            var_files: Vec::new(),
+            configuration: None,
+            backend: Backend::Local,
+            env: BTreeMap::new(),
+            files: BTreeMap::new(),
+            binary: Choice::default(),
+            plugins: Plugins::default(),
+            args: Arguments::default(),
+        }
+    }
+
+    /// Inputs of an inline HCL module and nothing else.
+    pub fn inline(text: impl Into<String>) -> Self {
+        Self::new(Module::Inline { text: text.into(), format: Format::Hcl })
+    }
+}
+
+impl fmt::Debug for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs")
+            .field("variables", &self.variables.keys().collect::<Vec<_>>())
+            .field("var_files", &self.var_files.len())
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("files", &self.files.keys().collect::<Vec<_>>())
+            .field("binary", &self.binary)
+            .field("plugins", &self.plugins)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The value of a variable, of any type.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Variable {
+    /// The value.
+    pub value: Value,
+    /// Never shown.
+    #[serde(default)]
+    pub sensitive: bool,
+}
+
+impl<V: Into<Value>> From<V> for Variable {
+    fn from(value: V) -> Self {
+        Self { value: value.into(), sensitive: false }
+    }
+}
+
+/// A file of values.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct VarFile {
+    /// Its syntax.
+    pub format: Format,
+    /// Its text.
+    pub content: String,
+    /// Every value in it is never shown.
+    #[serde(default)]
+    pub sensitive: bool,
+}
+
+/// Where the state is.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub enum Backend {
+    /// In the workspace's folder, and with the keeper where there is one.
+    #[default]
+    Local,
+    /// Where this HCL says: `backend "s3" { … }`, with or without `terraform { … }` around it. Give each workspace a key of
+    /// its own.
+    Hcl(String),
+}
+
+/// A value of the environment.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvValue {
+    /// The value.
+    pub value: String,
+    /// Never shown.
+    #[serde(default)]
+    pub sensitive: bool,
+}
+
+/// Which binary runs a workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Choice {
+    /// Its name.
+    #[serde(default)]
+    pub name: BinaryName,
+    /// Versions that will do, as in `required_version`.
+    #[serde(default)]
+    pub constraint: Option<String>,
+}
+
+/// Names of binaries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum BinaryName {
+    /// OpenTofu where it is installed, else Terraform.
+    #[default]
+    Auto,
+    /// OpenTofu.
+    Tofu,
+    /// Terraform.
+    Terraform,
+}
+
+/// Where provider plugins come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plugins {
+    /// A folder of plugins (`HOST/NAMESPACE/TYPE/…`): nothing is downloaded.
+    #[serde(default)]
+    pub mirror: Option<PathBuf>,
+    /// A folder that downloads are kept in; the engine has one of its own where this is `None`.
+    #[serde(default)]
+    pub cache: Option<PathBuf>,
+}
+
+/// Further arguments, by command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arguments {
+    /// To `init`.
+    #[serde(default)]
+    pub init: Vec<String>,
+    /// To `plan`, also to that of an apply.
+    #[serde(default)]
+    pub plan: Vec<String>,
+    /// To `apply`.
+    #[serde(default)]
+    pub apply: Vec<String>,
+    /// To `destroy`.
+    #[serde(default)]
+    pub destroy: Vec<String>,
+}
+
+/// Bytes in JSON: base64.
+mod encoded {
+    use std::collections::BTreeMap;
+
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(files: &BTreeMap<String, Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        files
+            .iter()
+            .map(|(name, bytes)| (name, BASE64_STANDARD.encode(bytes)))
+            .collect::<BTreeMap<_, _>>()
+            .serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Vec<u8>>, D::Error> {
+        BTreeMap::<String, String>::deserialize(from)?
+            .into_iter()
+            .map(|(name, text)| Ok((name, BASE64_STANDARD.decode(text).map_err(D::Error::custom)?)))
+            .collect()
+    }
+}

@@ -1,0 +1,144 @@
+//! Revisions: equal where nothing needs to be run.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{Backend, Inputs};
+
+/// A hash of all that decides what Terraform does.
+///
+/// Left out on purpose: where plugins are, the version constraint, and the *values* of credentials (sensitive environment,
+/// files). A mirror that moved and a token that was renewed ask for no run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Revision(String);
+
+impl Revision {
+    /// The revision of inputs as `binary` (`tofu` or `terraform`) runs them; `content` stands for a module that lies in a folder.
+    pub(crate) fn of(inputs: &Inputs, binary: &str, content: Option<&str>) -> Self {
+        let Inputs {
+            module,
+            variables,
+            var_files,
+            configuration,
+            backend,
+            env,
+            files,
+            binary: _,
+            plugins: _,
+            args,
+        } = inputs;
+        let env: Vec<(&String, Option<&String>)> =
+            env.iter().map(|(name, value)| (name, (!value.sensitive).then_some(&value.value))).collect();
+        let backend = match backend {
+            Backend::Local => None,
+            Backend::Hcl(text) => Some(text),
+        };
+        let all = json!({
+            "module": module, "variables": variables, "varFiles": var_files, "configuration": configuration,
+            "backend": backend, "env": env, "files": files.keys().collect::<Vec<_>>(), "args": args,
+            "binary": binary, "content": content,
+        });
+        Self(sha256([canonical(&all).as_bytes()])[..16].to_owned())
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// JSON with sorted keys: an object has no order, so neither has its hash.
+pub(crate) fn canonical(value: &Value) -> String {
+    fn sorted(value: &Value) -> Value {
+        match value {
+            Value::Object(object) => {
+                let mut entries: Vec<_> = object.iter().collect();
+                entries.sort_by_key(|(key, _)| *key);
+                Value::Object(entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
+            }
+            Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+            scalar => scalar.clone(),
+        }
+    }
+    sorted(value).to_string()
+}
+
+/// SHA-256 of parts, in hex. Each part goes in with its length: ("ab", "c") and ("a", "bc") differ.
+pub(crate) fn sha256<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().fold(String::with_capacity(64), |mut hex, byte| {
+        for digit in [byte >> 4, byte & 15] {
+            hex.push(char::from_digit(digit.into(), 16).expect("a nibble is a hex digit"));
+        }
+        hex
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inputs::{EnvValue, Variable};
+
+    fn revision(change: impl FnOnce(&mut Inputs)) -> Revision {
+        let mut inputs = Inputs::inline("output \"x\" { value = 1 }");
+        inputs.variables.insert("a".into(), Variable::from(json!({"x": 1, "y": [1, 2]})));
+        inputs.env.insert("TOKEN".into(), EnvValue { value: "one".into(), sensitive: true });
+        inputs.env.insert("REGION".into(), EnvValue { value: "one".into(), sensitive: false });
+        inputs.files.insert("credentials".into(), b"one".to_vec());
+        change(&mut inputs);
+        Revision::of(&inputs, "tofu", None)
+    }
+
+    #[test]
+    fn what_does_not_matter_does_not_count() {
+        let same = revision(|_| ());
+        assert_eq!(
+            same,
+            revision(|i| {
+                i.variables.insert("a".into(), Variable::from(json!({"y": [1, 2], "x": 1})));
+            })
+        );
+        assert_eq!(same, revision(|i| i.env.get_mut("TOKEN").expect("set").value = "two".into()));
+        assert_eq!(
+            same,
+            revision(|i| {
+                i.files.insert("credentials".into(), b"two".to_vec());
+            })
+        );
+        assert_eq!(same, revision(|i| i.plugins.mirror = Some("/elsewhere".into())));
+        assert_eq!(same, revision(|i| i.binary.constraint = Some(">= 1".into())));
+    }
+
+    #[test]
+    fn what_matters_counts() {
+        let same = revision(|_| ());
+        assert_ne!(
+            same,
+            revision(|i| {
+                i.variables.insert("a".into(), Variable::from(json!({"x": 1, "y": [2, 1]})));
+            })
+        );
+        assert_ne!(same, revision(|i| i.env.get_mut("REGION").expect("set").value = "two".into()));
+        assert_ne!(same, revision(|i| i.backend = Backend::Hcl("backend \"s3\" {}".into())));
+        assert_ne!(same, revision(|i| i.module = Inputs::inline("").module));
+        assert_ne!(same, Revision::of(&Inputs::inline(""), "terraform", None));
+        assert_ne!(
+            Revision::of(&Inputs::inline(""), "tofu", Some("a")),
+            Revision::of(&Inputs::inline(""), "tofu", None)
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! Terraform and OpenTofu: their texts, their streams, their states, and running them. Knows no Kubernetes.
+//!
+//! | Room | What is in it |
+//! |---|---|
+//! | [`engine`] | runs orders; adopts and finishes what it finds |
+//! | [`inputs`] | what a workspace is made from, and its revision |
+//! | [`order`], [`view`] | what can be ordered, and what is known |
+//! | [`keeper`] | the durable place beside the folder |
+//! | [`binary`] | finds and knows `tofu` and `terraform` |
+//! | [`sandbox`] | shuts a run in |
+//! | [`metrics`] | numbers |
+//! | `folders`, `record`, `log` | the data folder and its files |
+//! | `shape` | what workspaces of one template share, so that `init` runs once |
+//! | `process`, `environment` | one process, which outlives the engine |
+//! | `pool` | who is next, and whether there is room |
+//! | [`failure`] | why a run failed: class, reason, message |
+//! | [`module`] | the text of modules: what they declare, values and configuration put into them |
+//! | [`redact`], `secrets` | takes secrets out of texts |
+//! | [`state`] | state files: outputs, addresses, secrets |
+//! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
+//! | [`version`] | versions and constraints as Terraform means them |
+
+#![warn(missing_docs)]
+
+pub mod binary;
+pub mod engine;
+mod environment;
+pub mod failure;
+mod folders;
+pub mod inputs;
+pub mod keeper;
+mod log;
+pub mod metrics;
+pub mod module;
+pub mod order;
+mod pool;
+mod process;
+mod record;
+pub mod redact;
+pub mod sandbox;
+mod secrets;
+mod shape;
+pub mod state;
+pub mod stream;
+pub mod version;
+pub mod view;
+
+pub use engine::{Engine, Options};

@@ -1,0 +1,282 @@
+//! The text of modules: what they declare, values put into them, provider configuration beside them.
+//!
+//! Terraform has the last word on its own language. What is read here decides small things only (which variables to pass,
+//! whether `init` can be left out), so a text that is not understood must never stop a run: a [`Problem`] is a hint, to be
+//! used with [`Declared::default`], which promises nothing. The one exception is [`Declared::refused`].
+
+mod configuration;
+mod hcl;
+mod json;
+mod substitute;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+pub use configuration::{Configuration, with_configuration};
+pub use substitute::substitute;
+
+/// How a module or a file of variables is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Format {
+    /// Terraform's own language.
+    #[default]
+    #[serde(rename = "HCL")]
+    Hcl,
+    /// The same in JSON.
+    #[serde(rename = "JSON")]
+    Json,
+}
+
+impl Format {
+    /// The name of the file a module of this format goes into.
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Hcl => "main.tf",
+            Self::Json => "main.tf.json",
+        }
+    }
+}
+
+/// A module: its text, or where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Module {
+    /// The text itself.
+    Inline {
+        /// What is in its one file.
+        text: String,
+        /// How it is written.
+        #[serde(default)]
+        format: Format,
+    },
+    /// A module from a registry, a repository, a bucket: whatever Terraform takes as a `source`.
+    Source {
+        /// Where it is.
+        source: String,
+        /// Which version; registries only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+        /// The folder in it to run, where that is not its root.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        entrypoint: Option<String>,
+    },
+}
+
+/// What a module declares. The default is that of a text nobody could read: nothing is known, so nothing is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// Its variables.
+    pub variables: BTreeMap<String, Declaration>,
+    /// Its outputs, and whether each is sensitive.
+    pub outputs: BTreeMap<String, bool>,
+    /// Local names of the providers it uses or asks for, without the built-in `terraform`.
+    pub providers: BTreeSet<String>,
+    /// Entries of its `required_providers`.
+    pub required_providers: BTreeSet<String>,
+    /// Its `provider` blocks: name and alias.
+    pub provider_blocks: BTreeSet<(String, Option<String>)>,
+    /// It calls other modules.
+    pub calls_modules: bool,
+    /// Nothing has to be installed, so `init` is needless: it uses the built-in provider only, calls no module and has no
+    /// `backend` block. (What the state still holds of other providers is for the state to say.)
+    pub builtin_only: bool,
+    /// The versions of Terraform it asks for.
+    pub required_version: Option<String>,
+    /// It has a `backend` block; an override file replaces it.
+    pub backend_block: bool,
+    /// It cannot run here, whatever Terraform would make of it.
+    pub refused: Option<Problem>,
+}
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an argument of the block, and any combination is valid"
+)]
+pub struct Declaration {
+    /// It has no default: a value must be given.
+    pub required: bool,
+    /// Its value must not be shown.
+    pub sensitive: bool,
+    /// Its value is in no state and no plan: give it again when a saved plan is applied.
+    pub ephemeral: bool,
+    /// `null` may be its value, and does not mean the default.
+    pub nullable: bool,
+    /// Its type as written: `list(string)`.
+    pub type_text: Option<String>,
+}
+
+/// What is wrong with a text, as far as can be told without Terraform.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub struct Problem {
+    /// In words.
+    pub message: String,
+    /// The file, where there are several.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: Option<u32>,
+    /// The column, from 1.
+    pub column: Option<u32>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{file}: ")?;
+        }
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// What a module's text declares.
+pub fn declared(text: &str, format: Format) -> Result<Declared, Problem> {
+    let mut collector = Collector::default();
+    match format {
+        Format::Hcl => hcl::collect(text, &mut collector)?,
+        Format::Json => json::collect(text, &mut collector)?,
+    }
+    Ok(collector.finish())
+}
+
+/// What the module in a folder declares: all its files, without override files. OpenTofu (`tofu`) also reads `x.tofu`, and
+/// then not `x.tf`.
+pub fn declared_in_folder(folder: &Path, tofu: bool) -> Result<Declared, Problem> {
+    let trouble = |path: &Path, error: std::io::Error| Problem {
+        message: format!("cannot be read: {error}"),
+        file: Some(path.display().to_string()),
+        line: None,
+        column: None,
+    };
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder).map_err(|error| trouble(folder, error))? {
+        let entry = entry.map_err(|error| trouble(folder, error))?;
+        names.extend(entry.file_name().into_string());
+    }
+    let mut collector = Collector::default();
+    for name in &names {
+        let Some(format) = format_of(name, tofu, &names) else { continue };
+        let path = folder.join(name);
+        let bytes = fs::read(&path).map_err(|error| trouble(&path, error))?;
+        let text = String::from_utf8_lossy(&bytes);
+        let collected = match format {
+            Format::Hcl => hcl::collect(&text, &mut collector),
+            Format::Json => json::collect(&text, &mut collector),
+        };
+        collected.map_err(|problem| Problem { file: Some(name.clone()), ..problem })?;
+    }
+    Ok(collector.finish())
+}
+
+/// `None` for a file that is no part of a module, or overrides parts of it.
+fn format_of(name: &str, tofu: bool, beside: &BTreeSet<String>) -> Option<Format> {
+    if name.starts_with(['.', '#']) || name.ends_with(['~', '#']) {
+        return None;
+    }
+    let (stem, extension) = [".tf.json", ".tf", ".tofu.json", ".tofu"]
+        .into_iter()
+        .find_map(|extension| Some((name.strip_suffix(extension)?, extension)))?;
+    let for_tofu = extension.starts_with(".tofu");
+    if stem == "override" || stem.ends_with("_override") || (for_tofu && !tofu) {
+        return None;
+    }
+    if tofu && !for_tofu && beside.contains(&format!("{stem}{}", extension.replace(".tf", ".tofu"))) {
+        return None;
+    }
+    Some(if extension.ends_with("json") { Format::Json } else { Format::Hcl })
+}
+
+/// The source of the provider that needs no installation.
+pub(crate) const BUILTIN: &str = "terraform.io/builtin/terraform";
+
+/// What the readers of both formats put their finds into.
+#[derive(Default)]
+struct Collector {
+    declared: Declared,
+    /// Something has to be installed or set up.
+    init: bool,
+}
+
+impl Collector {
+    fn finish(mut self) -> Declared {
+        self.declared.builtin_only = !self.init;
+        self.declared
+    }
+
+    fn uses(&mut self, provider: &str) {
+        if provider != "terraform" {
+            self.declared.providers.insert(provider.to_owned());
+            self.init = true;
+        }
+    }
+
+    /// A resource, data source or ephemeral resource; the name of its type implies its provider.
+    fn object(&mut self, kind: &str, provider: Option<&str>) {
+        let implied = kind.split('_').next().unwrap_or(kind);
+        self.uses(provider.unwrap_or(implied));
+    }
+
+    fn requires(&mut self, provider: &str, source: Option<&str>) {
+        self.declared.required_providers.insert(provider.to_owned());
+        match source {
+            Some(BUILTIN) => {}
+            // Also where it goes by the built-in one's name.
+            Some(_) => {
+                self.declared.providers.insert(provider.to_owned());
+                self.init = true;
+            }
+            None => self.uses(provider),
+        }
+    }
+
+    fn configures(&mut self, provider: &str, alias: Option<&str>) {
+        self.declared.provider_blocks.insert((provider.to_owned(), alias.map(str::to_owned)));
+        self.uses(provider);
+    }
+
+    fn requires_version(&mut self, constraint: &str) {
+        let all = match self.declared.required_version.take() {
+            Some(others) => format!("{others}, {constraint}"),
+            None => constraint.to_owned(),
+        };
+        self.declared.required_version = Some(all);
+    }
+
+    fn calls_module(&mut self) {
+        self.declared.calls_modules = true;
+        self.init = true;
+    }
+
+    fn has_backend(&mut self) {
+        self.declared.backend_block = true;
+        self.init = true;
+    }
+
+    fn has_cloud(&mut self, line: Option<u32>) {
+        self.init = true;
+        self.declared.refused.get_or_insert(Problem {
+            message: "a `cloud` block keeps the state in HCP Terraform, where CAPT cannot follow it: take the block out, and \
+                      name a backend in the provider configuration instead"
+                .to_owned(),
+            file: None,
+            line,
+            column: None,
+        });
+    }
+
+    /// A block that is not known here: it may need anything.
+    fn unknown_block(&mut self) {
+        self.init = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Shapes: what workspaces of one template share, so that `init` runs once.
+//!
+//! A shape is a module with its provider configuration, backend, binary and plugins. Where the module uses built-ins alone and
+//! no other modules, nothing has to be initialised at all.
+//!
+//! ```text
+//! shapes/HASH/
+//!   package/     the module as it was fetched (or rendered, for `init`); copied into each workspace
+//!   data/        TF_DATA_DIR after `init`: modules and plugins; read by all, written by none
+//!   lock.hcl     the lock file without hashes
+//!   shape.json   written last: the shape is whole
+//! ```
+//! The lock file has no hashes because `init` has just verified the plugins; with them nearly every command would hash the
+//! plugin again, which for the AWS provider is a third of the time of a plan.
+
+mod build;
+mod key;
+pub(crate) mod work;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Shared},
+};
+
+pub(crate) use build::Workshop;
+pub(crate) use key::{content, key, local_folder};
+
+use crate::{
+    binary::Binary,
+    failure::Failure,
+    inputs::{Inputs, sha256},
+    module::BUILTIN,
+    order::WorkspaceId,
+};
+
+/// Expected of a run without plugins, in bytes; measured 62 MB.
+const WITHOUT_PLUGINS: u64 = 100 << 20;
+/// Expected of a run with plugins that was never measured; the AWS provider needs 800 MB.
+const WITH_PLUGINS: u64 = 1000 << 20;
+
+/// What workspaces of one template share.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub key: String,
+    /// The fetched module, where it is not inline.
+    pub package: Option<PathBuf>,
+    /// The root module below the package.
+    pub root: PathBuf,
+    /// Files that are rendered into the root.
+    pub texts: Vec<(String, String)>,
+    /// `TF_DATA_DIR`, where something was initialised.
+    pub data: Option<PathBuf>,
+    pub lock: Option<Vec<u8>>,
+    /// Runs start plugins.
+    pub plugins: bool,
+    /// The state is not here but where the backend says.
+    pub remote: bool,
+    /// The most memory a run of it had.
+    pub peak: AtomicU64,
+}
+
+impl Shape {
+    /// The memory a run is expected to need.
+    pub fn estimate(&self) -> u64 {
+        match self.peak.load(Ordering::Relaxed) {
+            0 if self.plugins => WITH_PLUGINS,
+            0 => WITHOUT_PLUGINS,
+            // A little more than what was seen: it was looked at now and then only.
+            peak => peak + peak / 8,
+        }
+    }
+
+    /// A provider is installed, or built in.
+    fn has(&self, source: &str) -> bool {
+        let lock = self.lock.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+        source == BUILTIN || lock.contains(&format!("provider \"{source}\""))
+    }
+
+    /// Learns from a run.
+    pub fn learn(&self, peak: u64) {
+        self.peak.fetch_max(peak, Ordering::Relaxed);
+    }
+}
+
+/// What a state holds.
+pub(crate) struct Held {
+    pub providers: BTreeSet<String>,
+    pub bytes: Vec<u8>,
+}
+
+type Building = Shared<BoxFuture<'static, Result<Arc<Shape>, Failure>>>;
+
+/// All shapes. Whoever asks for one that is being made waits for it.
+pub(crate) struct Shapes {
+    workshop: Arc<Workshop>,
+    known: Mutex<HashMap<String, Building>>,
+}
+
+impl Shapes {
+    pub fn new(workshop: Workshop) -> Self {
+        Self { workshop: Arc::new(workshop), known: Mutex::default() }
+    }
+
+    pub fn workshop(&self) -> &Workshop {
+        &self.workshop
+    }
+
+    /// The shape of a workspace. It is made in a task of its own, so that whoever waits can go away without harm to the others.
+    ///
+    /// `state`: what the workspace's state holds may need providers that its module does not name any more.
+    pub async fn get(
+        &self,
+        workspace: &WorkspaceId,
+        inputs: &Inputs,
+        binary: &Binary,
+        state: Option<&Held>,
+    ) -> Result<Arc<Shape>, Failure> {
+        let key = build::name(workspace, inputs, binary)?;
+        let shape = self.made(key.clone(), inputs, binary, None).await?;
+        let missing = |held: &&Held| held.providers.iter().any(|source| !shape.has(source));
+        let Some(held) = state.filter(missing) else { return Ok(shape) };
+        let parts = std::iter::once(key.as_bytes()).chain(held.providers.iter().map(String::as_bytes));
+        self.made(sha256(parts)[..24].to_owned(), inputs, binary, Some(held.bytes.clone())).await
+    }
+
+    async fn made(
+        &self,
+        key: String,
+        inputs: &Inputs,
+        binary: &Binary,
+        state: Option<Vec<u8>>,
+    ) -> Result<Arc<Shape>, Failure> {
+        let building = {
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            // One that failed is tried again: what it lacked may be there now.
+            if known.get(&key).and_then(Shared::peek).is_some_and(Result::is_err) {
+                known.remove(&key);
+            }
+            known
+                .entry(key.clone())
+                .or_insert_with(|| self.begin(key, inputs.clone(), binary.clone(), state))
+                .clone()
+        };
+        building.await
+    }
+
+    fn begin(&self, key: String, inputs: Inputs, binary: Binary, state: Option<Vec<u8>>) -> Building {
+        let workshop = self.workshop.clone();
+        let task = tokio::spawn(async move { workshop.make(key, inputs, binary, state).await });
+        async move { task.await.unwrap_or_else(|error| Err(Failure::killed(format!("make the shape: {error}")))) }
+            .boxed()
+            .shared()
+    }
+}

@@ -1,0 +1,148 @@
+//! What is known of a workspace: read from memory, never by a process.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    failure::Failure,
+    inputs::Revision,
+    order::{Operation, PlanId, RunId},
+    state::Output,
+    stream::{Change, Progress},
+};
+
+/// All that is known of a workspace.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// The run that is queued or under way.
+    pub run: Option<Running>,
+    /// The run that ended last.
+    pub last: Option<Finished>,
+    /// The inputs of the last apply that succeeded; `None` again after a destroy.
+    pub applied: Option<Revision>,
+    /// An apply was ever started, or the state holds resources: deleting it needs a destroy.
+    pub touched: bool,
+    /// The kept plan, while it can still be applied.
+    pub plan: Option<Plan>,
+    /// Outputs, sensitive ones too.
+    pub outputs: BTreeMap<String, Output>,
+    /// How many resources the state holds.
+    pub resources: usize,
+    /// The state's serial.
+    pub serial: u64,
+}
+
+/// A run that is queued or under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Running {
+    /// Its name.
+    pub id: RunId,
+    /// What it does.
+    pub operation: Operation,
+    /// The revision it works towards, once known.
+    pub revision: Option<Revision>,
+    /// What it is at.
+    pub phase: Phase,
+    /// How far it is.
+    pub progress: Progress,
+    /// When it was ordered, then when its first process started.
+    pub since: Timestamp,
+    /// Its log, redacted; grows while it runs.
+    pub log: PathBuf,
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// It waits for its turn.
+    Queued,
+    /// Modules and providers are fetched, once for all workspaces alike.
+    Initialising,
+    /// It finds out what to do.
+    Planning,
+    /// It makes and changes things.
+    Applying,
+    /// It destroys things.
+    Destroying,
+    /// It looks for drift.
+    Refreshing,
+    /// It takes something into the state.
+    Importing,
+}
+
+/// A run that ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Its name.
+    pub id: RunId,
+    /// What it did.
+    pub operation: Operation,
+    /// The revision it worked towards.
+    pub revision: Option<Revision>,
+    /// When its first process started.
+    pub started: Timestamp,
+    /// When it ended.
+    pub ended: Timestamp,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it planned, where it planned anything.
+    pub plan: Option<Plan>,
+    /// What changed behind Terraform's back.
+    pub drift: Vec<Change>,
+    /// Warnings, redacted.
+    pub warnings: Vec<String>,
+    /// Its log, redacted; gone once newer runs have taken its place.
+    pub log: PathBuf,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// As ordered.
+    Done,
+    /// With a plan that waits.
+    Planned,
+    /// With a plan that would destroy more than allowed, and waits.
+    Held,
+    /// It failed.
+    Failed(Failure),
+    /// It was cancelled.
+    Cancelled,
+    /// It took too long.
+    TimedOut,
+}
+
+impl Outcome {
+    /// One word.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Planned => "planned",
+            Self::Held => "held",
+            Self::Failed(_) => "failed",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timedout",
+        }
+    }
+}
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its name.
+    pub id: PlanId,
+    /// The inputs it was made from.
+    pub revision: Revision,
+    /// The state it was made on.
+    pub serial: u64,
+    /// Objects it makes; a replacement is one made and one destroyed.
+    pub add: u32,
+    /// Objects it changes in place.
+    pub change: u32,
+    /// Objects it destroys.
+    pub destroy: u32,
+    /// Object by object.
+    pub changes: Vec<Change>,
+}

@@ -1,0 +1,11 @@
+//! The engine with real binaries. Modules leave a line in a file whenever something is made or destroyed, so that tests can count.
+
+mod bad;
+mod kept;
+mod killed;
+mod lab;
+mod life;
+mod many;
+mod mirror;
+mod secret;
+mod stopped;

@@ -1,0 +1,210 @@
+//! Runs that do not get to their end: cancelled, timed out, interrupted by a restart, killed.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use capt_terraform::{
+    inputs::BinaryName,
+    order::{Operation, Order, WorkspaceId},
+    view::{Outcome, Phase},
+};
+
+use crate::lab::{Lab, Tool, reason, tools, trace};
+
+/// Makes one thing, and then waits for a file.
+fn waits(lab: &Lab) -> String {
+    format!(
+        "resource \"terraform_data\" \"first\" {{\n  provisioner \"local-exec\" {{\n    command = \"echo create first >> {trace}\"\n  }}\n}}\n\
+         resource \"terraform_data\" \"slow\" {{\n  depends_on = [terraform_data.first]\n  provisioner \"local-exec\" {{\n    command = \"echo create slow >> {trace}; until [ -e {gate} ]; do sleep 0.05; done\"\n  }}\n}}\n",
+        trace = lab.path("trace").display(),
+        gate = lab.path("gate").display()
+    )
+}
+
+async fn reach_the_slow_one(lab: &Lab, workspace: &WorkspaceId) {
+    let view = lab
+        .until(workspace, |view| {
+            view.run
+                .as_ref()
+                .is_some_and(|run| run.progress.current.as_deref() == Some("terraform_data.slow"))
+        })
+        .await;
+    let run = view.run.expect("runs");
+    assert_eq!((run.phase, run.progress.done, run.progress.total), (Phase::Applying, 1, 2));
+    assert!(
+        fs::read_to_string(run.log).expect("a log").contains("terraform_data.first: Creation complete"),
+        "can be followed"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_run_saves_what_it_made() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        assert!(lab.engine.cancel(&workspace));
+        let cancelled = lab.ended(&workspace).await;
+        assert_eq!(cancelled.outcome, Outcome::Cancelled, "{cancelled:?}");
+        assert!(!lab.engine.cancel(&workspace), "nothing left to cancel");
+        let view = lab.look("a");
+        assert_eq!((view.applied, view.resources), (None, 2), "one made, one tainted");
+        fs::write(lab.path("gate"), "").expect("write");
+        assert_eq!(lab.run("a", Operation::Apply, None).await.outcome, Outcome::Done);
+        assert_eq!(trace(&lab.path("trace")), ["create first", "create slow", "create slow"]);
+        assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_takes_too_long_is_stopped() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let mut order = Order::new(WorkspaceId::new("a"), Operation::Apply, Some(lab.inputs(&waits(&lab))));
+        order.timeout = Duration::from_secs(2);
+        let late = lab.run_order(order).await;
+        assert_eq!(late.outcome, Outcome::TimedOut, "{late:?}");
+    }
+}
+
+/// A lab whose binary is a script that does this instead of any command but `version`.
+async fn scripted(does: &str) -> Lab {
+    let bin = tempfile::tempdir().expect("a folder").keep();
+    let version = "if [ \"$1\" = version ]; then echo '{\"terraform_version\":\"1.11.0\"}'; exit; fi";
+    crate::bad::program(&bin.join("terraform"), &format!("#!/bin/sh\n{version}\n{does}\n"));
+    let path =
+        std::env::join_paths([bin.as_path(), Path::new("/bin"), Path::new("/usr/bin")]).expect("a path");
+    let tool = Tool { name: BinaryName::Terraform, path };
+    Lab::with(&tool, |options| options.grace = Duration::from_millis(300)).await
+}
+
+#[tokio::test]
+async fn one_that_does_not_listen_is_killed() {
+    let lab = scripted("trap '' INT\nwhile :; do sleep 0.1; done").await;
+    let mut order =
+        Order::new(WorkspaceId::new("a"), Operation::Apply, Some(lab.inputs("output \"x\" { value = 1 }")));
+    order.timeout = Duration::from_millis(300);
+    assert_eq!(lab.run_order(order).await.outcome, Outcome::TimedOut);
+}
+
+#[tokio::test]
+async fn a_plan_that_was_interrupted_and_ends_well_is_no_plan() {
+    let lab = scripted("trap 'exit 0' INT\necho '{\"type\":\"change_summary\",\"changes\":{\"add\":1,\"change\":0,\"remove\":0,\"operation\":\"plan\"}}'\nwhile :; do sleep 0.1; done").await;
+    let workspace = WorkspaceId::new("a");
+    lab.engine
+        .run(Order::new(workspace.clone(), Operation::Plan, Some(lab.inputs("output \"x\" { value = 1 }"))))
+        .expect("taken");
+    lab.until(&workspace, |view| view.run.as_ref().is_some_and(|run| run.progress.total == 1)).await;
+    assert!(lab.engine.cancel(&workspace));
+    assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
+    assert_eq!(lab.look("a").plan, None);
+}
+
+#[tokio::test]
+async fn a_run_outlives_its_engine() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        let id = lab
+            .engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        let lab = lab.restart().await;
+        let run = lab.look("a").run.expect("adopted");
+        assert_eq!(run.id, id);
+        lab.engine.run(Order::new(workspace.clone(), Operation::Destroy, None)).expect_err("still busy");
+        reach_the_slow_one(&lab, &workspace).await;
+        fs::write(lab.path("gate"), "").expect("write");
+        let finished = lab.ended(&workspace).await;
+        assert_eq!((finished.id, finished.outcome), (id, Outcome::Done));
+        assert!(lab.look("a").applied.is_some());
+        assert_eq!(trace(&lab.path("trace")), ["create first", "create slow"]);
+    }
+}
+
+#[tokio::test]
+async fn an_adopted_run_can_be_cancelled() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        let lab = lab.restart().await;
+        assert!(lab.engine.cancel(&workspace));
+        assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
+        assert_eq!(lab.look("a").resources, 2);
+    }
+}
+
+#[tokio::test]
+async fn what_ended_while_nobody_looked_is_taken_in() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        let Lab { folder, tool, engine } = lab;
+        engine.stop().await;
+        fs::write(folder.path().join("gate"), "").expect("write");
+        // The exit code is the last thing that is written.
+        capt_e2e::until("the run ends", crate::lab::PATIENCE, async || {
+            let ended = crate::lab::files_named(&folder.path().join("data"), "apply.exit")
+                .iter()
+                .any(|path| fs::read(path).is_ok_and(|code| code == b"0\n"));
+            ended.then_some(())
+        })
+        .await
+        .expect("ends");
+        let engine = crate::lab::start(folder.path(), &tool, |_| ()).await;
+        let lab = Lab { folder, tool, engine };
+        assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Done);
+        assert!(lab.look("a").applied.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_killed_process_loses_nothing_that_was_saved() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .expect("taken");
+        reach_the_slow_one(&lab, &workspace).await;
+        kill_runs_in(lab.folder.path());
+        let killed = lab.ended(&workspace).await;
+        assert_eq!(reason(&killed), "Killed", "{killed:?}");
+        // OpenTofu had not written its state yet: the first is then taken in again by the id that the stream told.
+        fs::write(lab.path("gate"), "").expect("write");
+        assert_eq!(lab.run("a", Operation::Apply, None).await.outcome, Outcome::Done);
+        let made = trace(&lab.path("trace"));
+        assert_eq!(made.iter().filter(|line| *line == "create first").count(), 1, "{made:?}");
+        assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
+    }
+}
+
+/// Kills every process that carries the mark of a run in this folder.
+pub fn kill_runs_in(folder: &Path) {
+    let folder = fs::canonicalize(folder).expect("a folder");
+    let mark = format!("CAPT_RUN={}", folder.display());
+    for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+        let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environ.split(|byte| *byte == 0).any(|variable| variable.starts_with(mark.as_bytes())) {
+            let pid = entry.file_name().into_string().expect("a number");
+            // It may be gone by now.
+            let _ = Command::new("kill").args(["-9", &pid]).stderr(Stdio::null()).status();
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Landlock around a run. Without the usual harness, because this program is also the helper that shuts runs in.
+
+#![expect(clippy::print_stdout, reason = "it is its own harness")]
+
+use std::{ffi::OsString, fs, process::ExitCode, time::Duration};
+
+use capt_terraform::{
+    Engine, Options,
+    inputs::Inputs,
+    order::{Operation, Order, WorkspaceId},
+    sandbox,
+    view::{Finished, Outcome},
+};
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if arguments.first().is_some_and(|word| word == "--write") {
+        return sandbox::run(arguments);
+    }
+    if arguments.iter().any(|word| word == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    let installed = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
+    if !installed {
+        println!("skipped: neither terraform nor tofu is installed");
+        return ExitCode::SUCCESS;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(a_run_sees_its_own_folder_only());
+    println!("ok");
+    ExitCode::SUCCESS
+}
+
+async fn a_run_sees_its_own_folder_only() {
+    // Not below the temporary folder of the system, which a run may use where the data folder lies deep.
+    let lab = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let outside = lab.path().join("outside");
+    fs::write(&outside, "a secret of somebody else").expect("write");
+    let mut options = Options::new(lab.path().join("data"));
+    options.sandbox = Some(vec![std::env::current_exe().expect("this program").into()]);
+    let engine = Engine::start(options).await.expect("starts");
+
+    let inside = apply(
+        &engine,
+        "inside",
+        "echo x > here; cat here main.tf /etc/passwd > /dev/null; echo y > $TMPDIR/z",
+    )
+    .await;
+    assert_eq!(inside.outcome, Outcome::Done, "its own folder, scratch and the system: {inside:?}");
+    if !sandbox::available() {
+        println!("skipped: the kernel has no Landlock");
+        return;
+    }
+    let attempts = [
+        format!("cat {}", outside.display()),
+        format!("echo x > {}", lab.path().join("new").display()),
+        format!("ls {}", lab.path().join("data/workspaces").display()),
+        format!("cat {}/data/workspaces/inside-*/record.json", lab.path().display()),
+    ];
+    for (at, attempt) in attempts.iter().enumerate() {
+        let shut = apply(&engine, &format!("w{at}"), attempt).await;
+        let Outcome::Failed(failure) = &shut.outcome else { panic!("{attempt}: {shut:?}") };
+        assert_eq!(failure.reason.as_str(), "ApplyFailed", "{attempt}: {failure:?}");
+    }
+    assert!(!lab.path().join("new").exists());
+    engine.stop().await;
+}
+
+async fn apply(engine: &Engine, name: &str, command: &str) -> Finished {
+    let text = format!(
+        "resource \"terraform_data\" \"a\" {{\n  provisioner \"local-exec\" {{\n    command = {}\n  }}\n}}\n",
+        serde_json::to_string(command).expect("text")
+    );
+    let workspace = WorkspaceId::new(name);
+    let mut changes = engine.changes();
+    engine.run(Order::new(workspace.clone(), Operation::Apply, Some(Inputs::inline(text)))).expect("taken");
+    loop {
+        let view = engine.look(&workspace);
+        if let (None, Some(last)) = (view.run, view.last) {
+            return last;
+        }
+        // Lagging is fine: the view is looked at again in any case.
+        let _ = tokio::time::timeout(Duration::from_secs(1), changes.recv()).await;
+    }
+}
