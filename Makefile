@@ -27,16 +27,20 @@ lint: ## Check formatting, lints, dependencies and generated files
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	@if command -v moto_server >/dev/null || ! command -v python3 >/dev/null; then echo "tools: moto is installed, or Python is not"; \
+	else cache="$${CAPT_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/capt}"; \
+	  [[ -x $$cache/moto/bin/moto_server ]] || { python3 -m venv "$$cache/moto" && "$$cache/moto/bin/pip" install --quiet 'moto[server]==5.2.1'; }; fi
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --all-features check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies are not checked (make tools)"; fi
 
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test differential --test edge --test describe --test record
+	  --test rules --test kubectl --test workspaces --test differential --test edge --test describe --test record
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate
 	$(CARGO) bench --locked -p capt-apiserver --bench store
+	$(CARGO) bench --locked -p capt-controllers --bench workspaces
 
 crds: ## Write config/crd from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd

@@ -46,7 +46,8 @@ pub mod annotations {
     /// On a WorkspaceTemplateApply: runs again now what failed or was cancelled, whatever its value. Written by
     /// `capt retry`, removed when the run is ordered.
     pub const RETRY: &str = "infrastructure.cluster.x-k8s.io/retry";
-    /// On a WorkspaceTemplateApply: id of the run to interrupt. Written by `capt cancel`.
+    /// On a WorkspaceTemplateApply: interrupts the run that is under way, whatever its value. Written by
+    /// `capt cancel`, removed when no run is left.
     pub const CANCEL: &str = "infrastructure.cluster.x-k8s.io/cancel";
     /// On a WorkspaceTemplateApply: name of the Secret with a Terraform state to take over before the first run.
     /// Written by `capt import-state`, removed when it is done.
