@@ -32,7 +32,7 @@ lint: ## Check formatting, lints, dependencies and generated files
 
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test differential --test edge --test describe --test record --test stream \
+	  --test rules --test kubectl --test workspaces --test differential --test edge --test describe --test record --test stream \
 	  --test typed --test rights --test binaries --test engine --test sandbox
 
 bench: ## Measure, beside a peer where there is one
@@ -40,6 +40,7 @@ bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt-apiserver --bench store
 	$(CARGO) bench --locked -p capt --bench server
 	$(CARGO) bench --locked -p capt-terraform --bench engine
+	$(CARGO) bench --locked -p capt-controllers --bench workspaces
 
 fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
 	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-apiserver --test fuzz -- --nocapture
@@ -56,5 +57,8 @@ peers: ## Build kube-apiserver, etcd, kubectl and OpenTofu where they are missin
 tools: ## Get what the other verbs can use and the machine lacks
 	@if command -v tofu >/dev/null || command -v terraform >/dev/null; then echo "tools: Terraform or OpenTofu is installed"; \
 	else e2e/peers/build tofu && echo "tools: add OpenTofu to your PATH: export PATH=\"$$(e2e/peers/build --print-dir):\$$PATH\""; fi
+	@if command -v moto_server >/dev/null || ! command -v python3 >/dev/null; then echo "tools: moto is installed, or Python is not"; \
+	else cache="$${CAPT_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/capt}"; \
+	  [[ -x $$cache/moto/bin/moto_server ]] || { python3 -m venv "$$cache/moto" && "$$cache/moto/bin/pip" install --quiet 'moto[server]==5.2.1'; }; fi
 	@if command -v cargo-deny >/dev/null; then echo "tools: cargo-deny is installed"; \
 	else $(CARGO) install --locked --quiet cargo-deny@0.20.2; fi

@@ -14,6 +14,7 @@
 //! ```
 
 mod apiserver;
+mod aws;
 mod choice;
 mod peers;
 mod pki;
@@ -21,6 +22,7 @@ mod process;
 mod wait;
 
 pub use apiserver::{KubeApiserver, StartError};
+pub use aws::{Moto, MotoError, aws_mirror};
 pub use choice::runs_on;
 pub use peers::{MissingPeers, Peer, Peers, required};
 pub use process::{Folder, Process, ProcessError};

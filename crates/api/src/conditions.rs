@@ -66,6 +66,39 @@ pub mod reasons {
     /// Paused by a person.
     pub const PAUSED: &str = "Paused";
 
+    /// The run waits for its turn.
+    pub const QUEUED: &str = "Queued";
+    /// A run makes a plan.
+    pub const PLANNING: &str = "Planning";
+    /// A run changes the infrastructure.
+    pub const APPLYING: &str = "Applying";
+    /// A run looks for drift.
+    pub const REFRESHING: &str = "Refreshing";
+    /// A run destroys the infrastructure.
+    pub const DESTROYING: &str = "Destroying";
+    /// A plan destroys more than `maxDestroy` allows, and waits for a person's approval.
+    pub const PLAN_TOO_DESTRUCTIVE: &str = "PlanTooDestructive";
+    /// Inputs are given that the module does not declare.
+    pub const UNDECLARED_VARIABLES: &str = "UndeclaredVariables";
+    /// Workspaces wait for each other.
+    pub const DEPENDENCY_CYCLE: &str = "DependencyCycle";
+    /// The WorkspaceProviderConfig does not exist.
+    pub const PROVIDER_CONFIG_NOT_FOUND: &str = "ProviderConfigNotFound";
+    /// A ConfigMap or a key of it does not exist.
+    pub const CONFIG_MAP_NOT_FOUND: &str = "ConfigMapNotFound";
+    /// A Secret or a key of it does not exist.
+    pub const SECRET_NOT_FOUND: &str = "SecretNotFound";
+    /// An output that another workspace should have is not there.
+    pub const OUTPUT_NOT_FOUND: &str = "OutputNotFound";
+    /// What the object says makes no sense.
+    pub const INVALID: &str = "Invalid";
+    /// The infrastructure is as it was applied.
+    pub const IN_STEP: &str = "InStep";
+    /// What exists differs from what was applied.
+    pub const DRIFT_FOUND: &str = "DriftFound";
+    /// Users of the object are still there.
+    pub const IN_USE: &str = "InUse";
+
     /// A Secret that was asked to be waited for is missing.
     pub const WAITING_FOR_SECRETS: &str = "WaitingForSecrets";
     /// A workspace that was asked to be waited for is not ready.

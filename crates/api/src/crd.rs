@@ -27,7 +27,13 @@ pub struct Kind {
 pub fn kinds() -> Vec<Kind> {
     vec![
         kind::<workspace::WorkspaceProviderConfig>(),
-        kind::<workspace::WorkspaceTemplate>(),
+        Kind {
+            parse: |object| {
+                serde_path_to_error::deserialize::<_, workspace::template::StrictTemplate>(&object)?;
+                serde_path_to_error::deserialize::<_, workspace::WorkspaceTemplate>(object).map(drop)
+            },
+            ..kind::<workspace::WorkspaceTemplate>()
+        },
         kind::<workspace::WorkspaceTemplateApply>(),
         kind::<cluster::CAPTCluster>(),
         kind::<cluster::CAPTClusterTemplate>(),

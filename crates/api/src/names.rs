@@ -41,6 +41,21 @@ pub mod annotations {
     pub const REGION: &str = "cluster.x-k8s.io/region";
     /// Revision of a CaptMachineDeployment that a set stands for.
     pub const REVISION: &str = "infrastructure.cluster.x-k8s.io/revision";
+    /// On a WorkspaceTemplateApply: id of the plan that a person approves. Written by `capt approve`.
+    pub const APPROVE: &str = "infrastructure.cluster.x-k8s.io/approve";
+    /// On a WorkspaceTemplateApply: runs again now what failed or was cancelled, whatever its value. Written by
+    /// `capt retry`, removed when the run is ordered.
+    pub const RETRY: &str = "infrastructure.cluster.x-k8s.io/retry";
+    /// On a WorkspaceTemplateApply: interrupts the run that is under way, whatever its value. Written by
+    /// `capt cancel`, removed when no run is left.
+    pub const CANCEL: &str = "infrastructure.cluster.x-k8s.io/cancel";
+    /// On a WorkspaceTemplateApply: name of the Secret with a Terraform state to take over before the first run.
+    /// Written by `capt import-state`, removed when it is done.
+    pub const IMPORT_STATE: &str = "infrastructure.cluster.x-k8s.io/import-state";
+    /// On a WorkspaceTemplateApply: variables, separated by commas, that the module need not declare.
+    pub const OPTIONAL_VARIABLES: &str = "infrastructure.cluster.x-k8s.io/optional-variables";
+    /// On a WorkspaceTemplateApply: what its template last said about deletion, where that is Orphan.
+    pub const DELETION_POLICY: &str = "infrastructure.cluster.x-k8s.io/deletion-policy";
     /// Keeps `clusterctl move` away while a run is under way.
     pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
 }

@@ -194,8 +194,6 @@ fn parsers(text: &str) {
         let _ = accept::negotiate(Some(text), endpoint);
         let _ = accept::negotiate_discovery(Some(text), endpoint);
         let _ = accept::patch_type(Some(text), endpoint);
-    }
-    for endpoint in [accept::Endpoint::BuiltIn, accept::Endpoint::Custom] {
         let _ = accept::body_format(Some(text), endpoint);
     }
     let _ = cursor::decode(text);

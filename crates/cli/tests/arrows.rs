@@ -5,13 +5,18 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Crate, the crates of CAPT it may depend on, and what it must never depend on.
-const ARROWS: [(&str, &[&str], &[&str]); 7] = [
+const ARROWS: [(&str, &[&str], &[&str]); 8] = [
     ("capt-api", &[], &["tokio", "reqwest", "rusqlite"]),
     ("capt-schema", &[], &["kube", "k8s-openapi", "tokio"]),
     ("capt-yaml", &[], &["kube", "k8s-openapi", "tokio"]),
     ("capt-terraform", &[], &["kube", "k8s-openapi"]),
     ("capt-apiserver", &["capt-schema", "capt-yaml"], &[]),
-    ("capt", &["capt-api", "capt-apiserver", "capt-schema", "capt-yaml"], &[]),
+    ("capt-controllers", &["capt-api", "capt-terraform"], &["rusqlite"]),
+    (
+        "capt",
+        &["capt-api", "capt-apiserver", "capt-controllers", "capt-schema", "capt-terraform", "capt-yaml"],
+        &[],
+    ),
     // Tests alone use it: it may be a dev-dependency of any crate and a dependency of none.
     ("capt-e2e", &[], &[]),
 ];

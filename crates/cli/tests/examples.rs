@@ -80,25 +80,6 @@ fn terraform() -> Option<&'static str> {
     ["terraform", "tofu"].into_iter().find(|name| Command::new(name).arg("version").output().is_ok())
 }
 
-/// A folder with provider plugins that has the AWS provider: the places where Terraform looks by itself,
-/// `CAPT_PLUGIN_MIRROR`, and what is installed below /opt.
-fn aws_mirror() -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let mut places = vec![
-        home.join(".terraform.d/plugins"),
-        "/usr/local/share/terraform/plugins".into(),
-        "/usr/share/terraform/plugins".into(),
-    ];
-    places.extend(std::env::var_os("CAPT_PLUGIN_MIRROR").map(PathBuf::from));
-    places.extend(std::fs::read_dir("/opt").into_iter().flatten().flatten().map(|entry| entry.path()));
-    // A mirror is laid out as HOST/NAMESPACE/NAME.
-    let has_aws = |place: &PathBuf| {
-        let hosts = std::fs::read_dir(place).into_iter().flatten().flatten();
-        hosts.map(|host| host.path()).any(|host| host.join("hashicorp/aws").is_dir())
-    };
-    places.into_iter().find(has_aws)
-}
-
 #[expect(clippy::print_stderr, reason = "the test harness shows it; a skip must not be silent")]
 fn skip(why: &str) {
     eprintln!("skipped: {why}");
@@ -153,7 +134,7 @@ fn modules_are_formatted_as_terraform_does() {
 #[test]
 fn modules_are_accepted_by_terraform() {
     let Some(program) = terraform() else { return skip("neither terraform nor tofu is installed") };
-    let mirror = aws_mirror();
+    let mirror = capt_e2e::aws_mirror();
     let (aws, offline): (Vec<Module>, Vec<Module>) = modules().into_iter().partition(Module::needs_aws);
     assert!(aws.len() >= 4 && offline.len() >= 4, "the examples are gone");
     for module in offline {

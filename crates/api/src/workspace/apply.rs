@@ -80,6 +80,11 @@ pub struct WorkspaceTemplateApplySpec {
     /// Auto applies every plan; Manual waits until a person approves it.
     #[serde(default)]
     pub approval: Approval,
+    /// Stops before a run that would destroy more resources than this, until a person approves its plan. Deleting
+    /// this object is such an approval. Left out: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub max_destroy: Option<i32>,
     /// Looks from time to time whether the infrastructure still is what was applied. Left out: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift_detection: Option<DriftDetection>,

@@ -2,7 +2,7 @@
 
 mod apply;
 mod provider_config;
-mod template;
+pub(crate) mod template;
 
 pub use apply::*;
 pub use provider_config::*;

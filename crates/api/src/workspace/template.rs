@@ -91,7 +91,7 @@ pub struct WorkspaceSpec {
     /// git or local module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::any_value")]
-    pub module: Option<Module>,
+    pub module: Option<Value>,
     /// Short form: the module's inputs, `name: {value: …}`. A value may be of any type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256))]
@@ -101,6 +101,40 @@ pub struct WorkspaceSpec {
     /// Long form: where the module comes from, its inputs, and arguments for each command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_provider: Option<ForProvider>,
+}
+
+impl WorkspaceSpec {
+    /// The module of the short form. A structural schema cannot say "text or address", so the API may hold something
+    /// else: it must not make the whole object unreadable.
+    pub fn short_module(&self) -> Option<Result<Module, serde_json::Error>> {
+        self.module.clone().map(serde_json::from_value)
+    }
+}
+
+/// The part of a WorkspaceTemplate that its schema cannot check, as it should be.
+#[derive(Deserialize)]
+pub(crate) struct StrictTemplate {
+    #[expect(dead_code, reason = "reading it is the check")]
+    spec: StrictOuter,
+}
+
+#[derive(Deserialize)]
+struct StrictOuter {
+    #[expect(dead_code, reason = "reading it is the check")]
+    template: StrictDefinition,
+}
+
+#[derive(Deserialize)]
+struct StrictDefinition {
+    #[expect(dead_code, reason = "reading it is the check")]
+    spec: StrictSpec,
+}
+
+#[derive(Deserialize)]
+struct StrictSpec {
+    #[serde(default)]
+    #[expect(dead_code, reason = "reading it is the check")]
+    module: Option<Module>,
 }
 
 /// Names a WorkspaceProviderConfig in the template's namespace.

@@ -1,13 +1,20 @@
 //! The commands, and what they share: arguments, exit codes, what happens when nobody reads the output.
 
+mod client;
+mod controller;
 mod crds;
+mod logging;
+mod metrics;
+mod sandbox;
 mod server;
 mod validate;
+mod workspace;
 
 use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Builds clusters and machines from Kubernetes objects, with Terraform or OpenTofu.
 #[derive(Debug, Parser)]
@@ -22,7 +29,14 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Approve(workspace::Approve),
+    Cancel(workspace::Cancel),
+    Controller(controller::Args),
     Crds(crds::Args),
+    ImportState(workspace::ImportState),
+    Retry(workspace::Retry),
+    #[command(hide = true)]
+    Sandbox(sandbox::Args),
     Server(server::Args),
     Validate(validate::Args),
 }
@@ -38,7 +52,13 @@ enum Outcome {
 /// Runs one command and turns its end into an exit code.
 pub fn run(cli: Cli) -> ExitCode {
     let end = match cli.command {
+        Command::Approve(args) => workspace::approve(&args),
+        Command::Cancel(args) => workspace::cancel(&args),
+        Command::Controller(args) => controller::run(&args),
         Command::Crds(args) => crds::run(&args),
+        Command::ImportState(args) => workspace::import_state(&args),
+        Command::Retry(args) => workspace::retry(&args),
+        Command::Sandbox(args) => return sandbox::run(&args),
         Command::Server(args) => server::run(&args),
         Command::Validate(args) => validate::run(&args),
     };
@@ -52,4 +72,15 @@ pub fn run(cli: Cli) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Waits until somebody wants this process to end.
+async fn wait_for_a_signal() -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }

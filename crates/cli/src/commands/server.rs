@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, warm_up, write_kubeconfig};
 use capt_apiserver::{Server, ServerOptions};
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::Outcome;
+use super::client::in_words;
+use super::{Outcome, wait_for_a_signal};
 
 /// Serve a Kubernetes API from this process: no etcd, no Docker.
 ///
@@ -125,27 +125,6 @@ fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err(format!("{text:?} needs one of the units h, m and s")),
     };
     Ok(Duration::from_secs(count.saturating_mul(unit)))
-}
-
-async fn wait_for_a_signal() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
-}
-
-/// An error with everything that led to it, in one line.
-fn in_words(error: impl std::error::Error) -> io::Error {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    io::Error::other(words)
 }
 
 #[cfg(test)]

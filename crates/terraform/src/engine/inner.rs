@@ -306,8 +306,8 @@ pub(super) fn revision_of(inputs: &Inputs, binary: &str) -> Result<Revision, Fai
         Module::Source { source, .. } => format!("read the module {source}: {error}"),
         Module::Inline { .. } => format!("read the module: {error}"),
     };
-    let content =
-        shape::content(&inputs.module).map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))?;
+    let content = shape::content(&inputs.module)
+        .map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))?;
     Ok(Revision::of(inputs, binary, content.as_deref()))
 }
 

@@ -1,0 +1,100 @@
+//! `capt controller`: the controllers and the Terraform engine, on any Kubernetes API.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capt_controllers::workspace::keeper::SecretKeeper;
+use capt_controllers::{Controllers, Options};
+use capt_terraform::Engine;
+
+use super::client::{connect, in_words};
+use super::{Outcome, logging, metrics, wait_for_a_signal};
+
+/// Turn Kubernetes objects into infrastructure: run the controllers and Terraform.
+///
+/// Works on the API that the kubeconfig names (or on that of the cluster it runs in). Runs of Terraform survive the end
+/// of this process: the next one on the same data folder takes them up.
+///
+/// Examples:
+///   capt server --data-dir ./capt-data &
+///   KUBECONFIG=./capt-data/kubeconfig capt controller --data-dir ./capt-data
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Folder for workspaces: their state, plans and logs; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// The cluster to work on [default: KUBECONFIG, ~/.kube/config, or the cluster this runs in].
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Runs of Terraform at the same time [default: one per core].
+    #[arg(long, value_name = "N")]
+    slots: Option<usize>,
+    /// Where states are kept: in the data folder alone, or in Secrets beside their objects too.
+    #[arg(long, value_enum, default_value_t = State::Local)]
+    state: State,
+    /// Serve metrics in Prometheus' format at http://ADDR/metrics.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
+    /// Log as JSON, one object a line.
+    #[arg(long)]
+    log_json: bool,
+}
+
+/// Where states are kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum State {
+    /// In the data folder.
+    Local,
+    /// In the data folder, and in Secrets.
+    Secrets,
+}
+
+pub fn run(args: &Args) -> io::Result<Outcome> {
+    logging::start(args.log_json);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(work(args))
+}
+
+async fn work(args: &Args) -> io::Result<Outcome> {
+    let client = connect(args.kubeconfig.as_deref()).await?;
+    let mut options = capt_terraform::Options::new(args.data_dir.join("terraform"));
+    if let Some(slots) = args.slots {
+        options.slots = slots;
+    }
+    options.sandbox = sandbox_helper();
+    if args.state == State::Secrets {
+        options.keeper = Some(Arc::new(SecretKeeper::new(client.clone(), fence())));
+    }
+    let engine = Engine::start(options).await.map_err(in_words)?;
+    let mut controllers = Controllers::start(&client, &engine, &Options::default());
+    if let Some(address) = args.metrics {
+        let bound = metrics::serve(address, Arc::clone(controllers.metrics()), engine.clone()).await?;
+        anstream::println!("metrics on http://{bound}/metrics");
+    }
+    anstream::println!("controllers run; workspaces are in {}", args.data_dir.join("terraform").display());
+    tokio::select! {
+        signal = wait_for_a_signal() => signal?,
+        () = controllers.ended() => return Err(io::Error::other("a controller ended")),
+    }
+    anstream::println!("stopping; runs of Terraform go on and are taken up at the next start");
+    drop(controllers);
+    // Journals are written; a stop that hangs would only be killed.
+    let _ = tokio::time::timeout(Duration::from_secs(10), engine.stop()).await;
+    Ok(Outcome::Good)
+}
+
+/// This program, as the one that shuts itself in before it becomes Terraform.
+fn sandbox_helper() -> Option<Vec<std::ffi::OsString>> {
+    let own = std::env::current_exe().ok()?;
+    Some(vec![own.into_os_string(), "sandbox".into()])
+}
+
+/// A later controller has a higher fence: the time of its start serves as one.
+fn fence() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

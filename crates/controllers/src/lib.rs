@@ -1,0 +1,18 @@
+//! The controllers: each observes objects and what Terraform does, decides, acts and reports.
+//!
+//! ```text
+//! observe (reads caches, API, engine) -> decide (pure) -> act (the only one that changes anything) -> report (one status write)
+//! ```
+//!
+//! | Room | What is in it |
+//! |---|---|
+//! | [`runtime`] | what all controllers share: caches, queues, clock, conditions, events, retries, metrics |
+//! | [`workspace`] | WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceProviderConfig |
+
+#![warn(missing_docs)]
+
+pub mod manager;
+pub mod runtime;
+pub mod workspace;
+
+pub use manager::{Controllers, Options};

@@ -1,0 +1,204 @@
+//! The only place that changes anything but the status: metadata, runs, the end.
+
+use std::time::Duration;
+
+use capt_api::names::{annotations, finalizers};
+use capt_api::workspace::{DeletionPolicy, WorkspaceTemplateApply};
+use capt_terraform::order::{Operation, Order, Refused, RunId};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Map, Value, json};
+
+use super::super::context::{Context, MANAGER, workspace_id};
+use super::super::keeper;
+use super::connection;
+use super::decide::{Decision, Phase, Step};
+use super::observe::Observed;
+use crate::runtime::Error;
+use crate::runtime::events::Note;
+use crate::runtime::status::PATIENCE;
+
+/// The label that says which cluster an object belongs to.
+use capt_api::names::labels::CLUSTER_NAME;
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Acted {
+    /// The run that was started.
+    pub started: Option<RunId>,
+    /// The object is gone, or soon will be: nothing is left to report on.
+    pub released: bool,
+    /// When to look again though nothing changed.
+    pub again: Option<Duration>,
+}
+
+/// Does what was decided.
+pub async fn act(context: &Context, observed: &Observed, decision: &Decision) -> Result<Acted, Error> {
+    if !observed.deleting && !matches!(decision.phase, Phase::Paused(_)) {
+        ensure_metadata(context, observed, matches!(decision.step, Step::Run(_))).await?;
+    }
+    let id = workspace_id(&observed.name);
+    match &decision.step {
+        Step::Rest => {
+            if matches!(decision.phase, Phase::Ready { .. }) {
+                connection::write(context, observed).await?;
+            }
+            Ok(Acted::default())
+        }
+        Step::Run(operation) => start(context, observed, operation).await,
+        Step::Cancel => {
+            context.engine.cancel(&id);
+            Ok(Acted::default())
+        }
+        Step::TakeOver(secret) => take_over(context, observed, secret).await,
+        Step::Release { forget } => release(context, observed, *forget).await,
+    }
+}
+
+/// Puts on the finalizer, and what must be known when the template is gone. What people asked is taken off when it is
+/// about to be done: done twice it is harmless, forgotten it is not. A request to cancel goes when no run is left.
+async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -> Result<(), Error> {
+    let object = &observed.object;
+    let mut metadata = Map::new();
+    if !observed.finalizer {
+        let mut all = object.finalizers().to_vec();
+        all.push(finalizers::WORKSPACE_TEMPLATE_APPLY.to_owned());
+        metadata.insert("finalizers".into(), json!(all));
+    }
+    let mut notes = Map::new();
+    if let Some(policy) = observed.template.deletion_policy {
+        let noted = object.annotations().get(annotations::DELETION_POLICY).map(String::as_str);
+        let wanted = (policy == DeletionPolicy::Orphan).then_some("Orphan");
+        if noted != wanted {
+            notes.insert(annotations::DELETION_POLICY.into(), wanted.map_or(Value::Null, Value::from));
+        }
+    }
+    if starts && observed.asked.retry {
+        notes.insert(annotations::RETRY.into(), Value::Null);
+    }
+    if observed.asked.cancel && observed.view.run.is_none() {
+        notes.insert(annotations::CANCEL.into(), Value::Null);
+    }
+    if !notes.is_empty() {
+        metadata.insert("annotations".into(), notes.into());
+    }
+    if metadata.is_empty() { Ok(()) } else { patch_metadata(context, object, metadata).await }
+}
+
+/// Changes metadata of exactly the object that was observed.
+async fn patch_metadata(
+    context: &Context,
+    object: &WorkspaceTemplateApply,
+    mut metadata: Map<String, Value>,
+) -> Result<(), Error> {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    metadata.insert("uid".into(), json!(object.uid()));
+    // Finalizers are a list: written whole, so only over the version that was read.
+    if metadata.contains_key("finalizers") {
+        metadata.insert("resourceVersion".into(), json!(object.resource_version()));
+    }
+    let api: Api<WorkspaceTemplateApply> = Api::namespaced(context.client.clone(), &namespace);
+    let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+    let body = json!({"metadata": metadata});
+    let patch = Patch::Merge(&body);
+    let attempt = || format!("write metadata of WorkspaceTemplateApply {namespace}/{name}");
+    let answer = tokio::time::timeout(PATIENCE, api.patch_metadata(&name, &params, &patch)).await;
+    answer.map_err(|_| Error::Slow(attempt()))?.map_err(Error::api(attempt()))?;
+    Ok(())
+}
+
+/// Orders a run. Ordering twice is harmless: one workspace has one run.
+async fn start(context: &Context, observed: &Observed, operation: &Operation) -> Result<Acted, Error> {
+    if observed.deleting && observed.asked.retry {
+        let notes = json!({ annotations::RETRY: null });
+        let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
+        patch_metadata(context, &observed.object, metadata).await?;
+    }
+    let inputs = observed.prepared.as_ref().ok().map(|prepared| prepared.inputs.clone());
+    let limit = observed.object.spec.max_destroy.and_then(|limit| u32::try_from(limit).ok());
+    let order = Order {
+        workspace: workspace_id(&observed.name),
+        group: observed
+            .object
+            .labels()
+            .get(CLUSTER_NAME)
+            .cloned()
+            .unwrap_or_else(|| observed.name.to_string()),
+        operation: operation.clone(),
+        inputs,
+        timeout: observed.timeout,
+        max_destroy: if matches!(operation, Operation::Apply) { limit } else { None },
+    };
+    match context.engine.run(order) {
+        Ok(run) => {
+            tracing::info!(
+                namespace = %observed.name.namespace, name = %observed.name.name,
+                generation = observed.object.metadata.generation, %run, operation = operation.as_str(), "run ordered"
+            );
+            if !observed.view.touched && matches!(operation, Operation::Apply | Operation::ApplyPlan(_)) {
+                let text = format!("run {run} builds workspace {}", observed.workspace_name);
+                context
+                    .events
+                    .publish(observed.object.as_ref(), &Note::normal("CreatedWorkspace", "Apply", text))
+                    .await;
+            }
+            Ok(Acted { started: Some(run), ..Acted::default() })
+        }
+        // Its end wakes us again.
+        Err(Refused::Busy { .. } | Refused::Stopping) => Ok(Acted::default()),
+    }
+}
+
+/// Takes over a state that somebody put into Secrets.
+async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Result<Acted, Error> {
+    let namespace = &observed.name.namespace;
+    let attempt = || format!("take over the state in Secret {namespace}/{secret}");
+    let failed = |problem: String| Error::Engine { attempt: attempt(), problem };
+    let state = keeper::read_import(&context.client, namespace, secret).await.map_err(failed)?;
+    let outcome = context.engine.take_over(&workspace_id(&observed.name), &state).await;
+    let note = match outcome {
+        Ok(()) => {
+            Note::normal("TookOverState", "TakeOver", format!("took over the state of Secret {secret}"))
+        }
+        Err(error) => Note::warning("StateRefused", "TakeOver", error.to_string()),
+    };
+    context.events.publish(observed.object.as_ref(), &note).await;
+    let notes = json!({ annotations::IMPORT_STATE: null });
+    let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
+    patch_metadata(context, &observed.object, metadata).await?;
+    keeper::remove_import(&context.client, namespace, secret).await.map_err(|problem| Error::Engine {
+        attempt: format!("remove Secret {namespace}/{secret}"),
+        problem,
+    })?;
+    Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() })
+}
+
+/// Lets the object go.
+async fn release(context: &Context, observed: &Observed, forget: bool) -> Result<Acted, Error> {
+    let note = if forget {
+        context.engine.forget(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
+            attempt: format!("forget workspace {}", observed.name),
+            problem: error.to_string(),
+        })?;
+        Note::normal("DeletedWorkspace", "Delete", format!("workspace {} is gone", observed.workspace_name))
+    } else {
+        let text = format!(
+            "workspace {} is retained with {} resources; an object of the same name takes it up again",
+            observed.workspace_name, observed.view.resources
+        );
+        Note::normal("RetainedWorkspace", "Delete", text)
+    };
+    connection::remove(context, observed).await?;
+    context.events.publish(observed.object.as_ref(), &note).await;
+    let rest: Vec<&String> = observed
+        .object
+        .finalizers()
+        .iter()
+        .filter(|known| *known != finalizers::WORKSPACE_TEMPLATE_APPLY)
+        .collect();
+    let metadata = [("finalizers".to_owned(), json!(rest))].into_iter().collect();
+    patch_metadata(context, &observed.object, metadata).await?;
+    context.history.forget(&observed.name);
+    context.apply_status.forget(&observed.name);
+    Ok(Acted { released: true, ..Acted::default() })
+}

@@ -1,0 +1,303 @@
+//! What to do next for one workspace. Pure: the same observation gives the same decision.
+
+use capt_api::workspace::{Approval, DriftPolicy};
+use capt_terraform::failure::{Class, Failure, Reason};
+use capt_terraform::order::Operation;
+use capt_terraform::stream::Change;
+use capt_terraform::view::{Finished, Outcome, Phase as RunPhase, Plan, Running};
+use jiff::Timestamp;
+
+use super::observe::Observed;
+use super::prepare::{Blocked, Prepared};
+
+#[cfg(test)]
+mod tests;
+
+/// What to do, and how things stand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What to do.
+    pub step: Step,
+    /// How things stand, for status and events.
+    pub phase: Phase,
+    /// When to look again though nothing changed.
+    pub wake: Option<Timestamp>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing.
+    Rest,
+    /// Start a run.
+    Run(Operation),
+    /// Interrupt the run.
+    Cancel,
+    /// Take over a state from this Secret.
+    TakeOver(String),
+    /// Let the object go.
+    Release {
+        /// Whether state and folder go too.
+        forget: bool,
+    },
+}
+
+/// How things stand.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// Switched off; the text says by what.
+    Paused(String),
+    /// The inputs are not there or make no sense.
+    Blocked(Blocked),
+    /// The inputs are there, but something else must happen first.
+    Waiting(Blocked),
+    /// A run is queued or under way.
+    Running {
+        /// What kind of run.
+        operation: Operation,
+        /// How far it is.
+        phase: RunPhase,
+    },
+    /// A plan waits for a person.
+    AwaitsApproval {
+        /// The plan.
+        plan: Plan,
+        /// Whether it destroys more than allowed.
+        too_destructive: bool,
+        /// An approval that is not for this plan.
+        stale_approval: Option<String>,
+    },
+    /// The last run failed; the next one comes by itself.
+    Retrying(Failure, Timestamp),
+    /// The last run failed, or was cancelled; only a change or `capt retry` goes on.
+    Stalled(Failure),
+    /// As it should be.
+    Ready {
+        /// What was found to differ, the last time somebody looked.
+        drift: Drift,
+    },
+    /// On its way out; the text says what happens or what it waits for.
+    Deleting(String),
+}
+
+/// What is known about drift.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Drift {
+    /// Nobody looks.
+    NotWatched,
+    /// Nobody has looked since the last apply.
+    None,
+    /// These differ.
+    Found(Vec<Change>),
+    /// The last look failed.
+    Unknown(Failure),
+}
+
+/// Decides.
+pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
+    if observed.deleting { leave(observed, now) } else { live(observed, now) }
+}
+
+fn rest(phase: Phase) -> Decision {
+    Decision { step: Step::Rest, phase, wake: None }
+}
+
+fn running(run: &Running) -> Phase {
+    Phase::Running { operation: run.operation.clone(), phase: run.phase }
+}
+
+fn start(operation: Operation) -> Decision {
+    let phase = Phase::Running { operation: operation.clone(), phase: RunPhase::Queued };
+    Decision { step: Step::Run(operation), phase, wake: None }
+}
+
+/// An object that should be there.
+fn live(observed: &Observed, now: Timestamp) -> Decision {
+    if let Some(by) = &observed.paused {
+        return rest(Phase::Paused(by.clone()));
+    }
+    if let Some(run) = &observed.view.run {
+        return follow(observed, run);
+    }
+    let prepared = match &observed.prepared {
+        Ok(prepared) => prepared,
+        Err(blocked) => return rest(Phase::Blocked(blocked.clone())),
+    };
+    if let Some(secret) = &observed.asked.import_state {
+        let phase = Phase::Running { operation: Operation::Plan, phase: RunPhase::Queued };
+        return Decision { step: Step::TakeOver(secret.clone()), phase, wake: None };
+    }
+    let drift = drift(observed);
+    let correct = matches!(drift, Drift::Found(_)) && observed.drift_policy() == DriftPolicy::Correct;
+    if in_step(observed, prepared) && !correct && !observed.asked.retry {
+        return at_rest(observed, drift, now);
+    }
+    if let Some(gate) = &observed.gate {
+        return rest(Phase::Waiting(gate.clone()));
+    }
+    bring_in_step(observed, prepared, now)
+}
+
+/// A run is queued or under way.
+fn follow(observed: &Observed, run: &Running) -> Decision {
+    // What has not begun need not begin with inputs that are old already.
+    let outdated = run.phase == RunPhase::Queued
+        && observed.prepared.as_ref().is_ok_and(|prepared| {
+            run.revision.as_ref().is_some_and(|revision| *revision != prepared.revision)
+        });
+    let step = if observed.asked.cancel || outdated { Step::Cancel } else { Step::Rest };
+    Decision { step, phase: running(run), wake: None }
+}
+
+/// Whether what exists was made from the current inputs.
+fn in_step(observed: &Observed, prepared: &Prepared) -> bool {
+    let spoiled = observed.view.last.as_ref().is_some_and(|last| {
+        matches!(last.operation, Operation::Apply | Operation::ApplyPlan(_))
+            && matches!(last.outcome, Outcome::Failed(_) | Outcome::TimedOut | Outcome::Cancelled)
+    });
+    observed.view.applied.as_ref() == Some(&prepared.revision) && !spoiled
+}
+
+/// What the last look for drift found; an apply since then has undone it.
+fn drift(observed: &Observed) -> Drift {
+    if observed.drift_policy() == DriftPolicy::Off {
+        return Drift::NotWatched;
+    }
+    match &observed.view.last {
+        Some(Finished { operation: Operation::Refresh, outcome: Outcome::Done, drift, .. })
+            if !drift.is_empty() =>
+        {
+            Drift::Found(drift.clone())
+        }
+        Some(Finished { operation: Operation::Refresh, outcome: Outcome::Failed(failure), .. }) => {
+            Drift::Unknown(failure.clone())
+        }
+        _ => Drift::None,
+    }
+}
+
+/// Nothing to do, but to look for drift from time to time.
+fn at_rest(observed: &Observed, drift: Drift, now: Timestamp) -> Decision {
+    let due = observed.next_look;
+    let phase = Phase::Ready { drift };
+    match due {
+        Some(due) if due <= now => Decision { step: Step::Run(Operation::Refresh), phase, wake: None },
+        Some(due) => Decision { step: Step::Rest, phase, wake: Some(due) },
+        None => rest(phase),
+    }
+}
+
+/// What exists must change.
+fn bring_in_step(observed: &Observed, prepared: &Prepared, now: Timestamp) -> Decision {
+    let manual = observed.approval == Approval::Manual;
+    let plan = observed.view.plan.as_ref().filter(|plan| plan.revision == prepared.revision);
+    if let Some(plan) = plan
+        && !observed.asked.retry
+    {
+        return approve(observed, plan, manual);
+    }
+    if !observed.asked.retry
+        && let Some(failed) = failure_of(observed, |last| last.revision.as_ref() == Some(&prepared.revision))
+        && let Some(decision) = after_failure(observed, failed, now)
+    {
+        return decision;
+    }
+    start(if manual { Operation::Plan } else { Operation::Apply })
+}
+
+/// A plan lies there, because a person must approve it.
+fn approve(observed: &Observed, plan: &Plan, manual: bool) -> Decision {
+    let approved = observed.asked.approve.as_deref();
+    // A plan that changes nothing needs nobody.
+    if approved == Some(plan.id.as_str()) || plan.changes.is_empty() {
+        return start(Operation::ApplyPlan(plan.id.clone()));
+    }
+    rest(Phase::AwaitsApproval {
+        plan: plan.clone(),
+        too_destructive: !manual,
+        stale_approval: approved.map(str::to_owned),
+    })
+}
+
+/// How the last run failed, if it is one that counts.
+fn failure_of(observed: &Observed, counts: impl Fn(&Finished) -> bool) -> Option<&Finished> {
+    let failed = |last: &&Finished| {
+        matches!(last.outcome, Outcome::Failed(_) | Outcome::TimedOut | Outcome::Cancelled)
+            && last.operation != Operation::Refresh
+            && counts(last)
+    };
+    observed.view.last.as_ref().filter(failed)
+}
+
+/// Whether to wait or to stop after a failure; nothing when it is time to try again.
+fn after_failure(observed: &Observed, last: &Finished, now: Timestamp) -> Option<Decision> {
+    let failure = failure(last)?;
+    if failure.class == Class::Terminal {
+        return Some(rest(Phase::Stalled(failure)));
+    }
+    let due = observed.retry_at(last);
+    (due > now).then_some(Decision {
+        step: Step::Rest,
+        phase: Phase::Retrying(failure, due),
+        wake: Some(due),
+    })
+}
+
+/// What a run that did not end well is to those who decide about the next one.
+pub fn failure(last: &Finished) -> Option<Failure> {
+    match &last.outcome {
+        Outcome::Failed(failure) => Some(failure.clone()),
+        Outcome::TimedOut => {
+            Some(Failure::new(Reason::Timeout, "the run took longer than its timeout, and was interrupted"))
+        }
+        // Who cancels does not want it tried again by itself.
+        Outcome::Cancelled => Some(Failure {
+            class: Class::Terminal,
+            ..Failure::new(Reason::Cancelled, "the run was cancelled")
+        }),
+        Outcome::Done | Outcome::Planned | Outcome::Held => None,
+    }
+}
+
+/// An object that is on its way out.
+fn leave(observed: &Observed, now: Timestamp) -> Decision {
+    let deleting = |text: &str| Phase::Deleting(text.to_owned());
+    if !observed.finalizer {
+        return rest(deleting("waits for others"));
+    }
+    if let Some(by) = &observed.paused {
+        return rest(Phase::Deleting(format!("{by}: nothing is destroyed until that ends")));
+    }
+    if let Some(run) = &observed.view.run {
+        return match run.operation {
+            Operation::Destroy => rest(running(run)),
+            _ if observed.retain => rest(deleting("waits for the run that is under way")),
+            _ => Decision {
+                step: Step::Cancel,
+                phase: deleting("stops the run that is under way"),
+                wake: None,
+            },
+        };
+    }
+    if observed.retain {
+        let phase = deleting("leaves the infrastructure as it is");
+        return Decision { step: Step::Release { forget: false }, phase, wake: None };
+    }
+    if !observed.view.touched {
+        let phase = deleting("nothing is left to destroy");
+        return Decision { step: Step::Release { forget: true }, phase, wake: None };
+    }
+    if !observed.dependents.is_empty() {
+        let who = observed.dependents.join(", ");
+        let text =
+            format!("waits for {who}, which depends on it: delete that first, or take its reference out");
+        return rest(Phase::Deleting(text));
+    }
+    if !observed.asked.retry
+        && let Some(failed) = failure_of(observed, |last| last.operation == Operation::Destroy)
+        && let Some(decision) = after_failure(observed, failed, now)
+    {
+        return decision;
+    }
+    start(Operation::Destroy)
+}

@@ -1,0 +1,64 @@
+//! Which workspaces wait for which, and whether they wait in a circle.
+
+use std::collections::HashSet;
+
+use capt_api::workspace::WorkspaceTemplateApply;
+use kube::ResourceExt;
+
+use crate::runtime::Name;
+
+/// The workspaces that an instance waits for or takes outputs from.
+pub fn dependencies(object: &WorkspaceTemplateApply) -> Vec<Name> {
+    let namespace = object.namespace().unwrap_or_default();
+    let sources = object.spec.variables_from.iter().filter_map(|from| from.workspace_ref.as_ref());
+    let awaited = object.spec.wait_for_workspaces.iter();
+    awaited.chain(sources).map(|reference| Name::referred(reference, &namespace)).collect()
+}
+
+/// A circle of workspaces that wait for each other, from `start` back to it; none if there is none through it.
+pub fn cycle(start: &Name, dependencies: impl Fn(&Name) -> Vec<Name>) -> Option<Vec<Name>> {
+    let mut visited = HashSet::new();
+    let mut path = vec![(start.clone(), dependencies(start))];
+    while let Some((_, rest)) = path.last_mut() {
+        let Some(next) = rest.pop() else {
+            path.pop();
+            continue;
+        };
+        if next == *start {
+            let circle = path.into_iter().map(|(name, _)| name);
+            return Some(circle.chain([next]).collect());
+        }
+        if visited.insert(next.clone()) {
+            let onward = dependencies(&next);
+            path.push((next, onward));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(start: &str, edges: &[(&str, &str)]) -> Option<String> {
+        let name = |text: &str| Name::new("n", text);
+        let onward = |from: &Name| {
+            edges.iter().filter(|(a, _)| *a == from.name).map(|(_, b)| name(b)).collect::<Vec<_>>()
+        };
+        let circle = cycle(&name(start), onward)?;
+        Some(circle.iter().map(|name| name.name.as_str()).collect::<Vec<_>>().join(">"))
+    }
+
+    #[test]
+    fn circles_are_named_and_nothing_else() {
+        assert_eq!(find("a", &[("a", "b"), ("b", "c")]), None);
+        assert_eq!(find("a", &[("a", "a")]).as_deref(), Some("a>a"));
+        assert_eq!(find("a", &[("a", "b"), ("b", "c"), ("c", "a")]).as_deref(), Some("a>b>c>a"));
+        assert_eq!(find("a", &[("a", "b"), ("b", "c"), ("c", "b")]), None, "a circle elsewhere is theirs");
+        assert_eq!(
+            find("a", &[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"), ("d", "x")]),
+            None,
+            "a diamond"
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! WorkspaceTemplateApply: one instance of a template, kept in step with it.
+//!
+//! ```text
+//! observe: object, template, provider config, values, engine  (observe, prepare, values, dependencies)
+//! decide:  what to do next, and why                            (decide; pure)
+//! act:     finalizer, run, cancel, release                     (act, connection)
+//! report:  conditions, outputs, progress; one write            (report; pure up to the write)
+//! ```
+
+pub mod act;
+pub mod asked;
+pub mod connection;
+pub mod decide;
+pub mod definition;
+pub mod dependencies;
+pub mod history;
+pub mod observe;
+pub mod prepare;
+pub mod report;
+pub mod values;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capt_api::workspace::WorkspaceTemplateApply;
+
+use super::context::Context;
+use crate::runtime::Error;
+use crate::runtime::queue::Next;
+
+/// Looks at one instance, and does the next thing for it.
+pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplateApply>) -> Result<Next, Error> {
+    let observed = observe::observe(&context, object).await?;
+    let now = context.clock.now();
+    let decision = decide::decide(&observed, now);
+    let acted = act::act(&context, &observed, &decision).await?;
+    let shown = report::report(&context, &observed, &decision, &acted, now).await?;
+    let wake = decision.wake.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    Ok(match [wake, shown.again, acted.again].into_iter().flatten().min() {
+        Some(delay) => Next::After(delay.max(Duration::from_millis(10))),
+        None => Next::OnChange,
+    })
+}

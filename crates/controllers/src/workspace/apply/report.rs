@@ -1,0 +1,365 @@
+//! How things stand, as the object's status and events tell it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use capt_api::conditions::{reasons, types};
+use capt_api::workspace::{PlanSummary, RunProgress, WorkspaceTemplateApplyStatus};
+use capt_terraform::order::Operation;
+use capt_terraform::stream::{Action, Change};
+use capt_terraform::view::{Outcome, Phase as RunPhase, Plan};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
+
+use super::super::context::Context;
+use super::act::Acted;
+use super::decide::{Decision, Drift, Phase, failure};
+use super::observe::Observed;
+use super::prepare::Blocked;
+use crate::runtime::conditions::{Conditions, Truth, find, seconds};
+use crate::runtime::error::Error;
+use crate::runtime::events::Note;
+
+/// Progress is shown at most this often: each time is a write.
+const PROGRESS: Duration = Duration::from_secs(3);
+/// Outputs larger than this stay out of the status: an object has a size limit.
+const LARGEST_OUTPUTS: usize = 256 * 1024;
+/// Changes that a message names one by one.
+const NAMED: usize = 5;
+
+/// What reporting left open.
+#[derive(Debug, Default)]
+pub struct Shown {
+    /// When progress may be shown again.
+    pub again: Option<Duration>,
+}
+
+/// Writes the status, if it says something new, and an event for what is news.
+pub async fn report(
+    context: &Context,
+    observed: &Observed,
+    decision: &Decision,
+    acted: &Acted,
+    now: Timestamp,
+) -> Result<Shown, Error> {
+    if acted.released {
+        return Ok(Shown::default());
+    }
+    let old = observed.status.clone().unwrap_or_default();
+    let mut new = status(observed, &decision.phase, now);
+    if only_progress(&old, &new)
+        && let Some(shown) = context.history.progress_shown(&observed.name)
+    {
+        let since = Duration::try_from(now.duration_since(shown)).unwrap_or(PROGRESS);
+        if since < PROGRESS {
+            return Ok(Shown { again: Some(PROGRESS.saturating_sub(since)) });
+        }
+    }
+    if new.progress.is_some() {
+        context.history.show_progress(&observed.name, now);
+    }
+    if observed.status.as_ref() == Some(&new) {
+        return Ok(Shown::default());
+    }
+    new.observed_generation = observed.object.metadata.generation;
+    let notes = news(&old, &new, &decision.phase);
+    context
+        .apply_status
+        .write(&context.client, observed.object.as_ref(), observed.status.as_ref(), new)
+        .await?;
+    for note in notes {
+        context.events.publish(observed.object.as_ref(), &note).await;
+    }
+    Ok(Shown::default())
+}
+
+fn only_progress(old: &WorkspaceTemplateApplyStatus, new: &WorkspaceTemplateApplyStatus) -> bool {
+    let without = |status: &WorkspaceTemplateApplyStatus| WorkspaceTemplateApplyStatus {
+        progress: None,
+        conditions: status
+            .conditions
+            .iter()
+            .cloned()
+            .map(|mut condition| {
+                condition.message.clear();
+                condition
+            })
+            .collect(),
+        ..status.clone()
+    };
+    old.progress.is_some() && new.progress.is_some() && without(old) == without(new)
+}
+
+/// The whole status.
+pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTemplateApplyStatus {
+    let old = observed.status.clone().unwrap_or_default();
+    let view = &observed.view;
+    let last = view.last.as_ref();
+    let failed = last.and_then(failure);
+    let applied = last.filter(|last| {
+        matches!(last.operation, Operation::Apply | Operation::ApplyPlan(_)) && last.outcome == Outcome::Done
+    });
+    let plan = view.plan.as_ref().or_else(|| last.and_then(|last| last.plan.as_ref()));
+    let is_applied = match (&observed.prepared, &view.applied) {
+        (Ok(prepared), Some(applied)) => prepared.revision == *applied,
+        (Err(_), applied) => applied.is_some() && old.applied,
+        (Ok(_), None) => false,
+    };
+    WorkspaceTemplateApplyStatus {
+        observed_generation: observed.object.metadata.generation,
+        workspace_name: Some(observed.workspace_name.clone()),
+        applied: is_applied,
+        template_revision: observed.template.revision.clone().or(old.template_revision),
+        last_applied_time: applied.map(|last| Time(seconds(last.ended))).or(old.last_applied_time),
+        last_applied_revision: view.applied.as_ref().map(ToString::to_string),
+        last_failed_revision: failed.as_ref().and_then(|_| last?.revision.as_ref()).map(ToString::to_string),
+        last_failure_message: failed.as_ref().map(|failure| failure.message.clone()),
+        outputs: outputs(observed),
+        plan: plan.map(summary).or(old.plan),
+        progress: progress(observed),
+        resources: i32::try_from(view.resources).ok(),
+        conditions: conditions(observed, phase, is_applied, now),
+    }
+}
+
+/// Outputs that everybody may see.
+fn outputs(observed: &Observed) -> BTreeMap<String, Value> {
+    let open = observed.view.outputs.iter().filter(|(_, output)| !output.sensitive);
+    let open: BTreeMap<String, Value> =
+        open.map(|(name, output)| (name.clone(), output.value.clone())).collect();
+    let size = serde_json::to_vec(&open).map_or(usize::MAX, |bytes| bytes.len());
+    if size > LARGEST_OUTPUTS { BTreeMap::new() } else { open }
+}
+
+fn summary(plan: &Plan) -> PlanSummary {
+    let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    PlanSummary {
+        add: count(plan.add),
+        change: count(plan.change),
+        destroy: count(plan.destroy),
+        id: Some(plan.id.to_string()),
+    }
+}
+
+fn progress(observed: &Observed) -> Option<RunProgress> {
+    let run = observed.view.run.as_ref().filter(|run| run.operation != Operation::Refresh)?;
+    let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
+    Some(RunProgress {
+        done: count(run.progress.done),
+        total: count(run.progress.total),
+        current: run.progress.current.clone(),
+    })
+}
+
+fn conditions(
+    observed: &Observed,
+    phase: &Phase,
+    applied: bool,
+    now: Timestamp,
+) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+    let old = observed.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let mut conditions = Conditions::new(old, observed.object.metadata.generation, now);
+    conditions.clear(types::STALLED);
+    conditions.clear(types::PAUSED);
+    conditions.clear(types::PLANNED);
+    synced(&mut conditions, observed);
+    let (reason, message) = words(observed, phase);
+    let ready = match phase {
+        Phase::Ready { .. } => Truth::True,
+        // What is applied stays usable while something about its inputs is unclear.
+        Phase::Blocked(_) | Phase::Paused(_) if applied => Truth::True,
+        _ => Truth::False,
+    };
+    conditions.set(types::READY, ready, reason, message.clone());
+    let in_step = if applied { reasons::READY } else { reason };
+    let what = if applied { String::from("the current inputs are applied") } else { message.clone() };
+    conditions.set(types::APPLIED, applied, in_step, what);
+    match phase {
+        Phase::Paused(_) => conditions.set(types::PAUSED, true, reasons::PAUSED, message.clone()),
+        Phase::Stalled(_) => conditions.set(types::STALLED, true, reason, message.clone()),
+        Phase::Blocked(blocked) if blocked.terminal => {
+            conditions.set(types::STALLED, true, reason, message.clone());
+        }
+        Phase::AwaitsApproval { .. } => conditions.set(types::PLANNED, true, reason, message.clone()),
+        _ => {}
+    }
+    if observed.deleting {
+        conditions.set(types::DELETING, true, reasons::DESTROYING, message);
+    }
+    drifted(&mut conditions, observed, phase);
+    conditions.into_list()
+}
+
+fn synced(conditions: &mut Conditions, observed: &Observed) {
+    match &observed.prepared {
+        Err(blocked) => conditions.set(types::SYNCED, false, blocked.reason, blocked.message.clone()),
+        Ok(prepared) if prepared.undeclared.is_empty() => {
+            conditions.set(types::SYNCED, true, reasons::READY, "inputs are resolved");
+        }
+        Ok(prepared) => {
+            let message =
+                format!("the module declares no variable {}: not passed", prepared.undeclared.join(", "));
+            conditions.set(types::SYNCED, true, reasons::UNDECLARED_VARIABLES, message);
+        }
+    }
+}
+
+fn drifted(conditions: &mut Conditions, observed: &Observed, phase: &Phase) {
+    match phase {
+        Phase::Ready { drift: Drift::NotWatched } => conditions.clear(types::DRIFTED),
+        Phase::Ready { drift: Drift::None } => {
+            conditions.set(types::DRIFTED, false, reasons::IN_STEP, "what exists is what was applied");
+        }
+        Phase::Ready { drift: Drift::Found(changes) } => {
+            conditions.set(types::DRIFTED, true, reasons::DRIFT_FOUND, named(changes));
+        }
+        Phase::Ready { drift: Drift::Unknown(failure) } => {
+            let message = format!("the last look failed: {}", failure.message);
+            conditions.set(types::DRIFTED, Truth::Unknown, failure.reason.as_str(), message);
+        }
+        _ if observed.object.spec.drift_detection.is_none() => conditions.clear(types::DRIFTED),
+        _ => {}
+    }
+}
+
+/// One word and one sentence for how things stand.
+fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
+    match phase {
+        Phase::Paused(by) => (reasons::PAUSED, by.clone()),
+        Phase::Blocked(Blocked { reason, message, .. }) | Phase::Waiting(Blocked { reason, message, .. }) => {
+            (*reason, message.clone())
+        }
+        Phase::Running { operation, phase } => running(observed, operation, *phase),
+        Phase::AwaitsApproval { plan, too_destructive, stale_approval } => {
+            let mut message = format!(
+                "plan {} would add {}, change {}, destroy {}: {}; approve it with capt approve {}",
+                plan.id,
+                plan.add,
+                plan.change,
+                plan.destroy,
+                named(&plan.changes),
+                observed.name.name,
+            );
+            if let Some(stale) = stale_approval {
+                message = format!("{message}; the approval of {stale} is not for this plan");
+            }
+            let reason =
+                if *too_destructive { reasons::PLAN_TOO_DESTRUCTIVE } else { reasons::WAITING_FOR_APPROVAL };
+            (reason, message)
+        }
+        Phase::Retrying(failure, at) => {
+            (failure.reason.as_str(), format!("{}; tried again at {}", failure.message, seconds(*at)))
+        }
+        Phase::Stalled(failure) => (
+            failure.reason.as_str(),
+            format!("{}; goes on when something changes, or after capt retry", failure.message),
+        ),
+        Phase::Ready { .. } => (
+            reasons::READY,
+            format!("{} as the template and the variables say", counted(observed.view.resources)),
+        ),
+        Phase::Deleting(what) => (types::DELETING, what.clone()),
+    }
+}
+
+fn running(observed: &Observed, operation: &Operation, phase: RunPhase) -> (&'static str, String) {
+    let progress = observed.view.run.as_ref().map(|run| &run.progress).filter(|progress| progress.total > 0);
+    let far = progress.map_or_else(String::new, |progress| {
+        let current =
+            progress.current.as_deref().map_or_else(String::new, |address| format!(", at {address}"));
+        format!(": {} of {} done{current}", progress.done, progress.total)
+    });
+    let (reason, what) = match phase {
+        RunPhase::Queued => (reasons::QUEUED, format!("the {} waits for its turn", operation.as_str())),
+        RunPhase::Initialising => (reasons::PLANNING, "modules and providers are fetched".to_owned()),
+        RunPhase::Planning => (reasons::PLANNING, "a plan is made".to_owned()),
+        RunPhase::Applying => (reasons::APPLYING, "the plan is carried out".to_owned()),
+        RunPhase::Destroying => (reasons::DESTROYING, "the infrastructure is destroyed".to_owned()),
+        RunPhase::Refreshing => (reasons::REFRESHING, "somebody looks for drift".to_owned()),
+        RunPhase::Importing => {
+            (reasons::APPLYING, "existing infrastructure is taken into the state".to_owned())
+        }
+    };
+    (reason, what + &far)
+}
+
+/// The first few changes by name, the rest by number.
+fn named(changes: &[Change]) -> String {
+    let mut list: Vec<String> = changes
+        .iter()
+        .take(NAMED)
+        .map(|change| format!("{} {}", verb(change.action), change.address))
+        .collect();
+    if changes.len() > NAMED {
+        list.push(format!("{} more", changes.len() - NAMED));
+    }
+    list.join(", ")
+}
+
+fn counted(resources: usize) -> String {
+    if resources == 1 { "1 resource is".to_owned() } else { format!("{resources} resources are") }
+}
+
+fn verb(action: Action) -> &'static str {
+    match action {
+        Action::NoOp => "keep",
+        Action::Create => "create",
+        Action::Update => "update",
+        Action::Delete => "destroy",
+        Action::Replace => "replace",
+        Action::Read => "read",
+        Action::Move => "move",
+        Action::Import => "import",
+        Action::Forget => "forget",
+        Action::Ephemeral => "open",
+        Action::Unknown => "change",
+    }
+}
+
+/// Events for what changed since the last report.
+fn news(old: &WorkspaceTemplateApplyStatus, new: &WorkspaceTemplateApplyStatus, phase: &Phase) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let reason_of = |status: &WorkspaceTemplateApplyStatus, kind: &str| {
+        find(&status.conditions, kind).map(|condition| (condition.status.clone(), condition.reason.clone()))
+    };
+    let ready = find(&new.conditions, types::READY);
+    let message = ready.map(|condition| condition.message.clone()).unwrap_or_default();
+    if reason_of(old, types::READY) != reason_of(new, types::READY) {
+        notes.extend(match phase {
+            Phase::Ready { .. } => Some(Note::normal(reasons::WORKSPACE_READY, "Apply", message)),
+            Phase::Blocked(blocked) if blocked.terminal => {
+                Some(Note::warning(blocked.reason, "Resolve", message))
+            }
+            Phase::Blocked(blocked) | Phase::Waiting(blocked) => {
+                Some(Note::normal(blocked.reason, "Wait", message))
+            }
+            Phase::AwaitsApproval { too_destructive: true, .. } => {
+                Some(Note::warning(reasons::PLAN_TOO_DESTRUCTIVE, "Plan", message))
+            }
+            Phase::AwaitsApproval { .. } => {
+                Some(Note::normal(reasons::WAITING_FOR_APPROVAL, "Plan", message))
+            }
+            Phase::Paused(_) => Some(Note::normal(reasons::PAUSED, "Wait", message)),
+            Phase::Running { .. } | Phase::Retrying(..) | Phase::Stalled(_) | Phase::Deleting(_) => None,
+        });
+    }
+    let failed_again = old.last_failed_revision != new.last_failed_revision
+        || old.last_failure_message != new.last_failure_message
+        || reason_of(old, types::READY) != reason_of(new, types::READY);
+    if let Phase::Retrying(failure, _) | Phase::Stalled(failure) = phase
+        && failed_again
+    {
+        notes.push(Note::warning(failure.reason.as_str(), "Run", message_of(new)));
+    }
+    if let Phase::Ready { drift: Drift::Found(changes) } = phase
+        && reason_of(old, types::DRIFTED) != reason_of(new, types::DRIFTED)
+    {
+        notes.push(Note::warning(reasons::DRIFT_FOUND, "Refresh", named(changes)));
+    }
+    notes
+}
+
+fn message_of(status: &WorkspaceTemplateApplyStatus) -> String {
+    find(&status.conditions, types::READY).map(|condition| condition.message.clone()).unwrap_or_default()
+}

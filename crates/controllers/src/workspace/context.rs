@@ -1,0 +1,67 @@
+//! What the workspace controllers work with.
+
+use std::sync::Arc;
+
+use capt_api::workspace::{
+    WorkspaceProviderConfig, WorkspaceProviderConfigStatus, WorkspaceTemplate, WorkspaceTemplateApply,
+    WorkspaceTemplateApplyStatus, WorkspaceTemplateStatus,
+};
+use capt_terraform::Engine;
+use capt_terraform::order::WorkspaceId;
+use kube::Client;
+
+use super::apply::history::RunHistory;
+use crate::runtime::backoff::Backoff;
+use crate::runtime::events::Events;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::status::StatusWriter;
+use crate::runtime::{Cache, Clock, Interests, Name};
+
+/// Field manager of what these controllers write.
+pub const MANAGER: &str = "capt-workspaces";
+
+/// What the workspace controllers work with.
+pub struct Context {
+    /// Talks to the API.
+    pub client: Client,
+    /// Runs Terraform.
+    pub engine: Engine,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// How long to wait after a run that failed.
+    pub backoff: Backoff,
+    /// Writes events.
+    pub events: Events,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// All templates.
+    pub templates: Cache<WorkspaceTemplate>,
+    /// All instances.
+    pub applies: Cache<WorkspaceTemplateApply>,
+    /// All provider configs.
+    pub configs: Cache<WorkspaceProviderConfig>,
+    /// What each instance looked at.
+    pub interests: Arc<Interests>,
+    /// What each provider config looked at.
+    pub config_interests: Arc<Interests>,
+    /// How the runs of each instance went.
+    pub history: RunHistory,
+    /// Writes the status of instances.
+    pub apply_status: StatusWriter<WorkspaceTemplateApplyStatus>,
+    /// Writes the status of templates.
+    pub template_status: StatusWriter<WorkspaceTemplateStatus>,
+    /// Writes the status of provider configs.
+    pub config_status: StatusWriter<WorkspaceProviderConfigStatus>,
+}
+
+/// What the engine calls the workspace of an instance. Two instances never share one, in whatever namespaces they
+/// are; and one that is created again under its old name finds what was retained.
+pub fn workspace_id(name: &Name) -> WorkspaceId {
+    WorkspaceId::new(format!("{}/{}", name.namespace, name.name))
+}
+
+/// The instance that a workspace belongs to.
+pub fn instance_of(workspace: &WorkspaceId) -> Option<Name> {
+    let (namespace, name) = workspace.as_str().split_once('/')?;
+    Some(Name::new(namespace, name))
+}

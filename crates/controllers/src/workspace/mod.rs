@@ -1,0 +1,9 @@
+//! Workspaces: templates, their instances, and what they run with.
+
+pub mod apply;
+pub mod context;
+pub mod keeper;
+pub mod provider_config;
+pub mod template;
+
+pub use context::Context;

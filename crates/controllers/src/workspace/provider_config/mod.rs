@@ -1,0 +1,64 @@
+//! WorkspaceProviderConfig: says whether what it names is there, before somebody needs it.
+
+use std::sync::Arc;
+
+use capt_api::conditions::{reasons, types};
+use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceProviderConfigStatus};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, ResourceExt};
+
+use super::apply::prepare::choice;
+use super::context::Context;
+use crate::runtime::conditions::Conditions;
+use crate::runtime::queue::Next;
+use crate::runtime::{Error, Name};
+
+/// Looks at one provider config.
+pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceProviderConfig>) -> Result<Next, Error> {
+    if object.metadata.deletion_timestamp.is_some() {
+        context.config_status.forget(&Name::of(object.as_ref()));
+        return Ok(Next::OnChange);
+    }
+    let current = context.config_status.current(object.as_ref(), object.status.as_ref());
+    let old = current.clone().unwrap_or_default();
+    let mut conditions = Conditions::new(&old.conditions, object.metadata.generation, context.clock.now());
+    let binary = context.engine.binary(&choice(&object));
+    let missing = missing_secrets(&context, &object).await?;
+    match (&binary, missing.as_slice()) {
+        (Err(failure), _) => {
+            conditions.set(types::READY, false, failure.reason.as_str(), failure.message.clone());
+        }
+        (Ok(_), []) => conditions.set(types::READY, true, reasons::READY, "what it names is there"),
+        (Ok(_), missing) => {
+            conditions.set(types::READY, false, reasons::SECRET_NOT_FOUND, missing.join("; "));
+        }
+    }
+    let status = WorkspaceProviderConfigStatus {
+        observed_generation: object.metadata.generation,
+        binary: binary.ok().map(|binary| format!("{} {}", binary.name, binary.version)),
+        conditions: conditions.into_list(),
+    };
+    context.config_status.write(&context.client, object.as_ref(), current.as_ref(), status).await?;
+    Ok(Next::OnChange)
+}
+
+async fn missing_secrets(context: &Context, object: &WorkspaceProviderConfig) -> Result<Vec<String>, Error> {
+    let beside = object.namespace().unwrap_or_default();
+    let mut looker = context.config_interests.looker(Name::of(object));
+    let mut missing = Vec::new();
+    for credential in &object.spec.credentials {
+        let reference = &credential.secret_ref;
+        let name =
+            Name::new(reference.namespace.clone().unwrap_or_else(|| beside.clone()), reference.name.clone());
+        looker.at("Secret", &name);
+        let api: Api<Secret> = Api::namespaced(context.client.clone(), &name.namespace);
+        let found = api.get_opt(&name.name).await.map_err(Error::api(format!("read Secret {name}")))?;
+        let shown = name.seen_from(&beside);
+        match found.map(|secret| secret.data.unwrap_or_default().contains_key(&reference.key)) {
+            Some(true) => {}
+            Some(false) => missing.push(format!("Secret {shown} has no key {:?}", reference.key)),
+            None => missing.push(format!("Secret {shown} does not exist")),
+        }
+    }
+    Ok(missing)
+}

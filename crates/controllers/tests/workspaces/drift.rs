@@ -1,0 +1,62 @@
+//! What is changed behind Terraform's back: a file that the module owns.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::stage::{Stage, condition, truth};
+
+/// A module that owns a file: when the file's content is not what was applied, a plan replaces the thing.
+fn owned_file(stage: &Stage) -> (String, PathBuf) {
+    let file = stage.trace.with_extension("owned");
+    let module = format!(
+        r#"
+locals {{ path = "{}" }}
+resource "terraform_data" "file" {{
+  input            = "content"
+  triggers_replace = fileexists(local.path) ? filesha256(local.path) == sha256("content\n") : true
+  provisioner "local-exec" {{
+    command = "echo content > ${{local.path}}"
+  }}
+}}
+"#,
+        file.display()
+    );
+    (module, file)
+}
+
+pub async fn drift_is_reported(stage: &Stage) {
+    let (module, file) = owned_file(stage);
+    stage.template("file", &module).await;
+    stage.apply("a", "file", json!({"driftDetection": {"interval": "1s", "policy": "Report"}})).await;
+    stage.when("a", "in step", |object| truth(object, "Drifted") == "False").await;
+    std::fs::write(&file, "tampered").unwrap();
+    let drifted = stage.when("a", "drifted", |object| truth(object, "Drifted") == "True").await;
+    assert_eq!(truth(&drifted, "Ready"), "True", "what is applied stays usable");
+    let (reason, message) = condition(&drifted, "Drifted");
+    assert_eq!(reason, "DriftFound");
+    assert!(message.contains("terraform_data.file"), "{message}");
+    stage.event("a", "DriftFound").await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "tampered", "only reported");
+    stage.delete("a").await;
+    stage.gone("a").await;
+}
+
+pub async fn drift_is_corrected(stage: &Stage) {
+    let (module, file) = owned_file(stage);
+    stage.template("file", &module).await;
+    stage.apply("a", "file", json!({"driftDetection": {"interval": "1s", "policy": "Correct"}})).await;
+    stage.when("a", "in step", |object| truth(object, "Drifted") == "False").await;
+    std::fs::write(&file, "tampered").unwrap();
+    let healed = capt_e2e::until("the file is as it was", crate::stage::SOON, async || {
+        (std::fs::read_to_string(&file).ok()? == "content\n").then_some(())
+    });
+    healed.await.unwrap();
+    stage
+        .when("a", "in step again", |object| {
+            truth(object, "Drifted") == "False" && truth(object, "Ready") == "True"
+        })
+        .await;
+    stage.delete("a").await;
+    stage.gone("a").await;
+}

@@ -1,0 +1,278 @@
+//! An API, an engine and the controllers on it, with what tests need to drive and watch them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use capt_api::workspace::{WorkspaceTemplate, WorkspaceTemplateApply};
+use capt_controllers::runtime::backoff::Backoff;
+use capt_controllers::runtime::conditions;
+use capt_controllers::{Controllers, Options};
+use capt_e2e::until;
+use capt_terraform::Engine;
+use capt_terraform::keeper::Keeper;
+use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+/// For what takes a moment on an idle machine; the rest is for machines that compile at the same time.
+pub const SOON: Duration = Duration::from_secs(120);
+
+/// What keeps an API running.
+pub enum Home {
+    Embedded(#[expect(dead_code, reason = "dropping it stops it")] capt_apiserver::Server),
+    Real(#[expect(dead_code, reason = "dropping it stops it")] Box<capt_e2e::KubeApiserver>),
+}
+
+/// Everything that runs, to be used by several tests.
+pub struct House {
+    pub client: Client,
+    pub engine: Engine,
+    pub folder: tempfile::TempDir,
+    pub controllers: Option<Controllers>,
+    _home: Home,
+}
+
+impl House {
+    pub async fn embedded() -> Self {
+        let server = capt_apiserver::Server::in_memory().await.unwrap();
+        Self::on(server.client("default"), Home::Embedded(server)).await
+    }
+
+    pub async fn real(server: capt_e2e::KubeApiserver) -> Self {
+        Self::on(server.client().clone(), Home::Real(Box::new(server))).await
+    }
+
+    async fn on(client: Client, home: Home) -> Self {
+        if let Some(level) = std::env::var("CAPT_LOG")
+            .ok()
+            .and_then(|text| text.parse::<tracing_subscriber::filter::LevelFilter>().ok())
+        {
+            // The second test of a process finds the first one's.
+            let _ = tracing_subscriber::fmt().with_max_level(level).with_test_writer().try_init();
+        }
+        install(&client).await;
+        let folder = tempfile::tempdir().unwrap();
+        let engine = start_engine(&folder.path().join("engine"), None).await;
+        let mut house = Self { client, engine, folder, controllers: None, _home: home };
+        house.start_controllers();
+        house
+    }
+
+    fn start_controllers(&mut self) {
+        self.controllers = Some(Controllers::start(&self.client, &self.engine, &options()));
+    }
+
+    /// Stops everything but the API, and starts it again: on `folder`, with `keeper`.
+    pub async fn restart(&mut self, folder: &Path, keeper: Option<Arc<dyn Keeper>>) {
+        self.controllers = None;
+        self.engine.clone().stop().await;
+        self.engine = start_engine(folder, keeper).await;
+        self.start_controllers();
+    }
+}
+
+pub async fn start_engine(folder: &Path, keeper: Option<Arc<dyn Keeper>>) -> Engine {
+    let mut options = capt_terraform::Options::new(folder.to_owned());
+    options.grace = Duration::from_secs(5);
+    options.keeper = keeper;
+    Engine::start(options).await.unwrap()
+}
+
+fn options() -> Options {
+    let backoff = Backoff { first: Duration::from_millis(300), longest: Duration::from_secs(2) };
+    Options { backoff, ..Options::default() }
+}
+
+async fn install(client: &Client) {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in capt_api::crds() {
+        let apply = PatchParams::apply("test").force();
+        crds.patch(&crd.name_any(), &apply, &Patch::Apply(&crd)).await.unwrap();
+    }
+    for crd in capt_api::crds() {
+        let served = until("a served CRD", SOON, async || {
+            let found = crds.get(&crd.name_any()).await.ok()?;
+            let conditions = found.status?.conditions?;
+            conditions.iter().any(|c| c.type_ == "Established" && c.status == "True").then_some(())
+        });
+        served.await.unwrap();
+    }
+}
+
+/// One test's own corner: a namespace, and a file in which its modules leave traces.
+pub struct Stage {
+    pub house: Arc<House>,
+    pub client: Client,
+    pub namespace: String,
+    pub trace: PathBuf,
+}
+
+impl Stage {
+    pub async fn new(house: Arc<House>, name: &str) -> Self {
+        let namespace = name.replace('_', "-");
+        let namespaces: Api<Namespace> = Api::all(house.client.clone());
+        let body = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
+        namespaces.create(&PostParams::default(), &body).await.unwrap();
+        let trace = house.folder.path().join(format!("{namespace}.trace"));
+        Self { client: house.client.clone(), house, namespace, trace }
+    }
+
+    pub fn applies(&self) -> Api<WorkspaceTemplateApply> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub fn templates(&self) -> Api<WorkspaceTemplate> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// A module that leaves a trace of each thing it creates and destroys. A change of `size` replaces the thing.
+    pub fn module(&self) -> String {
+        r#"
+variable "name" { type = string }
+variable "size" {
+  type    = number
+  default = 1
+}
+variable "token" {
+  type      = string
+  default   = "none"
+  sensitive = true
+}
+resource "terraform_data" "thing" {
+  input            = { name = var.name, size = var.size, trace = "TRACE" }
+  triggers_replace = var.size
+  provisioner "local-exec" {
+    command = "echo created ${self.input.name} ${self.input.size} >> ${self.input.trace}"
+  }
+  provisioner "local-exec" {
+    when    = destroy
+    command = "echo destroyed ${self.input.name} ${self.input.size} >> ${self.input.trace}"
+  }
+}
+output "label" { value = "${var.name}-${var.size}" }
+output "password" {
+  value     = "pw-${var.name}-${var.token}"
+  sensitive = true
+}
+"#
+        .replace("TRACE", &self.trace.display().to_string())
+    }
+
+    pub async fn template(&self, name: &str, module: &str) {
+        self.put_template(name, json!({"module": module})).await;
+    }
+
+    pub async fn put_template(&self, name: &str, spec: Value) {
+        let body = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
+            "metadata": {"name": name}, "spec": {"template": {"spec": spec}},
+        });
+        let force = PatchParams::apply("user").force();
+        self.templates().patch(name, &force, &Patch::Apply(&body)).await.unwrap();
+    }
+
+    /// Applies an instance as its user.
+    pub async fn apply(&self, name: &str, template: &str, rest: Value) {
+        let mut spec = json!({"templateRef": {"name": template}});
+        spec.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        let body = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
+            "metadata": {"name": name}, "spec": spec,
+        });
+        let force = PatchParams::apply("user").force();
+        self.applies().patch(name, &force, &Patch::Apply(&body)).await.unwrap();
+    }
+
+    pub async fn annotate(&self, name: &str, key: &str, value: &str) {
+        let body = json!({"metadata": {"annotations": {key: value}}});
+        self.applies().patch_metadata(name, &PatchParams::default(), &Patch::Merge(&body)).await.unwrap();
+    }
+
+    pub async fn get(&self, name: &str) -> WorkspaceTemplateApply {
+        self.applies().get(name).await.unwrap()
+    }
+
+    /// Waits until the status of the current generation satisfies `done`.
+    pub async fn when(
+        &self,
+        name: &str,
+        what: &str,
+        done: impl Fn(&WorkspaceTemplateApply) -> bool,
+    ) -> WorkspaceTemplateApply {
+        let mut last = None;
+        let found = until(what, SOON, async || {
+            let object = self.applies().get_opt(name).await.unwrap()?;
+            let current = object.status.as_ref().and_then(|status| status.observed_generation);
+            let found = current == object.metadata.generation && done(&object);
+            last = Some(object.clone());
+            found.then_some(object)
+        })
+        .await;
+        found.unwrap_or_else(|error| {
+            let status = last.map(|object| serde_json::to_string_pretty(&object.status).unwrap());
+            panic!("{name}: {error}; status: {}", status.unwrap_or_default())
+        })
+    }
+
+    pub async fn ready(&self, name: &str) -> WorkspaceTemplateApply {
+        self.when(name, "ready", |object| truth(object, "Ready") == "True").await
+    }
+
+    pub async fn reason(&self, name: &str, reason: &str) -> WorkspaceTemplateApply {
+        self.when(name, reason, |object| condition(object, "Ready").0 == reason).await
+    }
+
+    pub async fn delete(&self, name: &str) {
+        self.applies().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn gone(&self, name: &str) {
+        let gone =
+            until("gone", SOON, async || self.applies().get_opt(name).await.unwrap().is_none().then_some(()));
+        let left = if gone.await.is_ok() { None } else { self.applies().get_opt(name).await.unwrap() };
+        assert!(left.is_none(), "{name} is not gone: {:#?}", left.and_then(|left| left.status));
+    }
+
+    /// Lines of the trace.
+    pub fn traces(&self) -> Vec<String> {
+        std::fs::read_to_string(&self.trace).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    pub async fn event_reasons(&self, name: &str) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let of = ListParams::default().fields(&format!("involvedObject.name={name}"));
+        events.list(&of).await.unwrap().items.into_iter().filter_map(|event| event.reason).collect()
+    }
+
+    /// Waits for an event: it is written after the status that it tells of.
+    pub async fn event(&self, name: &str, reason: &str) {
+        let seen = until(reason, SOON, async || {
+            self.event_reasons(name).await.iter().any(|known| known == reason).then_some(())
+        });
+        seen.await.unwrap();
+    }
+
+    /// Processes that the engine started.
+    pub fn processes(&self) -> u64 {
+        self.house.engine.metrics().processes
+    }
+}
+
+pub fn truth(object: &WorkspaceTemplateApply, kind: &str) -> String {
+    let list = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    conditions::find(list, kind).map_or_else(|| "absent".to_owned(), |condition| condition.status.clone())
+}
+
+/// Reason and message of a condition.
+pub fn condition(object: &WorkspaceTemplateApply, kind: &str) -> (String, String) {
+    let list = object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    conditions::find(list, kind)
+        .map_or_else(Default::default, |condition| (condition.reason.clone(), condition.message.clone()))
+}

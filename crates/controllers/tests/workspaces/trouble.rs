@@ -1,0 +1,253 @@
+//! Failures, mistakes, interruptions, secrets.
+
+use std::time::Duration;
+
+use capt_api::names::annotations;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::stage::{SOON, Stage, condition, truth};
+
+pub async fn a_failure_is_retried_and_fixed(stage: &Stage) {
+    let flag = stage.trace.with_extension("flag");
+    let module = format!(
+        r#"
+resource "terraform_data" "first" {{
+  provisioner "local-exec" {{
+    command = "echo created first >> {trace}"
+  }}
+}}
+resource "terraform_data" "second" {{
+  depends_on = [terraform_data.first]
+  provisioner "local-exec" {{
+    command = "echo tried >> {trace}; test -e {flag}"
+  }}
+}}
+"#,
+        trace = stage.trace.display(),
+        flag = flag.display()
+    );
+    stage.template("flaky", &module).await;
+    stage.apply("a", "flaky", json!({})).await;
+    let failed = stage.reason("a", "ApplyFailed").await;
+    let status = failed.status.as_ref().unwrap();
+    assert!(status.last_failure_message.as_ref().unwrap().contains("terraform_data.second"), "{status:?}");
+    assert!(!status.applied && status.last_failed_revision.is_some());
+    stage.event("a", "ApplyFailed").await;
+    // It is tried again by itself, and what exists already is not made again.
+    std::fs::write(&flag, "").unwrap();
+    let ready = stage.ready("a").await;
+    assert_eq!(ready.status.unwrap().last_failure_message, None);
+    let traces = stage.traces();
+    assert_eq!(traces.iter().filter(|line| *line == "created first").count(), 1, "{traces:?}");
+    assert!(traces.iter().filter(|line| *line == "tried").count() >= 2, "{traces:?}");
+}
+
+/// A module whose creation takes as long as a file is there.
+fn slow(stage: &Stage) -> (String, std::path::PathBuf) {
+    let file = stage.trace.with_extension("slow");
+    std::fs::write(&file, "").unwrap();
+    let module = format!(
+        r#"
+variable "name" {{ type = string }}
+resource "terraform_data" "slow" {{
+  input = var.name
+  provisioner "local-exec" {{
+    command = "echo started >> {trace}; while test -e {file}; do sleep 0.1; done"
+  }}
+}}
+"#,
+        trace = stage.trace.display(),
+        file = file.display()
+    );
+    (module, file)
+}
+
+pub async fn a_run_is_cancelled(stage: &Stage) {
+    let (module, file) = slow(stage);
+    stage.template("slow", &module).await;
+    stage.apply("a", "slow", json!({"variables": {"name": "a"}})).await;
+    let started = capt_e2e::until("it runs", SOON, async || (!stage.traces().is_empty()).then_some(()));
+    started.await.unwrap();
+    stage.annotate("a", annotations::CANCEL, "").await;
+    let cancelled = stage.reason("a", "Cancelled").await;
+    assert_eq!(truth(&cancelled, "Stalled"), "True");
+    let taken = capt_e2e::until("the request is taken off", SOON, async || {
+        (!stage.get("a").await.metadata.annotations.unwrap_or_default().contains_key(annotations::CANCEL))
+            .then_some(())
+    });
+    taken.await.unwrap();
+    std::fs::remove_file(&file).unwrap();
+    stage.annotate("a", annotations::RETRY, "").await;
+    let ready = stage.ready("a").await;
+    assert_eq!(truth(&ready, "Stalled"), "absent");
+    assert!(!ready.metadata.annotations.unwrap_or_default().contains_key(annotations::RETRY));
+}
+
+pub async fn a_run_takes_too_long(stage: &Stage) {
+    let (module, file) = slow(stage);
+    stage.template("slow", &module).await;
+    stage.apply("a", "slow", json!({"variables": {"name": "a"}, "timeout": "1s"})).await;
+    let failed = stage.reason("a", "Timeout").await;
+    assert!(condition(&failed, "Ready").1.contains("longer than its timeout"), "{:?}", failed.status);
+    std::fs::remove_file(&file).unwrap();
+    stage.apply("a", "slow", json!({"variables": {"name": "a"}, "timeout": "10m"})).await;
+    stage.ready("a").await;
+}
+
+/// Each mistake, its reason, and a word of its message; nothing else is disturbed by any.
+pub async fn mistakes_are_named(stage: &Stage) {
+    let big = format!("# {}\n", "x".repeat(400_000));
+    let rows: [(&str, serde_json::Value, serde_json::Value, &str, &str); 8] = [
+        (
+            "no-parse",
+            json!({"module": "output \"x\" {\n  value = \n}\n"}),
+            json!({}),
+            "InvalidModule",
+            "main.tf line 2",
+        ),
+        (
+            "bad-ref",
+            json!({"module": "output \"x\" {\n  value = var.nothing\n}\n"}),
+            json!({}),
+            "InvalidModule",
+            "main.tf line 2",
+        ),
+        (
+            "wrong-type",
+            json!({"module": "variable \"n\" {\n  type = number\n}\n"}),
+            json!({"variables": {"n": "many"}}),
+            "InvalidVariable",
+            "number",
+        ),
+        (
+            "missing",
+            json!({"module": "variable \"n\" {\n  type = number\n}\n"}),
+            json!({}),
+            "MissingVariable",
+            "\"n\"",
+        ),
+        (
+            "no-source",
+            json!({"module": {"source": "/nowhere/at/all"}}),
+            json!({}),
+            "ModuleNotFound",
+            "nowhere",
+        ),
+        ("wrong-module", json!({"module": {"sauce": "x"}}), json!({}), "Invalid", "HCL text"),
+        (
+            "odd-output",
+            json!({"module": big + "output \"x\" { value = 1 }"}),
+            json!({"variablesFrom": [{"workspaceRef": {"name": "fine"}, "map": {"a": "not-there"}}]}),
+            "OutputNotFound",
+            "not-there",
+        ),
+        (
+            "old-binary",
+            json!({"module": "output \"x\" { value = 1 }", "providerConfigRef": {"name": "ancient"}}),
+            json!({}),
+            "BinaryTooOld",
+            "< 0.1",
+        ),
+    ];
+    stage.template("fine", &stage.module()).await;
+    stage.apply("fine", "fine", json!({"variables": {"name": "fine"}})).await;
+    let config = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceProviderConfig",
+        "metadata": {"name": "ancient"}, "spec": {"binary": {"version": "< 0.1"}},
+    });
+    let configs: kube::Api<capt_api::workspace::WorkspaceProviderConfig> =
+        kube::Api::namespaced(stage.client.clone(), &stage.namespace);
+    configs.patch("ancient", &PatchParams::apply("user"), &Patch::Apply(&config)).await.unwrap();
+    for (name, template, rest, ..) in &rows {
+        stage.put_template(name, template.clone()).await;
+        stage.apply(name, name, rest.clone()).await;
+    }
+    for (name, _, _, reason, word) in rows {
+        let failed = stage.reason(name, reason).await;
+        let message = condition(&failed, "Ready").1;
+        assert!(message.contains(word), "{name}: {message}");
+    }
+    stage.ready("fine").await;
+    assert_eq!(stage.traces(), ["created fine 1"]);
+    for name in ["no-parse", "no-source"] {
+        stage.delete(name).await;
+        stage.gone(name).await;
+    }
+}
+
+pub async fn secrets_stay_secret(stage: &Stage) {
+    let secret = json!({"metadata": {"name": "hush"}, "stringData": {"token": "hunter-two-22"}});
+    stage.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let module = format!(
+        "{}\nresource \"terraform_data\" \"loud\" {{\n  input = var.size\n  provisioner \"local-exec\" {{\n    command = \"echo says $LOUD; exit $CODE\"\n    environment = {{ LOUD = nonsensitive(var.token), CODE = var.size - 1 }}\n  }}\n}}\n",
+        stage.module()
+    );
+    stage.template("loud", &module).await;
+    let spec = |size: i32| {
+        json!({
+            "variables": {"name": "a", "size": size},
+            "variablesFrom": [{"secretRef": {"name": "hush"}, "map": {"token": "token"}}],
+            "writeConnectionSecretToRef": {"name": "out"},
+        })
+    };
+    stage.apply("a", "loud", spec(2)).await;
+    let failed = stage.reason("a", "ApplyFailed").await;
+    stage.event("a", "ApplyFailed").await;
+    stage.apply("a", "loud", spec(1)).await;
+    let ready = stage.ready("a").await;
+    let events: kube::Api<k8s_openapi::api::core::v1::Event> =
+        kube::Api::namespaced(stage.client.clone(), &stage.namespace);
+    let events = events.list(&kube::api::ListParams::default()).await.unwrap();
+    let shown = [
+        serde_json::to_string(&failed).unwrap(),
+        serde_json::to_string(&ready).unwrap(),
+        serde_json::to_string(&events.items).unwrap(),
+        logs(stage),
+    ];
+    for text in shown {
+        assert!(!text.contains("hunter-two-22"), "{text}");
+    }
+    let out = stage.secrets().get("out").await.unwrap();
+    assert_eq!(out.data.unwrap()["password"].0, b"pw-a-hunter-two-22", "but the Secret has it");
+}
+
+/// Logs of all runs.
+fn logs(stage: &Stage) -> String {
+    let id = capt_controllers::runtime::Name::new(stage.namespace.as_str(), "a");
+    let view = stage.house.engine.look(&capt_controllers::workspace::context::workspace_id(&id));
+    let runs = view.last.unwrap().log.parent().unwrap().parent().unwrap().to_owned();
+    let mut text = String::new();
+    for run in std::fs::read_dir(runs).unwrap() {
+        for file in std::fs::read_dir(run.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            if path.file_name().unwrap().to_string_lossy().contains("log") {
+                text.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    assert!(text.contains("terraform_data.loud"), "these are the logs: {text}");
+    text
+}
+
+pub async fn a_deletion_needs_no_template(stage: &Stage) {
+    let secret = json!({"metadata": {"name": "hush"}, "stringData": {"token": "hunter-two-22"}});
+    stage.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    stage.template("thing", &stage.module()).await;
+    let spec = json!({
+        "variables": {"name": "a"}, "variablesFrom": [{"secretRef": {"name": "hush"}, "map": {"token": "token"}}],
+    });
+    stage.apply("a", "thing", spec).await;
+    stage.ready("a").await;
+    // By force: finalizers taken off by hand.
+    stage.templates().delete("thing", &DeleteParams::default()).await.unwrap();
+    let bare = json!({"metadata": {"finalizers": null}});
+    stage.templates().patch("thing", &PatchParams::default(), &Patch::Merge(&bare)).await.unwrap();
+    stage.secrets().delete("hush", &DeleteParams::default()).await.unwrap();
+    let missing =
+        stage.when("a", "missing", |object| condition(object, "Synced").0 == "WorkspaceTemplateNotFound");
+    assert_eq!(truth(&missing.await, "Ready"), "True", "what is applied stays usable");
+    stage.delete("a").await;
+    tokio::time::timeout(Duration::from_secs(60), stage.gone("a")).await.unwrap();
+    assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
+}
