@@ -150,6 +150,10 @@ impl Job {
         if !ground.record.unsaved.is_empty()
             && matches!(self.operation, Operation::Apply | Operation::Destroy)
         {
+            // Journalled like any stage: a process that changes the state must be found by the next engine.
+            if let Some(stage) = stages.first() {
+                self.intend(ground, *stage).await?;
+            }
             let room = self.room(ground).await?;
             warnings = self.take_in(ground).await;
             drop(room);
@@ -167,6 +171,7 @@ impl Job {
         room: Room,
     ) -> Result<Verdict, Halt> {
         let held = ground.as_mut().expect("set by the caller");
+        self.await_beside().await?;
         let files = self.files(journal.stage);
         let followed = self.follow(held, journal.stage, Process::find(files), true).await?;
         drop(room);

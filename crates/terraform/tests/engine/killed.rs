@@ -94,7 +94,7 @@ fn spawn(folder: &Path) -> Child {
         .args(["--ignored", "--exact", "killed::worker"])
         .env(FOLDER, folder)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(fs::File::create(folder.join("worker.err")).expect("a file"))
         .spawn()
         .expect("starts")
 }
@@ -128,8 +128,21 @@ async fn drive(folder: &Path, goal: &str, random: &mut Random, also: impl Fn(&Pa
         if folder.join("reached").exists() {
             return;
         }
-        assert!(kills <= KILLS, "left alone, and still not there");
+        assert!(kills <= KILLS, "left alone, and still not there: {}", story(folder));
     }
+}
+
+/// What a round that went wrong left behind.
+fn story(folder: &Path) -> String {
+    let mut story = fs::read_to_string(folder.join("worker.err")).unwrap_or_default();
+    for path in crate::lab::files_named(&folder.join("data"), "record.json") {
+        let record: serde_json::Value =
+            fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        for field in ["workspace", "touched", "unsaved", "current", "last"] {
+            story.extend(["\n", field, ": ", &record[field].to_string()]);
+        }
+    }
+    story
 }
 
 fn counts(folder: &Path) -> BTreeMap<String, usize> {
