@@ -1,6 +1,7 @@
 //! The commands, and what they share: arguments, exit codes, what happens when nobody reads the output.
 
 mod crds;
+mod rollout;
 mod server;
 mod validate;
 
@@ -23,6 +24,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Crds(crds::Args),
+    Rollout(rollout::Args),
     Server(server::Args),
     Validate(validate::Args),
 }
@@ -39,6 +41,7 @@ enum Outcome {
 pub fn run(cli: Cli) -> ExitCode {
     let end = match cli.command {
         Command::Crds(args) => crds::run(&args),
+        Command::Rollout(args) => rollout::run(&args),
         Command::Server(args) => server::run(&args),
         Command::Validate(args) => validate::run(&args),
     };

@@ -226,8 +226,8 @@ fn progress(
             deadline: None,
         };
     }
-    let moved = counters.updated > old.updated_replicas
-        || counters.replicas - counters.updated < old.replicas - old.updated_replicas
+    // That a new machine exists is none yet: one that fails is replaced, again and again.
+    let moved = counters.replicas - counters.updated < old.replicas - old.updated_replicas
         || counters.ready > old.ready_replicas
         || counters.available > old.available_replicas;
     let restarts = started || moved;

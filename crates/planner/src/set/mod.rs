@@ -37,7 +37,8 @@ pub struct Observed<'a, M> {
     pub set: &'a CaptMachineSet,
     /// Machines that it owns, and those without an owner that its selector matches; others are ignored.
     pub machines: &'a [M],
-    /// Numbers of pending names that were read live and have no machine of this set.
+    /// Numbers of pending names that will have no machine of this set: the API refused the create, or the name belongs
+    /// to another; while the set is being deleted, also those that a live read did not find.
     pub absent: &'a [i64],
 }
 
@@ -315,9 +316,15 @@ fn probe(context: &Context<'_>, plan: &mut Plan) {
 
 fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut Plan) {
     let (have, wanted) = (context.have(), context.wanted());
+    let create = |number, reason| Action::Create {
+        name: names::machine_name(context.set_name(), number),
+        number,
+        reason,
+    };
+    // Also where there are too many: a name that was given out may yet turn into a machine, through a request that was
+    // under way in a crash. The same create settles it; then it can go.
+    plan.actions.extend(context.pending.iter().map(|number| create(*number, Reason::NotSeenYet)));
     if have > wanted {
-        // What is pending may or may not exist; only what is too much either way goes now.
-        probe(context, plan);
         let excess = usize::try_from(context.live_count() - wanted).unwrap_or(0);
         let victims = victims::choose(context, settings.seed, excess);
         plan.actions.extend(victims.into_iter().map(|(live, first)| Action::Delete {
@@ -327,22 +334,14 @@ fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut Plan) {
         }));
         return;
     }
-    if context.annotated(annotations::DISABLE_CREATE) {
-        probe(context, plan);
-        return;
+    if !context.annotated(annotations::DISABLE_CREATE) {
+        let room = settings.burst.saturating_sub(context.pending.len());
+        let missing = usize::try_from(wanted - have).unwrap_or(0).min(room);
+        let fresh: Vec<i64> = (context.next..).take(missing).collect();
+        plan.actions.extend(fresh.iter().map(|number| create(*number, Reason::Missing { have, wanted })));
+        context.next += i64::try_from(missing).expect("at most a burst");
+        context.pending.extend(fresh);
     }
-    let create = |number, reason| Action::Create {
-        name: names::machine_name(context.set_name(), number),
-        number,
-        reason,
-    };
-    plan.actions.extend(context.pending.iter().map(|number| create(*number, Reason::NotSeenYet)));
-    let room = settings.burst.saturating_sub(context.pending.len());
-    let missing = usize::try_from(wanted - have).unwrap_or(0).min(room);
-    let fresh: Vec<i64> = (context.next..).take(missing).collect();
-    plan.actions.extend(fresh.iter().map(|number| create(*number, Reason::Missing { have, wanted })));
-    context.next += i64::try_from(missing).expect("at most a burst");
-    context.pending.extend(fresh);
     if have == wanted {
         replace_failed(context, settings, plan);
     }

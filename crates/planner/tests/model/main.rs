@@ -26,11 +26,13 @@ const TOO_MANY: usize = 60_000_000;
 
 fn explore(name: &str, bounds: Bounds) {
     let model = Rollout::new(bounds);
+    let begun = std::time::Instant::now();
     let checker = model.checker().threads(2).target_state_count(TOO_MANY).spawn_bfs().join();
     println!(
-        "{name}: {} states, depth {}, {}",
+        "{name}: {} states, depth {}, {:.1} s, {}",
         checker.unique_state_count(),
         checker.max_depth(),
+        begun.elapsed().as_secs_f32(),
         checker.model().bounds
     );
     checker.assert_properties();
@@ -43,70 +45,68 @@ fn large() -> bool {
 
 #[test]
 fn a_rollout_with_a_surge() {
-    explore("surge", Bounds { replicas: 2, surge: 1, edits: 1, ..Bounds::default() });
-    explore(
-        "surge, crash",
-        Bounds { replicas: 1, surge: 1, edits: 1, crashes: 1, converges: true, ..Bounds::default() },
-    );
+    let base = Bounds { surge: 1, edits: 1, ..Bounds::default() };
+    explore("surge", Bounds { replicas: 4, blind: true, ..base });
+    explore("surge, crash", Bounds { replicas: 3, crashes: 1, converges: true, ..base });
     if large() {
-        explore("surge, crash", Bounds { replicas: 2, surge: 1, edits: 1, crashes: 1, ..Bounds::default() });
+        explore("surge, crashes", Bounds { replicas: 3, crashes: 2, ..base });
+        explore("wide surge, crash", Bounds { replicas: 3, surge: 2, crashes: 1, ..base });
     }
 }
 
 #[test]
 fn a_rollout_with_a_gap() {
-    explore("gap", Bounds { replicas: 2, unavailable: 1, edits: 1, ..Bounds::default() });
-    explore(
-        "gap, fault",
-        Bounds { replicas: 1, unavailable: 1, edits: 1, faults: 1, converges: true, ..Bounds::default() },
-    );
+    let base = Bounds { unavailable: 1, edits: 1, ..Bounds::default() };
+    explore("gap", Bounds { replicas: 2, blind: true, ..base });
+    explore("gap, crash", Bounds { replicas: 2, crashes: 1, converges: true, ..base });
+    explore("both, crash", Bounds { replicas: 2, surge: 1, crashes: 1, ..base });
     if large() {
-        explore(
-            "gap, fault",
-            Bounds { replicas: 2, unavailable: 1, edits: 1, faults: 1, ..Bounds::default() },
-        );
+        explore("gap, fault", Bounds { replicas: 2, faults: 1, ..base });
+        explore("wide gap, crash", Bounds { replicas: 3, unavailable: 2, crashes: 1, ..base });
     }
 }
 
 #[test]
 fn an_edit_in_mid_rollout() {
-    explore("two edits", Bounds { replicas: 1, surge: 1, edits: 2, ..Bounds::default() });
-    explore("edit and back", Bounds { replicas: 1, surge: 1, edits: 2, back: true, ..Bounds::default() });
+    let base = Bounds { replicas: 1, surge: 1, edits: 2, ..Bounds::default() };
+    explore("two edits", Bounds { blind: true, ..base });
+    explore("edit and back, crash", Bounds { replicas: 2, back: true, crashes: 1, ..base });
     if large() {
-        explore(
-            "two edits, fault",
-            Bounds { replicas: 1, surge: 1, edits: 2, faults: 1, ..Bounds::default() },
-        );
+        explore("two edits, crash", Bounds { replicas: 2, crashes: 1, ..base });
+        explore("edit and back, fault", Bounds { back: true, faults: 1, ..base });
     }
 }
 
 #[test]
 fn machines_fail_and_vanish_in_a_rollout() {
-    explore("fault", Bounds { replicas: 1, surge: 1, edits: 1, faults: 1, ..Bounds::default() });
+    let base = Bounds { surge: 1, edits: 1, faults: 1, ..Bounds::default() };
+    explore("fault, gap", Bounds { replicas: 1, surge: 0, unavailable: 1, ..base });
+    explore("fault, surge", Bounds { replicas: 1, ..base });
     if large() {
-        explore("faults", Bounds { replicas: 2, surge: 1, edits: 1, faults: 1, ..Bounds::default() });
+        explore("fault, crash", Bounds { replicas: 1, crashes: 1, ..base });
+        explore("fault, surge", Bounds { replicas: 2, ..base });
     }
 }
 
 #[test]
-fn a_set_that_is_scaled() {
-    let scaled = Bounds { replicas: 2, surge: 1, scales: &[3, 1], ..Bounds::default() };
-    explore("scaled", scaled);
-    explore(
-        "scaled, crash, fault",
-        Bounds { scales: &[1], crashes: 1, faults: 1, converges: true, ..scaled },
-    );
+fn a_deployment_that_is_scaled() {
+    let base = Bounds { replicas: 2, surge: 1, scales: &[3, 1], ..Bounds::default() };
+    explore("scaled, crash", Bounds { crashes: 1, ..base });
+    explore("scaled, crash, fault", Bounds { scales: &[1], crashes: 1, faults: 1, ..base });
+    explore("scaled while rolling", Bounds { replicas: 1, scales: &[2], edits: 1, ..base });
     if large() {
-        explore("scaled, crashes, faults", Bounds { crashes: 2, faults: 2, ..scaled });
+        explore("scaled, crashes, fault", Bounds { crashes: 2, faults: 1, ..base });
+        explore("scaled while rolling, crash", Bounds { scales: &[3], edits: 1, crashes: 1, ..base });
     }
 }
 
 #[test]
 fn recreate_and_on_delete() {
     use capt_api::machine::StrategyKind::{OnDelete, Recreate};
-    explore(
-        "Recreate",
-        Bounds { replicas: 2, strategy: Recreate, edits: 1, crashes: 1, ..Bounds::default() },
-    );
-    explore("OnDelete", Bounds { replicas: 1, strategy: OnDelete, edits: 1, faults: 2, ..Bounds::default() });
+    let base = Bounds { edits: 1, ..Bounds::default() };
+    explore("Recreate", Bounds { replicas: 2, strategy: Recreate, crashes: 1, ..base });
+    explore("OnDelete", Bounds { replicas: 1, strategy: OnDelete, faults: 1, ..base });
+    if large() {
+        explore("OnDelete", Bounds { replicas: 2, strategy: OnDelete, faults: 1, ..base });
+    }
 }

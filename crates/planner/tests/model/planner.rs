@@ -22,7 +22,7 @@ fn now() -> Timestamp {
 }
 
 type DeploymentKey = (Bounds, Deployment, BTreeMap<u8, Set>);
-type SetKey = (Bounds, Deployment, Set, Vec<Machine>, Vec<i64>);
+type SetKey = (Bounds, Deployment, Set, Vec<Machine>);
 
 thread_local! {
     static DEPLOYMENTS: RefCell<HashMap<DeploymentKey, Vec<DeploymentWrite>>> = RefCell::default();
@@ -88,23 +88,17 @@ fn deployment_write(
     }
 }
 
-pub fn plan_set(
-    bounds: Bounds,
-    wanted: Deployment,
-    set: &Set,
-    machines: &[Machine],
-    absent: &[i64],
-) -> Vec<SetWrite> {
+pub fn plan_set(bounds: Bounds, wanted: Deployment, set: &Set, machines: &[Machine]) -> Vec<SetWrite> {
     let own: Vec<Machine> = machines.iter().filter(|machine| machine.set == set.template).copied().collect();
     let wanted = Deployment { replicas: 0, template: wanted.template };
     SETS.with(|memo| {
-        once(memo, (bounds, wanted, set.clone(), own, absent.to_vec()), |(_, _, set, own, absent)| {
+        once(memo, (bounds, wanted, set.clone(), own), |(_, _, set, own)| {
             let object = set_object(bounds, wanted, set);
             let objects: Vec<CaptMachine> =
                 own.iter().map(|machine| machine_object(&object, machine)).collect();
             let settings = set::Settings { failed_grace: SignedDuration::ZERO, ..set::Settings::default() };
             let plan =
-                set::plan(set::Observed { set: &object, machines: &objects, absent }, &settings, now());
+                set::plan(set::Observed { set: &object, machines: &objects, absent: &[] }, &settings, now());
             set_writes(set, &object, plan)
         })
     })
@@ -122,7 +116,6 @@ fn set_writes(set: &Set, object: &CaptMachineSet, plan: set::Plan) -> Vec<SetWri
             set::Action::Delete { uid, reason, .. } => {
                 SetWrite::Delete(uid.parse().unwrap(), matches!(reason, Reason::TooMany { .. }))
             }
-            set::Action::Probe { number, .. } => SetWrite::Probe(number),
             other => panic!("not in this model: {other:?}"),
         });
     }

@@ -27,6 +27,8 @@ pub struct Bounds {
     /// How often a machine fails, vanishes or is deleted by somebody.
     pub faults: u8,
     pub crashes: u8,
+    /// Whether sets plan again without having seen their own creates.
+    pub blind: bool,
     /// Whether to follow a fair schedule from every state.
     pub converges: bool,
 }
@@ -43,6 +45,7 @@ impl Default for Bounds {
             scales: &[],
             faults: 0,
             crashes: 0,
+            blind: false,
             converges: false,
         }
     }
@@ -51,7 +54,7 @@ impl Default for Bounds {
 // What plans depend on.
 impl PartialEq for Bounds {
     fn eq(&self, other: &Self) -> bool {
-        (self.surge, self.unavailable, self.strategy) == (other.surge, other.unavailable, other.strategy)
+        self.surge == other.surge && self.unavailable == other.unavailable && self.strategy == other.strategy
     }
 }
 impl Eq for Bounds {}
@@ -63,14 +66,15 @@ impl std::hash::Hash for Bounds {
 
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { replicas, surge, unavailable, strategy, edits, back, scales, faults, crashes, converges } =
-            self;
+        let Self { replicas, surge, unavailable, strategy, edits, back, scales, .. } = self;
+        let Self { faults, crashes, blind, converges, .. } = self;
         write!(
             f,
             "{strategy:?} {replicas} replicas, surge {surge}, unavailable {unavailable}, {edits} edits"
         )?;
         write!(f, "{}", if *back { " (the last one back)" } else { "" })?;
         write!(f, ", scaled to {scales:?}, {faults} faults, {crashes} crashes")?;
+        write!(f, "{}", if *blind { ", blind to own creates" } else { "" })?;
         write!(f, "{}", if *converges { ", convergence from every state" } else { "" })
     }
 }
@@ -93,6 +97,10 @@ pub enum Action {
     SomebodyEdits,
     SomebodyScales,
     Crash,
+    /// A crash while a create of this set is under way.
+    CrashInFlight(u8),
+    /// That create reaches the API after all. Requests time out long before a machine can come and go.
+    Lands,
 }
 
 pub struct Rollout {
@@ -140,9 +148,14 @@ impl Rollout {
             let memory = state.memory.get(template).cloned().unwrap_or_default();
             if !memory.queue.is_empty() {
                 moves.push(Action::SetWrites(*template));
-            } else if !memory.awaits && self.set_would_write(state, set, &memory) {
+            } else if !memory.awaits
+                && !plan_set(self.bounds, state.deployment, set, &state.known_machines).is_empty()
+            {
                 moves.push(Action::SetPlans(*template));
             }
+        }
+        if state.late.is_some() {
+            moves.push(Action::Lands);
         }
         for (index, machine) in state.machines.iter().enumerate() {
             match machine.life {
@@ -152,12 +165,6 @@ impl Rollout {
             }
         }
         moves
-    }
-
-    /// A plan that only looks for what it has already looked for waits.
-    fn set_would_write(&self, state: &State, set: &Set, memory: &Memory) -> bool {
-        let writes = plan_set(self.bounds, state.deployment, set, &state.known_machines, &memory.absent);
-        writes.iter().any(|write| !matches!(write, SetWrite::Probe(number) if state.machines.iter().any(|machine| machine.set == set.template && machine.number == *number)))
     }
 
     fn write_deployment(state: &mut State) {
@@ -177,7 +184,7 @@ impl Rollout {
         }
     }
 
-    fn write_set(state: &mut State, template: u8) {
+    fn write_set(&self, state: &mut State, template: u8) {
         let memory = state.memory.entry(template).or_default();
         let write = memory.queue.remove(0);
         let place =
@@ -185,14 +192,13 @@ impl Rollout {
         match write {
             SetWrite::Status(before, status) => {
                 if state.sets.get(&template) == Some(&before) {
-                    // Numbers that the status gave up need not be remembered.
-                    memory.absent.retain(|number| status.pending.contains(number));
                     state.sets.insert(template, Set { status: Some(status), ..before });
                 } else {
                     memory.queue.clear();
                 }
             }
             SetWrite::Create(number) => {
+                memory.awaits = !self.bounds.blind;
                 if !state.machines.iter().any(place(number)) {
                     state.machines.push(Machine { set: template, number, life: Life::Building });
                     state.machines.sort_unstable();
@@ -204,11 +210,6 @@ impl Rollout {
                     && machine.life.is_live()
                 {
                     machine.life = Life::Going(given_up);
-                }
-            }
-            SetWrite::Probe(number) => {
-                if !state.machines.iter().any(place(number)) && !memory.absent.contains(&number) {
-                    memory.absent.push(number);
                 }
             }
         }
@@ -303,6 +304,7 @@ impl Model for Rollout {
             known_sets: sets,
             known_machines: machines,
             memory: BTreeMap::new(),
+            late: None,
             edits: self.bounds.edits,
             scales: 0,
             faults: self.bounds.faults,
@@ -336,6 +338,11 @@ impl Model for Rollout {
             || state.memory.values().any(|memory| memory.awaits || !memory.queue.is_empty());
         if state.crashes > 0 && busy {
             actions.push(Action::Crash);
+            let creating = state
+                .memory
+                .iter()
+                .filter(|(_, memory)| matches!(memory.queue[..], [SetWrite::Create(_), ..]));
+            actions.extend(creating.map(|(template, _)| Action::CrashInFlight(*template)));
         }
     }
 
@@ -358,10 +365,9 @@ impl Model for Rollout {
             Action::SetPlans(template) => {
                 let set = state.known_sets[&template].clone();
                 let memory = state.memory.entry(template).or_default();
-                memory.queue =
-                    plan_set(self.bounds, state.deployment, &set, &state.known_machines, &memory.absent);
+                memory.queue = plan_set(self.bounds, state.deployment, &set, &state.known_machines);
             }
-            Action::SetWrites(template) => Self::write_set(&mut state, template),
+            Action::SetWrites(template) => self.write_set(&mut state, template),
             Action::BecomesReady(index) => state.machines[index].life = Life::Ready,
             Action::IsGone(index) => drop(state.machines.remove(index)),
             Action::Fails(index) => Self::lose(&mut state, index, Some(Life::Failed)),
@@ -379,7 +385,23 @@ impl Model for Rollout {
                 state.floor = state.floor.min(floor);
                 state.ceiling = state.ceiling.max(ceiling);
             }
-            Action::Crash => {
+            Action::Lands => {
+                let (set, number) = state.late.take()?;
+                let status = state.sets[&set].status.as_ref();
+                let pending = status.is_some_and(|status| status.pending.contains(&number));
+                if pending
+                    && !state.machines.iter().any(|machine| machine.set == set && machine.number == number)
+                {
+                    state.machines.push(Machine { set, number, life: Life::Building });
+                    state.machines.sort_unstable();
+                }
+            }
+            Action::Crash | Action::CrashInFlight(_) => {
+                if let Action::CrashInFlight(set) = action
+                    && let [SetWrite::Create(number), ..] = state.memory[&set].queue[..]
+                {
+                    state.late = Some((set, number));
+                }
                 state.crashes -= 1;
                 state.queue.clear();
                 state.memory.clear();
@@ -416,7 +438,17 @@ impl Model for Rollout {
                 })
             }),
             Property::always("the end", |model: &Self, state: &State| {
-                !model.moves(state).is_empty() || model.may_rest(state)
+                // Most states can be seen to be on their way without a plan.
+                !state.queue.is_empty()
+                    || state.awaits
+                    || state.seen_sets != state.sets
+                    || state.known_machines != state.machines
+                    || state
+                        .machines
+                        .iter()
+                        .any(|machine| matches!(machine.life, Life::Building | Life::Going(_)))
+                    || !model.moves(state).is_empty()
+                    || model.may_rest(state)
             }),
         ];
         if self.bounds.converges {

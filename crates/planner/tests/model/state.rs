@@ -71,17 +71,14 @@ pub enum SetWrite {
     Status(Set, Status),
     Create(i64),
     Delete(i64, bool),
-    /// A live read.
-    Probe(i64),
 }
 
 /// What a set's controller remembers of one set, until it crashes.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Memory {
     pub queue: Vec<SetWrite>,
-    /// It deleted machines and has not seen that yet.
+    /// It created or deleted machines and has not seen that yet.
     pub awaits: bool,
-    pub absent: Vec<i64>,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -101,6 +98,9 @@ pub struct State {
     pub known_sets: BTreeMap<u8, Set>,
     pub known_machines: Vec<Machine>,
     pub memory: BTreeMap<u8, Memory>,
+
+    /// A create that was under way when the process crashed.
+    pub late: Option<(u8, i64)>,
 
     pub edits: u8,
     pub scales: u8,
