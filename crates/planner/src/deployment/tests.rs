@@ -83,6 +83,7 @@ fn a_deletion_whose_victim_is_not_known_counts_as_an_available_one() {
     let mut old = steady("small", 1, 2);
     let status = old.status.as_mut().unwrap();
     (status.replicas, status.available_replicas) = (3, 3);
+    assert_eq!(super::Set::new(&old).available, 2);
     let step = decide(&deployment, &[old, steady("large", 2, 1)]);
     assert!(!words(&step).iter().any(|word| word.contains("web-hash1 2->1")), "{step:?}");
 }

@@ -26,6 +26,8 @@ pub struct Bounds {
     pub scales: &'static [i32],
     /// How often a machine fails, vanishes or is deleted by somebody.
     pub faults: u8,
+    /// Whether machines only vanish.
+    pub only_vanish: bool,
     pub crashes: u8,
     /// Whether sets plan again without having seen their own creates.
     pub blind: bool,
@@ -44,6 +46,7 @@ impl Default for Bounds {
             back: false,
             scales: &[],
             faults: 0,
+            only_vanish: false,
             crashes: 0,
             blind: false,
             converges: false,
@@ -67,13 +70,14 @@ impl std::hash::Hash for Bounds {
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { replicas, surge, unavailable, strategy, edits, back, scales, .. } = self;
-        let Self { faults, crashes, blind, converges, .. } = self;
+        let Self { faults, only_vanish, crashes, blind, converges, .. } = self;
         write!(
             f,
             "{strategy:?} {replicas} replicas, surge {surge}, unavailable {unavailable}, {edits} edits"
         )?;
         write!(f, "{}", if *back { " (the last one back)" } else { "" })?;
         write!(f, ", scaled to {scales:?}, {faults} faults, {crashes} crashes")?;
+        write!(f, "{}", if *only_vanish { ", faults only vanish" } else { "" })?;
         write!(f, "{}", if *blind { ", blind to own creates" } else { "" })?;
         write!(f, "{}", if *converges { ", convergence from every state" } else { "" })
     }
@@ -99,7 +103,7 @@ pub enum Action {
     Crash,
     /// A crash while a create of this set is under way.
     CrashInFlight(u8),
-    /// That create reaches the API after all. Requests time out long before a machine can come and go.
+    /// That create reaches the API after all; not after its machine has come and gone, requests time out before that.
     Lands,
 }
 
@@ -222,7 +226,15 @@ impl Rollout {
         }
         match becomes {
             Some(life) => state.machines[index].life = life,
-            None => drop(state.machines.remove(index)),
+            None => Self::remove(state, index),
+        }
+    }
+
+    /// A machine is no more. A create of it that is still under way has timed out by now.
+    fn remove(state: &mut State, index: usize) {
+        let machine = state.machines.remove(index);
+        if state.late == Some((machine.set, machine.number)) {
+            state.late = None;
         }
     }
 
@@ -320,7 +332,11 @@ impl Model for Rollout {
         if state.faults > 0 {
             for (index, machine) in state.machines.iter().enumerate() {
                 if machine.life.is_live() {
-                    actions.extend([Action::Vanishes(index), Action::SomebodyDeletes(index)]);
+                    actions.push(Action::Vanishes(index));
+                    if self.bounds.only_vanish {
+                        continue;
+                    }
+                    actions.push(Action::SomebodyDeletes(index));
                     if machine.life != Life::Failed {
                         actions.push(Action::Fails(index));
                     }
@@ -369,7 +385,7 @@ impl Model for Rollout {
             }
             Action::SetWrites(template) => self.write_set(&mut state, template),
             Action::BecomesReady(index) => state.machines[index].life = Life::Ready,
-            Action::IsGone(index) => drop(state.machines.remove(index)),
+            Action::IsGone(index) => Self::remove(&mut state, index),
             Action::Fails(index) => Self::lose(&mut state, index, Some(Life::Failed)),
             Action::Vanishes(index) => Self::lose(&mut state, index, None),
             Action::SomebodyDeletes(index) => Self::lose(&mut state, index, Some(Life::Going(false))),
