@@ -33,6 +33,7 @@ lint: ## Check formatting, lints, dependencies and generated files
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 $(CARGO) test $(TEST_FLAGS) --lib \
 	  --test rules --test kubectl --test differential --test edge --test describe --test record
+	CAPT_MODEL=large $(CARGO) test --locked -p capt-planner --test model -- --nocapture
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate

@@ -1,5 +1,7 @@
 //! `capt rollout simulate` on its examples, and on what makes no sense.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

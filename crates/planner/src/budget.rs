@@ -27,6 +27,7 @@ impl Budget {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Rounding {
     Up,
     Down,

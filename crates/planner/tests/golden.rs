@@ -4,6 +4,8 @@
 //! says. At every step the simulation checks the ceiling, the floor and that no set has a machine too many.
 //! `CAPT_BLESS=1` writes the expected files anew: read the difference before you keep it.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
+
 use std::path::{Path, PathBuf};
 
 use capt_planner::simulate::{Report, Scenario, run};

@@ -44,6 +44,13 @@ pub struct Observed<'a, S> {
     pub sets: &'a [S],
 }
 
+impl<S> Clone for Observed<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S> Copy for Observed<'_, S> {}
+
 /// What to do for a deployment.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -361,12 +368,14 @@ fn advance(
             step.change(index, |change| change.revision = Some(revision), Reason::CurrentAgain { revision });
         }
     }
-    let size = match strategy {
+    let replicas = match strategy {
         StrategyKind::RollingUpdate => rolling::step(step, leaving),
         StrategyKind::Recreate => simple::recreate(step, leaving),
         StrategyKind::OnDelete => simple::on_delete(step, leaving),
     };
-    let (None, Some(replicas)) = (step.current, size) else { return false };
+    if step.current.is_some() {
+        return false;
+    }
     let revision = family.iter().map(|set| set.revision).max().unwrap_or(0) + 1;
     let deployment_name = step.deployment.metadata.name.as_deref().unwrap_or_default();
     let (name, hash) = loop {

@@ -13,18 +13,18 @@ use super::{Set, Step, ceiling};
 use crate::reason::Reason;
 
 /// Decides a step; the size of the current set where that is not made yet.
-pub(super) fn step(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32> {
+pub(super) fn step(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
     let acted = step.all_have_acted(leaving);
     if !acted {
         // A new revision is recorded at once, without machines: what it may have shows when the others have acted.
-        return Some(0);
+        return 0;
     }
     let size = up(step, leaving);
     down(step, leaving);
     size
 }
 
-fn up(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32> {
+fn up(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
     let all = || step.sets.iter().chain(leaving);
     let total: i32 = all().map(Set::existing).sum();
     let terminating: i32 = all().map(|set| set.terminating).sum();
@@ -35,7 +35,7 @@ fn up(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32> {
         if let Some(index) = step.current {
             step.scale(index, wanted, Reason::Shrink { wanted });
         }
-        return Some(wanted);
+        return wanted;
     }
     let to = wanted.min(size + room);
     if let Some(index) = step.current
@@ -46,7 +46,7 @@ fn up(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32> {
     if to == size && size < wanted {
         step.wait(Reason::AwaitRoom { total, ceiling, terminating });
     }
-    Some(to)
+    to
 }
 
 fn down(step: &mut Step<'_>, leaving: &[Set<'_>]) {

@@ -4,7 +4,7 @@ use super::{Set, Step};
 use crate::reason::Reason;
 
 /// Decides a step; the size of the current set where that is not made yet.
-pub(super) fn recreate(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32> {
+pub(super) fn recreate(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
     let old: Vec<usize> = step.old().map(|(index, _)| index).collect();
     for &index in &old {
         if step.sets[index].spec > 0 {
@@ -19,14 +19,14 @@ pub(super) fn recreate(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32> 
         && let Some(index) = step.current
     {
         step.scale(index, wanted, Reason::Shrink { wanted });
-        return None;
+        return wanted;
     }
     if left > 0 {
         step.wait(Reason::AwaitOldGone { left });
-        return Some(0);
+        return 0;
     }
     if !step.all_have_acted(leaving) {
-        return Some(0);
+        return 0;
     }
     if let Some(index) = step.current
         && size < wanted
@@ -38,13 +38,13 @@ pub(super) fn recreate(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32> 
         };
         step.scale(index, wanted, reason);
     }
-    Some(wanted)
+    wanted
 }
 
 /// Decides a step; the size of the current set where that is not made yet.
-pub(super) fn on_delete(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32> {
+pub(super) fn on_delete(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
     if !step.all_have_acted(leaving) {
-        return Some(0);
+        return 0;
     }
     let wanted = step.replicas;
     let old: Vec<usize> = step.old().filter(|(_, set)| set.spec > 0).map(|(index, _)| index).collect();
@@ -59,7 +59,7 @@ pub(super) fn on_delete(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32>
     let total: i32 = (0..step.sets.len()).map(|index| step.target(index)).sum();
     if total > wanted {
         trim(step, &old, total, wanted);
-        return Some(0);
+        return 0;
     }
     let existing: i32 = step
         .sets
@@ -73,7 +73,7 @@ pub(super) fn on_delete(step: &mut Step<'_>, leaving: &[Set<'_>]) -> Option<i32>
         Some(index) if to > size => step.scale(index, to, Reason::Fill { total: existing, wanted }),
         _ => {}
     }
-    Some(to)
+    to
 }
 
 fn trim(step: &mut Step<'_>, old: &[usize], total: i32, wanted: i32) {

@@ -42,6 +42,13 @@ pub struct Observed<'a, M> {
     pub absent: &'a [i64],
 }
 
+impl<M> Clone for Observed<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M> Copy for Observed<'_, M> {}
+
 /// What a controller may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {

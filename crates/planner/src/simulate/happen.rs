@@ -69,7 +69,7 @@ impl World {
             Happening::DeleteMachines(pick) => {
                 self.each(at, pick, "is deleted by somebody", |world, index| {
                     world.delete_machine(index, false);
-                })?
+                })?;
             }
             Happening::DeleteSet(pick) => self.somebody_deletes_sets(at, pick)?,
             Happening::DeleteDeployment(how) => self.somebody_deletes_all(*how),

@@ -12,6 +12,7 @@ use crate::planner::{has_floor, plan_deployment, plan_set};
 use crate::state::{Deployment, DeploymentWrite, Life, Machine, Memory, Set, SetWrite, State, Status};
 
 /// How much happens.
+#[allow(clippy::struct_excessive_bools, reason = "each is one thing that a test turns on")]
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     pub replicas: i32,
