@@ -79,7 +79,7 @@ fn an_edit_in_mid_rollout() {
     explore("edit and back, crash", Bounds { replicas: 2, back: true, crashes: 1, ..base });
     if large() {
         explore("two edits, crash", Bounds { replicas: 2, crashes: 1, ..base });
-        explore("edit and back, fault", Bounds { back: true, faults: 1, ..base });
+        explore("edit and back, vanished", Bounds { back: true, faults: 1, only_vanish: true, ..base });
     }
 }
 
