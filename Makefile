@@ -34,6 +34,7 @@ e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 $(CARGO) test $(TEST_FLAGS) --lib \
 	  --test rules --test kubectl --test workspaces --test differential --test edge --test describe --test record --test stream \
 	  --test typed --test rights --test binaries --test engine --test sandbox
+	CAPT_MODEL=large $(CARGO) test --locked -p capt-planner --test model -- --nocapture
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate

@@ -140,6 +140,22 @@ pub mod reasons {
 
     /// The rollout made no progress within its deadline.
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// The rollout moves forward.
+    pub const SET_UPDATED: &str = "CaptMachineSetUpdated";
+    /// Enough machines are available.
+    pub const MINIMUM_AVAILABLE: &str = "MinimumReplicasAvailable";
+    /// Fewer machines are available than the strategy allows.
+    pub const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
+    /// What the condition speaks of is under way.
+    pub const IN_PROGRESS: &str = "InProgress";
+    /// What the condition speaks of is not going on.
+    pub const NOT_IN_PROGRESS: &str = "NotInProgress";
+    /// Machines are missing or not ready.
+    pub const MACHINES_NOT_READY: &str = "MachinesNotReady";
+    /// Machines are not what the template says.
+    pub const MACHINES_NOT_UP_TO_DATE: &str = "MachinesNotUpToDate";
+    /// The object is being deleted.
+    pub const DELETING: &str = "Deleting";
     /// The rollout is complete.
     pub const NEW_SET_AVAILABLE: &str = "NewCaptMachineSetAvailable";
 }

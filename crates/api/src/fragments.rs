@@ -176,6 +176,16 @@ pub(crate) fn instance_types(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Whole numbers, each once.
+pub(crate) fn numbers(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 1000,
+        "x-kubernetes-list-type": "set",
+        "items": { "type": "integer", "format": "int64", "minimum": 0 },
+    })
+}
+
 /// Name of a node group in the cloud, within EKS's limits.
 pub(crate) fn node_group_name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

@@ -56,6 +56,14 @@ pub mod annotations {
     pub const OPTIONAL_VARIABLES: &str = "infrastructure.cluster.x-k8s.io/optional-variables";
     /// On a WorkspaceTemplateApply: what its template last said about deletion, where that is Orphan.
     pub const DELETION_POLICY: &str = "infrastructure.cluster.x-k8s.io/deletion-policy";
+    /// Replicas of the CaptMachineDeployment when it last scaled a set; a difference means that it was scaled since.
+    pub const DESIRED_REPLICAS: &str = "infrastructure.cluster.x-k8s.io/desired-replicas";
+    /// Keeps a set from creating machines, whatever its value: old sets under OnDelete carry it.
+    pub const DISABLE_CREATE: &str = "infrastructure.cluster.x-k8s.io/disable-create";
+    /// Hash of what a machine takes from its template without being replaced; tells whether it is up to date.
+    pub const IN_PLACE_HASH: &str = "infrastructure.cluster.x-k8s.io/in-place-hash";
+    /// On a CaptMachineDeployment, with the value "true": a rollout that misses its deadline is undone.
+    pub const UNDO_ON_FAILURE: &str = "infrastructure.cluster.x-k8s.io/undo-on-failure";
     /// Keeps `clusterctl move` away while a run is under way.
     pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
 }

@@ -169,6 +169,9 @@ pub struct CaptMachineDeploymentStatus {
     /// Machines that are what the spec says, as Cluster API counts them.
     #[serde(default)]
     pub up_to_date_replicas: i32,
+    /// Machines that are being deleted; they count for none of the above.
+    #[serde(default)]
+    pub terminating_replicas: i32,
     /// Revision that is current or being rolled out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<i64>,

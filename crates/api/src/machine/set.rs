@@ -107,6 +107,12 @@ pub struct CaptMachineSetStatus {
     /// Of those, the ones that have been ready for minReadySeconds.
     #[serde(default)]
     pub available_replicas: i32,
+    /// Machines that are being deleted; they count for none of the above.
+    #[serde(default)]
+    pub terminating_replicas: i32,
+    /// Which names of machines are given out, so that no machine is made twice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Allocation>,
     /// The selector as text, for autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
@@ -114,4 +120,19 @@ pub struct CaptMachineSetStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// Names that a set has given out. A name is the set's name and a number; it is written here before the machine
+/// is created and never given out again.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Allocation {
+    /// The number that the next new machine gets.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub next: i64,
+    /// Numbers that are given out and whose machines have not been seen yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "fragments::numbers")]
+    pub pending: Vec<i64>,
 }

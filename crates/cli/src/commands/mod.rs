@@ -5,6 +5,7 @@ mod controller;
 mod crds;
 mod logging;
 mod metrics;
+mod rollout;
 mod sandbox;
 mod server;
 mod validate;
@@ -35,6 +36,7 @@ enum Command {
     Crds(crds::Args),
     ImportState(workspace::ImportState),
     Retry(workspace::Retry),
+    Rollout(rollout::Args),
     #[command(hide = true)]
     Sandbox(sandbox::Args),
     Server(server::Args),
@@ -58,6 +60,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Crds(args) => crds::run(&args),
         Command::ImportState(args) => workspace::import_state(&args),
         Command::Retry(args) => workspace::retry(&args),
+        Command::Rollout(args) => rollout::run(&args),
         Command::Sandbox(args) => return sandbox::run(&args),
         Command::Server(args) => server::run(&args),
         Command::Validate(args) => validate::run(&args),

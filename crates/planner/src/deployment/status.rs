@@ -1,0 +1,287 @@
+//! Status of a deployment: counters, conditions, the progress deadline.
+
+use capt_api::conditions::{reasons, types};
+use capt_api::machine::{CaptMachineDeployment, CaptMachineDeploymentStatus, StrategyKind};
+use capt_api::names::annotations;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{Action, Plan, Set, Step};
+use crate::availability::{after, earlier};
+use crate::budget::Budget;
+use crate::conditions::{self, Finding};
+use crate::owner::Matcher;
+use crate::reason::Reason;
+use crate::revision;
+
+/// What the sets come to.
+struct Counters {
+    replicas: i32,
+    updated: i32,
+    ready: i32,
+    available: i32,
+    terminating: i32,
+}
+
+impl Counters {
+    fn of(sets: &[Set<'_>], current: Option<&str>) -> Self {
+        let live = |set: &&Set<'_>| !set.deleting;
+        let status = |set: &Set<'_>| set.object.status.as_ref().map_or(0, |status| status.replicas);
+        let sum = |value: &dyn Fn(&Set<'_>) -> i32| sets.iter().filter(live).map(value).sum::<i32>();
+        Self {
+            replicas: sum(&status),
+            updated: sets.iter().filter(|set| Some(set.name) == current).map(status).sum(),
+            ready: sum(&|set| set.ready),
+            available: sum(&|set| set.object.status.as_ref().map_or(0, |status| status.available_replicas)),
+            // Machines of a set that is being deleted go with it.
+            terminating: sets
+                .iter()
+                .map(|set| set.terminating + if set.deleting { set.replicas } else { 0 })
+                .sum(),
+        }
+    }
+}
+
+/// Completes a plan with the status, and with the moment of the progress deadline.
+pub(super) fn finish(
+    plan: &mut Plan,
+    deployment: &CaptMachineDeployment,
+    sets: &[Set<'_>],
+    current: Option<&str>,
+    now: Timestamp,
+) {
+    let old = deployment.status.clone().unwrap_or_default();
+    let counters = Counters::of(sets, current);
+    let wanted = deployment.spec.replicas.max(0);
+    let deleting = deployment.metadata.deletion_timestamp.is_some();
+    let revision = planned_revision(plan)
+        .or_else(|| sets.iter().find(|set| Some(set.name) == current).map(|set| set.revision))
+        .or(old.current_revision);
+    let complete = current.is_some()
+        && counters.updated == wanted
+        && counters.replicas == wanted
+        && counters.available >= wanted
+        && plan.waits.is_empty();
+    let mut findings = findings(deployment, &counters, complete, plan);
+    let progress = progress(deployment, &old, &counters, complete, plan, now);
+    let (restarts, deadline) = (progress.restarts, progress.deadline);
+    if !deleting {
+        findings.push(progress.finding);
+        plan.wake_at = earlier(plan.wake_at, deadline);
+    }
+    let mut merged = conditions::merge(&old.conditions, findings, deployment.metadata.generation, now);
+    if restarts {
+        // The time of Progressing is that of the last progress: the deadline counts from it.
+        for condition in &mut merged {
+            if condition.type_ == types::PROGRESSING {
+                condition.last_transition_time = Time(now);
+            }
+        }
+    }
+    let status = CaptMachineDeploymentStatus {
+        observed_generation: deployment.metadata.generation,
+        replicas: counters.replicas,
+        updated_replicas: counters.updated,
+        ready_replicas: counters.ready,
+        available_replicas: counters.available,
+        unavailable_replicas: (wanted - counters.available).max(0),
+        up_to_date_replicas: counters.updated,
+        terminating_replicas: counters.terminating,
+        current_revision: revision,
+        selector: Matcher::new(&deployment.spec.selector).text(),
+        collision_count: old.collision_count,
+        conditions: merged,
+    };
+    if deployment.status.as_ref() != Some(&status) {
+        plan.status = Some(status);
+    }
+}
+
+fn planned_revision(plan: &Plan) -> Option<i64> {
+    plan.actions.iter().find_map(|action| match action {
+        Action::CreateSet { revision, .. } => Some(*revision),
+        Action::ChangeSet { change, .. } => change.revision,
+        _ => None,
+    })
+}
+
+fn findings(
+    deployment: &CaptMachineDeployment,
+    counters: &Counters,
+    complete: bool,
+    plan: &Plan,
+) -> Vec<Finding> {
+    let wanted = deployment.spec.replicas.max(0);
+    let deleting = deployment.metadata.deletion_timestamp.is_some();
+    let strategy = &deployment.spec.strategy;
+    let budget = match strategy.kind {
+        StrategyKind::RollingUpdate => Budget::of(&strategy.rolling_update, wanted).max_unavailable,
+        StrategyKind::Recreate | StrategyKind::OnDelete => 0,
+    };
+    let floor = wanted - budget;
+    let enough = counters.available >= floor;
+    let of_wanted =
+        format!("{} of {wanted} machines are available, at least {floor} must be", counters.available);
+    let old = counters.replicas - counters.updated;
+    let flag = |kind, holds, message: String| {
+        let reason = if holds { reasons::IN_PROGRESS } else { reasons::NOT_IN_PROGRESS };
+        Finding::new(kind, holds, reason, message)
+    };
+    let exist = format!("{} of {wanted} machines exist", counters.replicas);
+    let all = |kind, some: i32, reason, word| {
+        let holds = some == counters.replicas;
+        let reason = if holds { reasons::READY } else { reason };
+        Finding::new(kind, holds, reason, format!("{some} of {} machines are {word}", counters.replicas))
+    };
+    let mut findings = vec![
+        Finding::new(
+            types::AVAILABLE,
+            enough,
+            if enough { reasons::MINIMUM_AVAILABLE } else { reasons::MINIMUM_UNAVAILABLE },
+            of_wanted,
+        ),
+        flag(types::ROLLING_OUT, old > 0, rolling_message(old, plan)),
+        flag(types::SCALING_UP, counters.replicas < wanted, exist.clone()),
+        flag(types::SCALING_DOWN, counters.replicas > wanted, exist),
+        all(types::MACHINES_READY, counters.ready, reasons::MACHINES_NOT_READY, "ready"),
+        all(types::MACHINES_UP_TO_DATE, counters.updated, reasons::MACHINES_NOT_UP_TO_DATE, "up to date"),
+    ];
+    let (ready, reason) = match (deleting, complete) {
+        (true, _) => (false, reasons::DELETING),
+        (false, true) => (true, reasons::READY),
+        (false, false) => (false, reasons::IN_PROGRESS),
+    };
+    let message = format!(
+        "{} of {wanted} machines are available and {} up to date",
+        counters.available, counters.updated
+    );
+    findings.push(Finding::new(types::READY, ready, reason, message));
+    let paused = deployment.spec.paused;
+    let was_paused = deployment
+        .status
+        .as_ref()
+        .is_some_and(|status| conditions::find(&status.conditions, types::PAUSED).is_some());
+    if paused || was_paused {
+        let (reason, message) = if paused {
+            (reasons::PAUSED, "paused by a person")
+        } else {
+            (reasons::NOT_IN_PROGRESS, "not paused")
+        };
+        findings.push(Finding::new(types::PAUSED, paused, reason, message));
+    }
+    if deleting {
+        let message = plan.waits.first().map_or_else(|| "nothing is left".to_owned(), ToString::to_string);
+        findings.push(Finding::new(types::DELETING, true, reasons::DELETING, message));
+    }
+    findings
+}
+
+fn rolling_message(old: i32, plan: &Plan) -> String {
+    let words = format!("{old} machines are of an old revision");
+    match plan.waits.first() {
+        Some(wait) if old > 0 => format!("{words}; {wait}"),
+        _ => words,
+    }
+}
+
+struct Progress {
+    finding: Finding,
+    /// Whether the deadline counts anew from now.
+    restarts: bool,
+    deadline: Option<Timestamp>,
+}
+
+fn progress(
+    deployment: &CaptMachineDeployment,
+    old: &CaptMachineDeploymentStatus,
+    counters: &Counters,
+    complete: bool,
+    plan: &Plan,
+    now: Timestamp,
+) -> Progress {
+    let earlier = conditions::find(&old.conditions, types::PROGRESSING);
+    let finding =
+        |holds, reason, message: String| Finding { kind: types::PROGRESSING, holds, reason, message };
+    let here = format!("{} of {} machines are up to date", counters.updated, deployment.spec.replicas.max(0));
+    if deployment.spec.paused {
+        return Progress { finding: finding(None, reasons::PAUSED, here), restarts: false, deadline: None };
+    }
+    let started = earlier.is_none_or(|condition| condition.status == "Unknown")
+        || old.observed_generation != deployment.metadata.generation
+        || plan.actions.iter().any(|action| matches!(action, Action::CreateSet { .. }));
+    if complete {
+        // A finished rollout stays finished: a machine that fails later is the set's matter.
+        let restarts = earlier.is_none_or(|condition| condition.reason != reasons::NEW_SET_AVAILABLE);
+        return Progress {
+            finding: finding(Some(true), reasons::NEW_SET_AVAILABLE, here),
+            restarts,
+            deadline: None,
+        };
+    }
+    let finished = earlier.is_some_and(|condition| condition.reason == reasons::NEW_SET_AVAILABLE);
+    if finished && !started {
+        return Progress {
+            finding: finding(Some(true), reasons::NEW_SET_AVAILABLE, here),
+            restarts: false,
+            deadline: None,
+        };
+    }
+    // That a new machine exists is none yet: one that fails is replaced, again and again.
+    let moved = counters.replicas - counters.updated < old.replicas - old.updated_replicas
+        || counters.ready > old.ready_replicas
+        || counters.available > old.available_replicas;
+    let restarts = started || moved;
+    let since =
+        if restarts { now } else { earlier.map_or(now, |condition| condition.last_transition_time.0) };
+    let deadline = after(since, deployment.spec.progress_deadline_seconds);
+    if deadline <= now {
+        let message =
+            format!("no progress for {} seconds; {here}", deployment.spec.progress_deadline_seconds);
+        return Progress {
+            finding: finding(Some(false), reasons::PROGRESS_DEADLINE_EXCEEDED, message),
+            restarts: false,
+            deadline: None,
+        };
+    }
+    // Once missed, only progress clears it.
+    let missed = earlier.is_some_and(|condition| condition.status == "False") && !restarts;
+    if missed {
+        let message = earlier.map(|condition| condition.message.clone()).unwrap_or_default();
+        return Progress {
+            finding: finding(Some(false), reasons::PROGRESS_DEADLINE_EXCEEDED, message),
+            restarts: false,
+            deadline: None,
+        };
+    }
+    Progress { finding: finding(Some(true), reasons::SET_UPDATED, here), restarts, deadline: Some(deadline) }
+}
+
+/// The way back, where the deadline was missed and the deployment asks for it.
+pub(super) fn falls_back(
+    deployment: &CaptMachineDeployment,
+    step: &Step<'_>,
+    now: Timestamp,
+) -> Option<Action> {
+    let asked = deployment
+        .metadata
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(annotations::UNDO_ON_FAILURE))
+        .is_some_and(|value| value == "true");
+    let status = deployment.status.as_ref()?;
+    let progressing = conditions::find(&status.conditions, types::PROGRESSING)?;
+    let missed = progressing.reason == reasons::PROGRESS_DEADLINE_EXCEEDED
+        && progressing.status == "False"
+        && status.observed_generation == deployment.metadata.generation
+        && progressing.last_transition_time.0 <= now;
+    if !asked || !missed || deployment.spec.paused {
+        return None;
+    }
+    let current = step.current()?;
+    let target = revision::to_fall_back_to(&step.sets, Some(current.name))?;
+    Some(Action::Undo {
+        revision: revision::of(target),
+        template: Box::new(revision::without_hash(&target.spec.template)),
+        reason: Reason::DeadlineExceeded { revision: current.revision },
+    })
+}

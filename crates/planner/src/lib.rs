@@ -1,0 +1,37 @@
+//! Decisions: what was observed, and the time, become a plan.
+//!
+//! Everything here is a pure function on data: no client, no clock, no randomness that was not handed in. A controller
+//! builds the observation from its cache, calls [`deployment::plan`] or [`set::plan`], and carries the plan out; each
+//! entry of a plan says why it is there. Plans speak of one step. What follows is planned again, from what is then
+//! observed, so a crash between any two writes loses nothing.
+//!
+//! | Room | What is decided there |
+//! |---|---|
+//! | [`deployment`] | which sets there are and how large: rollouts, scaling, revisions, history, status |
+//! | [`set`] | which machines there are: create, delete, adopt, release, update in place, status |
+//! | [`availability`] | what counts as ready and available, and when it will |
+//! | [`budget`] | maxSurge and maxUnavailable as numbers |
+//! | [`template`] | what of a template makes a machine another one, and what reaches it in place |
+//! | [`names`], [`hash`] | names of children |
+//! | [`revision`] | numbers of revisions, history, undo |
+//! | [`conditions`] | conditions that keep their time while they do not change |
+//! | [`reason`] | why, as data and in words |
+//! | [`simulate`] | a whole rollout on an imagined clock |
+//!
+//! What a controller must do for the guarantees in `docs/rollouts.md` to hold is said at [`deployment::plan`] and
+//! [`set::plan`].
+
+pub mod availability;
+pub mod budget;
+pub mod conditions;
+pub mod deployment;
+pub mod hash;
+pub mod names;
+mod owner;
+pub mod reason;
+pub mod revision;
+pub mod set;
+pub mod simulate;
+pub mod template;
+
+pub use reason::Reason;

@@ -1,0 +1,202 @@
+//! Why, as data and in words. Every entry of a plan carries one; events, status and the CLI print it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why something is done, or not yet.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "reason", rename_all = "PascalCase", rename_all_fields = "camelCase")]
+pub enum Reason {
+    /// A revision that has no set yet.
+    NewRevision { revision: i64, replicas: i32, ceiling: i32 },
+    /// The current set may grow.
+    Grow { total: i32, ceiling: i32, wanted: i32 },
+    /// The current set is larger than the deployment wants.
+    Shrink { wanted: i32 },
+    /// Old replicas that serve nobody.
+    UnavailableOld { count: i32, budget: i32 },
+    /// Old replicas that the budget allows to take.
+    Replaced { available: i32, min_available: i32 },
+    /// Nothing else moves, and this old replica serves nobody.
+    Deadlock,
+    /// More replicas than the deployment wants, the oldest first.
+    Surplus { total: i32, wanted: i32 },
+    /// Recreate: all old machines go first.
+    Recreate,
+    /// Recreate: no old machine is left.
+    OldGone,
+    /// OnDelete: people deleted machines of this set.
+    Deleted { count: i32 },
+    /// OnDelete: the current set fills what people deleted.
+    Fill { total: i32, wanted: i32 },
+    /// Scaled while paused: each set in proportion to its size.
+    Proportional { from: i32, to: i32 },
+    /// An old set is current again.
+    CurrentAgain { revision: i64 },
+    /// Something that reaches machines in place has changed.
+    InPlace { what: Vec<Field> },
+    /// Beyond revisionHistoryLimit.
+    History { limit: i32 },
+    /// The parent is being deleted.
+    OwnerDeleting,
+    /// Nobody owned it, and the selector matches.
+    Selected,
+    /// The selector does not match any more.
+    Unselected,
+    /// No progress within the deadline, and the deployment asks for an undo.
+    DeadlineExceeded { revision: i64 },
+
+    /// Fewer machines than wanted.
+    Missing { have: i32, wanted: i32 },
+    /// The name was given out and its machine not seen yet: the same create again.
+    NotSeenYet,
+    /// More machines than wanted, and this one goes first.
+    TooMany { have: i32, wanted: i32, first: Priority },
+    /// The machine could not be built.
+    Failed,
+
+    /// Not yet: a set has not acted on its last change.
+    AwaitSet { set: String },
+    /// Not yet: the ceiling is reached.
+    AwaitRoom { total: i32, ceiling: i32, terminating: i32 },
+    /// Not yet: too few machines are available to take an old one.
+    AwaitAvailable { available: i32, min_available: i32 },
+    /// Not yet: old machines are still there.
+    AwaitOldGone { left: i32 },
+    /// Not now: paused.
+    Paused,
+    /// Not yet: names were given out and their machines not seen.
+    AwaitMachines { pending: i32 },
+    /// Not yet: deletion waits for children.
+    AwaitChildren { left: i32 },
+}
+
+/// What reaches machines in place.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Field {
+    /// Labels, annotations, node labels, tags, scaling, paused.
+    Template,
+    /// Seconds until a ready machine is available.
+    MinReadySeconds,
+    /// Which machines go first.
+    DeletePolicy,
+    /// Replicas of the deployment.
+    DesiredReplicas,
+    /// Whether the set may create machines.
+    DisableCreate,
+}
+
+/// Why one machine goes before the others.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Priority {
+    /// Somebody annotated it with cluster.x-k8s.io/delete-machine.
+    Annotated,
+    /// It could not be built.
+    Failed,
+    /// It is not ready.
+    NotReady,
+    /// It is ready, and not for long enough.
+    NotAvailable,
+    /// The delete policy says so.
+    Policy,
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Annotated => "it is annotated for deletion",
+            Self::Failed => "it failed",
+            Self::NotReady => "it is not ready",
+            Self::NotAvailable => "it is not available yet",
+            Self::Policy => "by delete policy",
+        })
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Template => "template",
+            Self::MinReadySeconds => "minReadySeconds",
+            Self::DeletePolicy => "deletePolicy",
+            Self::DesiredReplicas => "desired replicas",
+            Self::DisableCreate => "disable-create",
+        })
+    }
+}
+
+/// "1 machine", "2 machines".
+struct Count(i32, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NewRevision { revision, replicas, ceiling } => {
+                write!(f, "revision {revision} is new; {replicas} fit under the ceiling of {ceiling}")
+            }
+            Self::Grow { total, ceiling, wanted } => {
+                write!(f, "{total} of at most {ceiling} exist; {wanted} wanted")
+            }
+            Self::Shrink { wanted } => write!(f, "{wanted} wanted"),
+            Self::UnavailableOld { count, budget } => {
+                write!(f, "{}; budget {budget}", Count(*count, "unavailable old replica"))
+            }
+            Self::Replaced { available, min_available } => {
+                write!(f, "{available} available, at least {min_available} must be")
+            }
+            Self::Deadlock => f.write_str("nothing else can move and it serves nobody"),
+            Self::Surplus { total, wanted } => {
+                write!(f, "{total} replicas, {wanted} wanted; the oldest go first")
+            }
+            Self::Recreate => f.write_str("Recreate: old machines go first"),
+            Self::OldGone => f.write_str("Recreate: no old machine is left"),
+            Self::Deleted { count } => write!(f, "OnDelete: {} gone", Count(*count, "old machine")),
+            Self::Fill { total, wanted } => write!(f, "OnDelete: {total} of {wanted} exist"),
+            Self::Proportional { from, to } => {
+                write!(f, "paused: each set in proportion from {from} to {to}")
+            }
+            Self::CurrentAgain { revision } => write!(f, "current again, as revision {revision}"),
+            Self::InPlace { what } => {
+                f.write_str("in place: ")?;
+                for (index, field) in what.iter().enumerate() {
+                    write!(f, "{}{field}", if index == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+            Self::History { limit } => write!(f, "history keeps {limit}"),
+            Self::OwnerDeleting => f.write_str("its owner is being deleted"),
+            Self::Selected => f.write_str("nobody owns it and the selector matches"),
+            Self::Unselected => f.write_str("the selector does not match any more"),
+            Self::DeadlineExceeded { revision } => {
+                write!(f, "revision {revision} made no progress within its deadline")
+            }
+            Self::Missing { have, wanted } => write!(f, "{have} of {wanted} exist"),
+            Self::NotSeenYet => f.write_str("its name is given out; the same create again"),
+            Self::TooMany { have, wanted, first } => write!(f, "{have} exist, {wanted} wanted; {first}"),
+            Self::Failed => f.write_str("it failed and is replaced"),
+            Self::AwaitSet { set } => write!(f, "waiting for {set} to act on its last change"),
+            Self::AwaitRoom { total, ceiling, terminating: 0 } => {
+                write!(f, "waiting for room: {total} of at most {ceiling} exist")
+            }
+            Self::AwaitRoom { total, ceiling, terminating } => {
+                write!(f, "waiting for room: {total} of at most {ceiling} exist, {terminating} terminating")
+            }
+            Self::AwaitAvailable { available, min_available } => {
+                write!(f, "waiting for machines: {available} available, at least {min_available} must be")
+            }
+            Self::AwaitOldGone { left } => write!(f, "waiting: {} left", Count(*left, "old machine")),
+            Self::Paused => f.write_str("paused"),
+            Self::AwaitMachines { pending } => write!(f, "waiting to see {}", Count(*pending, "new machine")),
+            Self::AwaitChildren { left } => write!(f, "waiting for {} to go", Count(*left, "dependent")),
+        }
+    }
+}

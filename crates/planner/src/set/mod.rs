@@ -1,0 +1,412 @@
+//! A set: exactly as many machines as it wants, each with a name that is given out once.
+//!
+//! ```text
+//! adopt, release -> count live and pending -> create | delete | replace a failed one -> update in place -> status
+//! ```
+//!
+//! **No over-creation, whatever the cache shows.** A name is written to `status.allocation` before its machine is
+//! created, and counts as a machine from then on. The write fails where the set has changed since it was read, so no
+//! create ever follows from a stale set; a machine that the cache does not show yet is pending and created again under
+//! the same name.
+
+mod build;
+mod status;
+mod victims;
+
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use capt_api::machine::{CaptMachine, CaptMachineSet, CaptMachineSetStatus};
+use capt_api::names::annotations;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+pub use build::{in_place_update, machine};
+
+use crate::availability::{Standing, earlier, standing};
+use crate::names;
+use crate::owner::{Kinship, Matcher, kinship};
+use crate::reason::Reason;
+use crate::template;
+
+/// What a controller sees of a set.
+#[derive(Debug)]
+pub struct Observed<'a, M> {
+    /// The set.
+    pub set: &'a CaptMachineSet,
+    /// Machines that it owns, and those without an owner that its selector matches; others are ignored.
+    pub machines: &'a [M],
+    /// Numbers of pending names that will have no machine of this set: the API refused the create, or the name belongs
+    /// to another; while the set is being deleted, also those that a live read did not find.
+    pub absent: &'a [i64],
+}
+
+impl<M> Clone for Observed<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<M> Copy for Observed<'_, M> {}
+
+/// What a controller may choose.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The most machines that are created, or updated in place, by one plan.
+    pub burst: usize,
+    /// How long a machine must have failed before it is replaced.
+    pub failed_grace: SignedDuration,
+    /// Order of the delete policy Random.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { burst: 100, failed_grace: SignedDuration::from_secs(60), seed: 0 }
+    }
+}
+
+/// What to do for a set.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    /// To be written first, with the resourceVersion of the set that was observed; none where it has not changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<CaptMachineSetStatus>,
+    /// Whether `actions` may only follow a successful write of the status with that resourceVersion, even of one
+    /// that has not changed: it proves that the set is the one that was observed.
+    pub fence: bool,
+    /// In this order.
+    pub actions: Vec<Action>,
+    /// Why nothing more is done yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Reason>,
+    /// When to look again, should nothing happen before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_at: Option<Timestamp>,
+}
+
+/// One thing to do for a set.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "action", rename_all = "PascalCase", rename_all_fields = "camelCase")]
+pub enum Action {
+    /// Create [`machine`]`(set, number)`. That it exists is a success.
+    Create { name: String, number: i64, reason: Reason },
+    /// Delete it if it has this uid. That it is gone is a success.
+    Delete { name: String, uid: String, reason: Reason },
+    /// Make the set its controller, if it has this uid and no controller.
+    Adopt { name: String, uid: String, reason: Reason },
+    /// Take the set out of its owners.
+    Release { name: String, uid: String, reason: Reason },
+    /// Apply [`in_place_update`]`(set)` to it with server-side apply, so that what the template dropped goes too.
+    Update { name: String, uid: String, reason: Reason },
+    /// Read it live. Where it is not there, or not the set's, say so with [`Observed::absent`].
+    Probe { name: String, number: i64, reason: Reason },
+    /// Take the set's finalizer off: nothing of it is left.
+    Finish { reason: Reason },
+}
+
+impl Action {
+    /// Why.
+    pub fn reason(&self) -> &Reason {
+        match self {
+            Self::Create { reason, .. }
+            | Self::Delete { reason, .. }
+            | Self::Adopt { reason, .. }
+            | Self::Release { reason, .. }
+            | Self::Update { reason, .. }
+            | Self::Probe { reason, .. }
+            | Self::Finish { reason } => reason,
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { name, .. } => write!(f, "created {name}")?,
+            Self::Delete { name, .. } => write!(f, "deleted {name}")?,
+            Self::Adopt { name, .. } => write!(f, "adopted {name}")?,
+            Self::Release { name, .. } => write!(f, "released {name}")?,
+            Self::Update { name, .. } => write!(f, "updated {name}")?,
+            Self::Probe { name, .. } => write!(f, "looked for {name}")?,
+            Self::Finish { .. } => f.write_str("finished")?,
+        }
+        write!(f, ": {}", self.reason())
+    }
+}
+
+/// The creates of a plan in growing batches (1, 2, 4, ...): a template that the API refuses costs one refused request,
+/// not a hundred. Carry out a batch at once, and stop at the first that has a failure.
+pub fn batches(actions: &[Action]) -> impl Iterator<Item = &[Action]> {
+    let mut rest = actions;
+    let mut size = 1;
+    std::iter::from_fn(move || {
+        let (batch, left) = rest.split_at(size.min(rest.len()));
+        rest = left;
+        size = size.saturating_mul(2);
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// A machine of the set that is not being deleted.
+pub(crate) struct Live<'a> {
+    pub(crate) machine: &'a CaptMachine,
+    pub(crate) standing: Standing,
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn name(&self) -> &'a str {
+        self.machine.metadata.name.as_deref().unwrap_or_default()
+    }
+    fn uid(&self) -> String {
+        self.machine.metadata.uid.clone().unwrap_or_default()
+    }
+}
+
+/// What a plan is made from.
+pub(crate) struct Context<'a> {
+    pub(crate) set: &'a CaptMachineSet,
+    pub(crate) now: Timestamp,
+    pub(crate) live: Vec<Live<'a>>,
+    pub(crate) terminating: i32,
+    /// Given out, not seen, not known to be absent.
+    pub(crate) pending: BTreeSet<i64>,
+    pub(crate) next: i64,
+}
+
+impl Context<'_> {
+    pub(crate) fn wanted(&self) -> i32 {
+        if self.deleting() { 0 } else { self.set.spec.replicas.max(0) }
+    }
+    pub(crate) fn live_count(&self) -> i32 {
+        count(self.live.len())
+    }
+    pub(crate) fn have(&self) -> i32 {
+        count(self.live.len() + self.pending.len())
+    }
+    pub(crate) fn deleting(&self) -> bool {
+        self.set.metadata.deletion_timestamp.is_some()
+    }
+    fn annotated(&self, key: &str) -> bool {
+        self.set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key))
+    }
+    fn set_name(&self) -> &str {
+        self.set.metadata.name.as_deref().unwrap_or_default()
+    }
+}
+
+/// Far above any number of machines that the API allows.
+pub(crate) fn count(length: usize) -> i32 {
+    i32::try_from(length).unwrap_or(i32::MAX)
+}
+
+/// Decides the next step of a set. Linear in the machines; n log n where some must be chosen to go.
+///
+/// A controller must:
+/// 1. plan only on a cache that shows its own deletes (after a start, or after taking a lease: on a new list);
+/// 2. where `fence` is set, write the status with the observed resourceVersion first, and stop where that fails;
+/// 3. work on one set once at a time, and take an outcome that it does not know as done until it has read live.
+///
+/// It need not wait to see its own creates.
+pub fn plan<M: Borrow<CaptMachine>>(observed: Observed<'_, M>, settings: &Settings, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let set = observed.set;
+    let mut context = count_machines(observed, now, &mut plan);
+    if context.annotated(annotations::PAUSED) {
+        plan.actions.clear();
+        plan.waits.push(Reason::Paused);
+    } else if context.deleting() {
+        take_down(&context, &mut plan);
+    } else {
+        scale(&mut context, settings, &mut plan);
+        update_in_place(&context, settings, &mut plan);
+    }
+    plan.fence = plan.actions.iter().any(|action| matches!(action, Action::Create { .. }));
+    for live in &context.live {
+        if let Standing::Ready(due) = live.standing {
+            plan.wake_at = earlier(plan.wake_at, Some(due));
+        }
+    }
+    let status = status::status(&context);
+    if set.status.as_ref() != Some(&status) {
+        plan.status = Some(status);
+    }
+    plan
+}
+
+fn count_machines<'a, M: Borrow<CaptMachine>>(
+    observed: Observed<'a, M>,
+    now: Timestamp,
+    plan: &mut Plan,
+) -> Context<'a> {
+    let set = observed.set;
+    let set_name = set.metadata.name.as_deref().unwrap_or_default();
+    let matcher = Matcher::new(&set.spec.selector);
+    let allocation = set.status.as_ref().and_then(|status| status.allocation.clone()).unwrap_or_default();
+    let mut next = allocation.next;
+    let mut pending: BTreeSet<i64> = allocation.pending.into_iter().collect();
+    let mut live = Vec::with_capacity(observed.machines.len());
+    let mut terminating = 0;
+    for machine in observed.machines {
+        let machine: &CaptMachine = machine.borrow();
+        let name = machine.metadata.name.as_deref().unwrap_or_default();
+        if let Some(number) = names::machine_number(set_name, name) {
+            next = next.max(number + 1);
+            pending.remove(&number);
+        }
+        let uid = || machine.metadata.uid.clone().unwrap_or_default();
+        let matches = matcher.matches(machine.metadata.labels.as_ref());
+        let deleting = machine.metadata.deletion_timestamp.is_some();
+        match kinship(&machine.metadata, &set.metadata) {
+            Kinship::Other => continue,
+            Kinship::Orphan if deleting || !matches || set.metadata.deletion_timestamp.is_some() => continue,
+            Kinship::Orphan => plan.actions.push(Action::Adopt {
+                name: name.to_owned(),
+                uid: uid(),
+                reason: Reason::Selected,
+            }),
+            Kinship::Ours if !matches && !deleting => {
+                plan.actions.push(Action::Release {
+                    name: name.to_owned(),
+                    uid: uid(),
+                    reason: Reason::Unselected,
+                });
+                continue;
+            }
+            Kinship::Ours => {}
+        }
+        match standing(machine, set.spec.min_ready_seconds, now) {
+            Standing::Terminating => terminating += 1,
+            standing => live.push(Live { machine, standing }),
+        }
+    }
+    for number in observed.absent {
+        pending.remove(number);
+    }
+    Context { set, now, live, terminating, pending, next }
+}
+
+fn take_down(context: &Context<'_>, plan: &mut Plan) {
+    let meta = &context.set.metadata;
+    let orphans = meta.finalizers.iter().flatten().any(|finalizer| finalizer == "orphan");
+    plan.actions.retain(|action| matches!(action, Action::Release { .. }));
+    if orphans {
+        // Whoever deletes this way wants to keep the machines.
+        plan.actions.push(Action::Finish { reason: Reason::OwnerDeleting });
+        return;
+    }
+    plan.actions.extend(context.live.iter().map(|live| Action::Delete {
+        name: live.name().to_owned(),
+        uid: live.uid(),
+        reason: Reason::OwnerDeleting,
+    }));
+    probe(context, plan);
+    let left = context.have() + context.terminating;
+    if left == 0 {
+        plan.actions.push(Action::Finish { reason: Reason::OwnerDeleting });
+    } else {
+        plan.waits.push(Reason::AwaitChildren { left });
+    }
+}
+
+fn probe(context: &Context<'_>, plan: &mut Plan) {
+    plan.actions.extend(context.pending.iter().map(|number| Action::Probe {
+        name: names::machine_name(context.set_name(), *number),
+        number: *number,
+        reason: Reason::NotSeenYet,
+    }));
+    if !context.pending.is_empty() {
+        plan.waits.push(Reason::AwaitMachines { pending: count(context.pending.len()) });
+    }
+}
+
+fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut Plan) {
+    let (have, wanted) = (context.have(), context.wanted());
+    let create = |number, reason| Action::Create {
+        name: names::machine_name(context.set_name(), number),
+        number,
+        reason,
+    };
+    // Also where there are too many: a name that was given out may yet turn into a machine, through a request that was
+    // under way in a crash. The same create settles it; then it can go.
+    plan.actions.extend(context.pending.iter().map(|number| create(*number, Reason::NotSeenYet)));
+    if have > wanted {
+        let excess = usize::try_from(context.live_count() - wanted).unwrap_or(0);
+        let victims = victims::choose(context, settings.seed, excess);
+        plan.actions.extend(victims.into_iter().map(|(live, first)| Action::Delete {
+            name: live.name().to_owned(),
+            uid: live.uid(),
+            reason: Reason::TooMany { have, wanted, first },
+        }));
+        return;
+    }
+    if !context.annotated(annotations::DISABLE_CREATE) {
+        let room = settings.burst.saturating_sub(context.pending.len());
+        let missing = usize::try_from(wanted - have).unwrap_or(0).min(room);
+        let fresh: Vec<i64> = (context.next..).take(missing).collect();
+        plan.actions.extend(fresh.iter().map(|number| create(*number, Reason::Missing { have, wanted })));
+        context.next += i64::try_from(missing).expect("at most a burst");
+        context.pending.extend(fresh);
+    }
+    if have == wanted {
+        replace_failed(context, settings, plan);
+    }
+}
+
+/// Replaces one failed machine at a time, and only while few others are being built: a broken template costs a machine
+/// a minute, not a storm.
+fn replace_failed(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
+    let building = context.live.iter().filter(|live| live.standing == Standing::NotReady).count();
+    let in_flight = count(building + context.pending.len());
+    let failed = context.live.iter().filter_map(|live| match live.standing {
+        Standing::Failed(since) => Some((live, since.unwrap_or(context.now))),
+        _ => None,
+    });
+    let newest = failed.max_by_key(|(live, _)| {
+        (live.machine.metadata.creation_timestamp.as_ref().map(|time| time.0), live.name())
+    });
+    let Some((live, since)) = newest else { return };
+    if in_flight >= (context.wanted() / 10).max(1) {
+        return;
+    }
+    let due = since.saturating_add(settings.failed_grace).expect("a duration in seconds is no calendar span");
+    if due <= context.now {
+        plan.actions.push(Action::Delete {
+            name: live.name().to_owned(),
+            uid: live.uid(),
+            reason: Reason::Failed,
+        });
+    } else {
+        plan.wake_at = earlier(plan.wake_at, Some(due));
+    }
+}
+
+fn update_in_place(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
+    let hash = template::in_place_hash(&context.set.spec.template);
+    let going: BTreeSet<&str> = plan
+        .actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Delete { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+        .collect();
+    let stale: Vec<Action> = context
+        .live
+        .iter()
+        .filter(|live| {
+            !going.contains(live.name()) && !build::is_up_to_date(live.machine, context.set, &hash)
+        })
+        .take(settings.burst)
+        .map(|live| Action::Update {
+            name: live.name().to_owned(),
+            uid: live.uid(),
+            reason: Reason::InPlace { what: vec![crate::reason::Field::Template] },
+        })
+        .collect();
+    plan.actions.extend(stale);
+}
+
+#[cfg(test)]
+mod tests;

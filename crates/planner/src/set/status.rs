@@ -1,0 +1,96 @@
+//! Status of a set: counters and conditions.
+
+use capt_api::conditions::{reasons, types};
+use capt_api::machine::{Allocation, CaptMachineSetStatus};
+use capt_api::names::annotations;
+
+use super::{Context, build, count};
+use crate::availability::Standing;
+use crate::conditions::{self, Finding};
+use crate::owner::Matcher;
+use crate::template;
+
+pub(super) fn status(context: &Context<'_>) -> CaptMachineSetStatus {
+    let set = context.set;
+    let old = set.status.clone().unwrap_or_default();
+    let hash = template::in_place_hash(&set.spec.template);
+    let counted = |holds: &dyn Fn(&super::Live<'_>) -> bool| {
+        count(context.live.iter().filter(|live| holds(live)).count())
+    };
+    let replicas = context.live_count();
+    let ready = counted(&|live| live.standing.is_ready());
+    let available = counted(&|live| live.standing == Standing::Available);
+    let failed = counted(&|live| matches!(live.standing, Standing::Failed(_)));
+    let current = counted(&|live| build::is_up_to_date(live.machine, set, &hash));
+    let wanted = context.wanted();
+
+    let mut findings = vec![
+        of_all(
+            types::MACHINES_READY,
+            ready,
+            replicas,
+            reasons::MACHINES_NOT_READY,
+            &with_failed("ready", failed),
+        ),
+        of_all(types::MACHINES_UP_TO_DATE, current, replicas, reasons::MACHINES_NOT_UP_TO_DATE, "up to date"),
+        scaling(types::SCALING_UP, replicas < wanted, replicas, wanted),
+        scaling(types::SCALING_DOWN, replicas > wanted, replicas, wanted),
+    ];
+    let paused = set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::PAUSED));
+    findings.push(if context.deleting() {
+        Finding::new(types::READY, false, reasons::DELETING, deletion(context))
+    } else if replicas == wanted && available >= wanted {
+        Finding::new(
+            types::READY,
+            true,
+            reasons::READY,
+            format!("{available} of {wanted} machines are available"),
+        )
+    } else {
+        let reason = if failed > 0 { reasons::FAILED } else { reasons::CREATING };
+        Finding::new(types::READY, false, reason, format!("{available} of {wanted} machines are available"))
+    });
+    if paused || conditions::find(&old.conditions, types::PAUSED).is_some() {
+        let (reason, message) = if paused {
+            (reasons::PAUSED, "paused by annotation")
+        } else {
+            (reasons::NOT_IN_PROGRESS, "not paused")
+        };
+        findings.push(Finding::new(types::PAUSED, paused, reason, message));
+    }
+    if context.deleting() {
+        findings.push(Finding::new(types::DELETING, true, reasons::DELETING, deletion(context)));
+    }
+    CaptMachineSetStatus {
+        observed_generation: set.metadata.generation,
+        replicas,
+        fully_labeled_replicas: counted(&|live| build::fully_labeled(live.machine, set)),
+        ready_replicas: ready,
+        available_replicas: available,
+        terminating_replicas: context.terminating,
+        allocation: Some(Allocation {
+            next: context.next,
+            pending: context.pending.iter().copied().collect(),
+        }),
+        selector: Matcher::new(&set.spec.selector).text(),
+        conditions: conditions::merge(&old.conditions, findings, set.metadata.generation, context.now),
+    }
+}
+
+fn deletion(context: &Context<'_>) -> String {
+    format!("waiting for {} machines to go", context.have() + context.terminating)
+}
+
+fn with_failed(word: &str, failed: i32) -> String {
+    if failed == 0 { word.to_owned() } else { format!("{word}, {failed} failed") }
+}
+
+fn of_all(kind: &'static str, some: i32, all: i32, reason: &'static str, word: &str) -> Finding {
+    let reason = if some == all { reasons::READY } else { reason };
+    Finding::new(kind, some == all, reason, format!("{some} of {all} machines are {word}"))
+}
+
+fn scaling(kind: &'static str, holds: bool, replicas: i32, wanted: i32) -> Finding {
+    let reason = if holds { reasons::IN_PROGRESS } else { reasons::NOT_IN_PROGRESS };
+    Finding::new(kind, holds, reason, format!("{replicas} of {wanted} machines exist"))
+}

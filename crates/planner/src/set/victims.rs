@@ -1,0 +1,66 @@
+//! Which machines go when there are too many.
+//!
+//! Machines that are being deleted are not asked any more. Then: annotated, failed, not ready, not available yet, and
+//! last the delete policy. Equal ones go by name, so that the same observation always gives the same answer.
+
+use std::cmp::Reverse;
+
+use capt_api::machine::DeletePolicy;
+use capt_api::names::annotations;
+use jiff::Timestamp;
+
+use super::{Context, Live};
+use crate::availability::Standing;
+use crate::hash;
+use crate::reason::Priority;
+
+/// The machines to delete, the first to go first.
+pub(super) fn choose<'c, 'a>(
+    context: &'c Context<'a>,
+    seed: u64,
+    excess: usize,
+) -> Vec<(&'c Live<'a>, Priority)> {
+    if excess == 0 {
+        return Vec::new();
+    }
+    let policy = context.set.spec.delete_policy;
+    let mut order: Vec<_> = context
+        .live
+        .iter()
+        .map(|live| ((priority(live), by_policy(policy, seed, live), live.name()), live))
+        .collect();
+    order.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    order.into_iter().take(excess).map(|((priority, ..), live)| (live, priority)).collect()
+}
+
+fn priority(live: &Live<'_>) -> Priority {
+    let annotated = live
+        .machine
+        .metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|all| all.contains_key(annotations::DELETE_MACHINE));
+    match live.standing {
+        _ if annotated => Priority::Annotated,
+        Standing::Failed(_) | Standing::Terminating => Priority::Failed,
+        Standing::NotReady => Priority::NotReady,
+        Standing::Ready(_) => Priority::NotAvailable,
+        Standing::Available => Priority::Policy,
+    }
+}
+
+#[derive(Eq, Ord, PartialEq, PartialOrd)]
+enum Rank {
+    Random(u64),
+    Oldest(Timestamp),
+    Newest(Reverse<Timestamp>),
+}
+
+fn by_policy(policy: DeletePolicy, seed: u64, live: &Live<'_>) -> Rank {
+    let created = live.machine.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
+    match policy {
+        DeletePolicy::Random => Rank::Random(hash::seeded(seed, live.name())),
+        DeletePolicy::Oldest => Rank::Oldest(created),
+        DeletePolicy::Newest => Rank::Newest(Reverse(created)),
+    }
+}

@@ -1,0 +1,57 @@
+//! A whole rollout on an imagined clock.
+//!
+//! A [`Scenario`] is a deployment, the sets and machines that exist, and a timeline. [`run`] lets the planner decide,
+//! carries its plans out on objects in memory, and writes down each step with its reason and the number of machines at
+//! that moment. At every step it also checks what a rollout promises; a broken promise is in the report.
+
+mod act;
+mod check;
+mod happen;
+mod report;
+mod scenario;
+mod world;
+
+pub use report::{Counts, End, Report, Step};
+pub use scenario::{
+    Behaviour, Deletion, Event, Happening, Pick, Rule, Scenario, ScenarioError, Simulation, Start,
+};
+
+use jiff::{SignedDuration, Timestamp};
+
+use world::World;
+
+/// Decisions at one moment end within few rounds; more means that two decisions undo each other.
+const ROUNDS: usize = 2_000;
+
+/// The imagined present: any moment would do.
+fn beginning() -> Timestamp {
+    Timestamp::from_second(1_767_225_600).expect("2026 is a year")
+}
+
+/// Runs a scenario to its end: nothing more happens, or `until` has passed.
+pub fn run(scenario: Scenario) -> Result<Report, ScenarioError> {
+    let simulation = scenario.simulation.clone();
+    let start = beginning();
+    let mut world = World::new(scenario, start);
+    if simulation.start == Start::Steady {
+        world.build_up(start);
+    }
+    let at = |seconds: u32| start + SignedDuration::from_secs(seconds.into());
+    let mut events = simulation.events.clone();
+    events.sort_by_key(|event| event.at);
+    let mut events = events.into_iter().peekable();
+    let until = at(simulation.until);
+    loop {
+        while let Some(event) = events.next_if(|event| at(event.at) <= world.now()) {
+            world.happen(&event.what)?;
+        }
+        let wake = world.settle(ROUNDS);
+        let next =
+            [wake, world.next_change(), events.peek().map(|event| at(event.at))].into_iter().flatten().min();
+        match next {
+            Some(next) if next <= until => world.advance(next),
+            _ => break,
+        }
+    }
+    Ok(world.into_report())
+}

@@ -1,0 +1,123 @@
+//! What a simulation has shown, for people and for programs.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// All that a simulation has shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// What happened, in order.
+    pub steps: Vec<Step>,
+    /// How it ended.
+    pub end: End,
+    /// Promises that were broken; never any, unless the planner is wrong.
+    pub violations: Vec<String>,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Seconds since the beginning.
+    pub at: i64,
+    /// Who did it: `deployment`, `set`, `machine` or `event`.
+    pub who: &'static str,
+    /// What and why, in words.
+    pub what: String,
+    /// What and why, as the plan has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<serde_json::Value>,
+    /// What there was right after.
+    pub counts: Counts,
+}
+
+/// Machines of all sets at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// That exist and are not being deleted.
+    pub live: i32,
+    /// That are being deleted.
+    pub terminating: i32,
+    /// That are available.
+    pub available: i32,
+    /// The most that may exist.
+    pub ceiling: i32,
+    /// The fewest that the deployment keeps available.
+    pub floor: i32,
+}
+
+/// How a simulation ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// Seconds since the beginning.
+    pub at: i64,
+    /// What there was.
+    pub counts: Counts,
+    /// Whether the deployment is there.
+    pub exists: bool,
+    /// Revision that is current.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// Reason of the condition Progressing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progressing: Option<String>,
+    /// Whether the deployment is ready.
+    pub ready: bool,
+    /// Why nothing more was done.
+    pub waits: Vec<String>,
+    /// The most machines that existed at one moment, those being deleted included.
+    pub most: i32,
+    /// The fewest that were available at one moment.
+    pub fewest_available: i32,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { live, terminating, available, ceiling, floor } = self;
+        let all = live + terminating;
+        write!(f, "{all}/{ceiling}")?;
+        write!(f, " ({terminating} going), {available} >= {floor}")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:>7}  {:<24}  {:<10}  WHAT", "TIME", "MACHINES, AVAILABLE", "WHO")?;
+        for step in &self.steps {
+            let time = format!("{}s", step.at);
+            writeln!(f, "{time:>7}  {:<24}  {:<10}  {}", step.counts.to_string(), step.who, step.what)?;
+        }
+        let End { at, counts, exists, revision, progressing, ready, waits, most, fewest_available } =
+            &self.end;
+        if *exists {
+            write!(f, "after {at}s: ")?;
+            if let Some(revision) = revision {
+                write!(f, "revision {revision}, ")?;
+            }
+            write!(f, "{}, ", if *ready { "ready" } else { "not ready" })?;
+            write!(
+                f,
+                "{} live, {} terminating, {} available",
+                counts.live, counts.terminating, counts.available
+            )?;
+            match progressing {
+                Some(reason) => writeln!(f, "; {reason}")?,
+                None => writeln!(f)?,
+            }
+        } else {
+            writeln!(f, "after {at}s: deleted; {} machines are left", counts.live + counts.terminating)?;
+        }
+        for wait in waits {
+            writeln!(f, "{wait}")?;
+        }
+        writeln!(f, "at most {most} machines existed, at least {fewest_available} were available")?;
+        for violation in &self.violations {
+            writeln!(f, "BROKEN PROMISE: {violation}")?;
+        }
+        Ok(())
+    }
+}

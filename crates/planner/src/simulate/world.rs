@@ -1,0 +1,321 @@
+//! Objects in memory, and the clock.
+
+use capt_api::conditions::types;
+use capt_api::machine::{
+    CaptMachine, CaptMachineDeployment, CaptMachineSet, CaptMachineStatus, MachinePhase,
+};
+use capt_api::names::labels;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use super::check::Checks;
+use super::report::{Counts, End, Report, Step};
+use super::scenario::{Behaviour, Pick, Scenario, Simulation};
+use crate::availability::{Standing, standing};
+use crate::reason::Reason;
+use crate::{conditions, deployment, names, revision, set};
+
+const READY_AFTER: u32 = 60;
+const GONE_AFTER: u32 = 30;
+
+/// A machine, and what will become of it.
+#[derive(Clone, Debug)]
+pub(super) struct Actor {
+    pub(super) object: CaptMachine,
+    pub(super) ready_at: Option<Timestamp>,
+    pub(super) fails_at: Option<Timestamp>,
+    pub(super) gone_at: Option<Timestamp>,
+    /// Whether a decision to have fewer machines took it.
+    pub(super) given_up: bool,
+}
+
+/// All that exists.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) now: Timestamp,
+    pub(super) start: Timestamp,
+    pub(super) deployment: CaptMachineDeployment,
+    pub(super) exists: bool,
+    pub(super) sets: Vec<CaptMachineSet>,
+    pub(super) machines: Vec<Actor>,
+    pub(super) simulation: Simulation,
+    pub(super) steps: Vec<Step>,
+    pub(super) checks: Checks,
+    pub(super) waits: Vec<Reason>,
+    pub(super) building_up: bool,
+    uids: u64,
+}
+
+impl World {
+    pub(super) fn new(scenario: Scenario, start: Timestamp) -> Self {
+        let Scenario { deployment, sets, machines, simulation } = scenario;
+        let mut world = Self {
+            now: start,
+            start,
+            deployment,
+            exists: true,
+            sets: Vec::new(),
+            machines: Vec::new(),
+            simulation,
+            steps: Vec::new(),
+            checks: Checks::default(),
+            waits: Vec::new(),
+            building_up: false,
+            uids: 0,
+        };
+        let mut meta = std::mem::take(&mut world.deployment.metadata);
+        world.born(&mut meta);
+        world.deployment.metadata = meta;
+        for mut set in sets {
+            world.born(&mut set.metadata);
+            world.sets.push(set);
+        }
+        for mut machine in machines {
+            world.born(&mut machine.metadata);
+            let actor = world.actor(machine);
+            world.machines.push(actor);
+        }
+        world
+    }
+
+    /// Fills in what an API server would.
+    pub(super) fn born(&mut self, meta: &mut ObjectMeta) {
+        self.uids += 1;
+        meta.uid.get_or_insert_with(|| format!("uid-{}", self.uids));
+        meta.creation_timestamp.get_or_insert(Time(self.now));
+        meta.generation.get_or_insert(1);
+    }
+
+    /// What will become of a machine.
+    pub(super) fn actor(&self, object: CaptMachine) -> Actor {
+        let created = object.metadata.creation_timestamp.as_ref().map_or(self.now, |time| time.0);
+        let behaviour = self.behaviour(&object);
+        let later = |seconds: u32| created + SignedDuration::from_secs(seconds.into());
+        let settled = object.status.as_ref().is_some_and(|status| status.ready || status.phase.is_some());
+        let builds = !settled && !behaviour.never_ready && behaviour.fails_after.is_none();
+        let mut actor = Actor {
+            ready_at: builds.then(|| later(behaviour.ready_after.unwrap_or(READY_AFTER))),
+            fails_at: behaviour.fails_after.filter(|_| !settled).map(later),
+            gone_at: None,
+            given_up: false,
+            object,
+        };
+        if self.building_up {
+            actor.ready_at = Some(created);
+            actor.fails_at = None;
+        }
+        if let Some(deleted) = actor.object.metadata.deletion_timestamp.as_ref().map(|time| time.0) {
+            actor.ready_at = None;
+            actor.gone_at = self.gone_at(&actor.object, deleted);
+        }
+        actor
+    }
+
+    fn behaviour(&self, machine: &CaptMachine) -> Behaviour {
+        let rule = self.simulation.rules.iter().find(|rule| self.fits(machine, &rule.pick));
+        let base = self.simulation.machines;
+        rule.map_or(base, |rule| Behaviour {
+            ready_after: rule.behave.ready_after.or(base.ready_after),
+            fails_after: rule.behave.fails_after.or(base.fails_after),
+            gone_after: rule.behave.gone_after.or(base.gone_after),
+            never_ready: rule.behave.never_ready,
+            never_gone: rule.behave.never_gone,
+        })
+    }
+
+    fn gone_at(&self, machine: &CaptMachine, deleted: Timestamp) -> Option<Timestamp> {
+        let behaviour = self.behaviour(machine);
+        let after = SignedDuration::from_secs(behaviour.gone_after.unwrap_or(GONE_AFTER).into());
+        (!behaviour.never_gone).then(|| deleted + after)
+    }
+
+    /// Whether a machine is one of those that are meant, but for their count.
+    pub(super) fn fits(&self, machine: &CaptMachine, pick: &Pick) -> bool {
+        let Pick { name, revision, numbers, count: _ } = pick;
+        let own = machine.metadata.name.as_deref().unwrap_or_default();
+        let set_name = machine.metadata.labels.as_ref().and_then(|all| all.get(labels::SET_NAME));
+        let set = self.sets.iter().find(|set| set.metadata.name.as_ref() == set_name);
+        name.as_ref().is_none_or(|name| name == own)
+            && revision.is_none_or(|wanted| set.is_some_and(|set| revision::of(set) == wanted))
+            && numbers.as_ref().is_none_or(|numbers| {
+                set_name
+                    .and_then(|set| names::machine_number(set, own))
+                    .is_some_and(|own| numbers.contains(&own))
+            })
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// When the next machine changes by itself.
+    pub(super) fn next_change(&self) -> Option<Timestamp> {
+        self.machines.iter().flat_map(|actor| [actor.ready_at, actor.fails_at, actor.gone_at]).flatten().min()
+    }
+
+    /// Moves the clock, and lets machines become what they will.
+    pub(super) fn advance(&mut self, to: Timestamp) {
+        self.now = self.now.max(to);
+        let now = self.now;
+        for index in 0..self.machines.len() {
+            let actor = &mut self.machines[index];
+            if actor.ready_at.is_some_and(|at| at <= now) {
+                actor.ready_at = None;
+                become_ready(&mut actor.object, true, now);
+                self.note_machine(index, "is ready");
+            } else if actor.fails_at.is_some_and(|at| at <= now) {
+                actor.fails_at = None;
+                fail(&mut actor.object, now);
+                self.note_machine(index, "failed");
+            }
+        }
+        let gone: Vec<String> = self
+            .machines
+            .iter()
+            .filter(|actor| actor.gone_at.is_some_and(|at| at <= now))
+            .map(|actor| actor.object.metadata.name.clone().unwrap_or_default())
+            .collect();
+        self.machines.retain(|actor| actor.gone_at.is_none_or(|at| at > now));
+        for name in gone {
+            self.note("machine", format!("{name} is gone"), None);
+        }
+    }
+
+    fn note_machine(&mut self, index: usize, what: &str) {
+        let name = self.machines[index].object.metadata.name.clone().unwrap_or_default();
+        self.note("machine", format!("{name} {what}"), None);
+    }
+
+    /// Makes the world as it is when the deployment has long been rolled out.
+    pub(super) fn build_up(&mut self, start: Timestamp) {
+        let hour = SignedDuration::from_secs(3_600);
+        self.building_up = true;
+        self.now = start - hour;
+        self.deployment.metadata.creation_timestamp = Some(Time(self.now));
+        loop {
+            let wake = self.settle(super::ROUNDS);
+            match [wake, self.next_change()].into_iter().flatten().min() {
+                Some(next) if next < start => self.advance(next),
+                _ => break,
+            }
+        }
+        self.building_up = false;
+        self.now = start;
+        self.steps.clear();
+        self.checks = Checks::default();
+    }
+
+    /// Lets every controller plan and act until none has anything to do; when the first wants to look again.
+    pub(super) fn settle(&mut self, rounds: usize) -> Option<Timestamp> {
+        for _ in 0..rounds {
+            let mut wake = None;
+            let mut changed = false;
+            if self.exists {
+                let plan = deployment::plan(
+                    deployment::Observed { deployment: &self.deployment, sets: &self.sets },
+                    self.now,
+                );
+                wake = plan.wake_at;
+                self.waits.clone_from(&plan.waits);
+                changed |= self.act_on_deployment(plan);
+            }
+            let names: Vec<String> = self.sets.iter().filter_map(|set| set.metadata.name.clone()).collect();
+            for name in names {
+                let Some(index) = self.set_index(&name) else { continue };
+                let machines: Vec<&CaptMachine> = self.machines.iter().map(|actor| &actor.object).collect();
+                let observed = set::Observed { set: &self.sets[index], machines: &machines, absent: &[] };
+                let plan = set::plan(observed, &set::Settings::default(), self.now);
+                wake = crate::availability::earlier(wake, plan.wake_at);
+                changed |= self.act_on_set(&name, plan);
+            }
+            if !changed {
+                return wake;
+            }
+        }
+        self.checks.violations.push(format!("decisions did not settle within {rounds} rounds"));
+        None
+    }
+
+    pub(super) fn set_index(&self, name: &str) -> Option<usize> {
+        self.sets.iter().position(|set| set.metadata.name.as_deref() == Some(name))
+    }
+
+    pub(super) fn delete_machine(&mut self, index: usize, given_up: bool) {
+        let deleted = self.now;
+        let gone_at = self.gone_at(&self.machines[index].object, deleted);
+        let actor = &mut self.machines[index];
+        if actor.object.metadata.deletion_timestamp.is_none() {
+            actor.object.metadata.deletion_timestamp = Some(Time(deleted));
+            actor.ready_at = None;
+            actor.fails_at = None;
+            actor.gone_at = gone_at;
+            actor.given_up = given_up;
+        }
+    }
+
+    pub(super) fn note(&mut self, who: &'static str, what: String, action: Option<serde_json::Value>) {
+        let at = (self.now - self.start).get_seconds();
+        let counts = self.counts();
+        let mut checks = std::mem::take(&mut self.checks);
+        checks.see(self, &counts, who, &what);
+        self.checks = checks;
+        self.steps.push(Step { at, who, what, action, counts });
+    }
+
+    pub(super) fn standing(&self, machine: &CaptMachine) -> Standing {
+        standing(machine, self.deployment.spec.min_ready_seconds, self.now)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for actor in &self.machines {
+            match self.standing(&actor.object) {
+                Standing::Terminating => counts.terminating += 1,
+                standing => {
+                    counts.live += 1;
+                    counts.available += i32::from(standing == Standing::Available);
+                }
+            }
+        }
+        let (ceiling, floor) = super::check::bounds(&self.deployment);
+        Counts { ceiling, floor, ..counts }
+    }
+
+    pub(super) fn into_report(self) -> Report {
+        let counts = self.counts();
+        let status = self.deployment.status.clone().unwrap_or_default();
+        let condition = |kind| conditions::find(&status.conditions, kind);
+        let end = End {
+            at: (self.now - self.start).get_seconds(),
+            counts,
+            exists: self.exists,
+            revision: status.current_revision,
+            progressing: condition(types::PROGRESSING).map(|condition| condition.reason.clone()),
+            ready: condition(types::READY).is_some_and(|condition| condition.status == "True"),
+            waits: if self.exists {
+                self.waits.iter().map(ToString::to_string).collect()
+            } else {
+                Vec::new()
+            },
+            most: self.checks.most.max(counts.live + counts.terminating),
+            fewest_available: self.checks.fewest_available.unwrap_or(counts.available).min(counts.available),
+        };
+        Report { steps: self.steps, end, violations: self.checks.violations }
+    }
+}
+
+pub(super) fn become_ready(machine: &mut CaptMachine, ready: bool, now: Timestamp) {
+    let status = machine.status.get_or_insert_with(CaptMachineStatus::default);
+    if status.ready != ready {
+        status.last_transition_time = Some(Time(now));
+    }
+    status.ready = ready;
+    status.phase = Some(if ready { MachinePhase::Running } else { MachinePhase::Provisioning });
+}
+
+pub(super) fn fail(machine: &mut CaptMachine, now: Timestamp) {
+    let status = machine.status.get_or_insert_with(CaptMachineStatus::default);
+    status.ready = false;
+    status.phase = Some(MachinePhase::Failed);
+    status.last_transition_time = Some(Time(now));
+}

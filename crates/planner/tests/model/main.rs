@@ -1,0 +1,120 @@
+//! Model checking: the two controllers of a rollout, interleaved in any order.
+//!
+//! What may happen, between any two writes: caches lag and catch up at any time, each on its own; the process crashes and
+//! starts again on new lists; machines become ready, fail, vanish or are deleted by somebody; somebody edits or scales the
+//! deployment. Every write of a plan is a step of its own. The planner is the real one.
+//!
+//! Checked in every reachable state:
+//! - **ceiling**: machines, those that a scale-down is destroying included, never exceed replicas + maxSurge;
+//! - **floor**: machines that are available never fall below replicas - maxUnavailable, but for those that failed, vanished
+//!   or were deleted by somebody;
+//! - **no over-creation**: no set ever has more machines than it was ever told to have;
+//! - **the end**: where no controller and no machine can move, the deployment is exactly what it says;
+//! - **convergence** (smaller bounds): from every state, however caches and queues stand, a fair schedule reaches that end.
+//!
+//! `CAPT_MODEL=large` explores larger bounds.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
+
+mod planner;
+mod rollout;
+mod state;
+
+use rollout::{Bounds, Rollout};
+use stateright::{Checker, Model};
+
+/// Bounds on states that no test reaches: a change that blows the space up should say so before it fills the memory.
+const TOO_MANY: usize = 3_000_000;
+const TOO_MANY_EVEN_FOR_LARGE: usize = 30_000_000;
+
+fn explore(name: &str, bounds: Bounds) {
+    let model = Rollout::new(bounds);
+    let begun = std::time::Instant::now();
+    let most = if large() { TOO_MANY_EVEN_FOR_LARGE } else { TOO_MANY };
+    let checker = model.checker().threads(2).target_state_count(most).spawn_bfs().join();
+    println!(
+        "{name}: {} states, depth {}, {:.1} s, {}",
+        checker.unique_state_count(),
+        checker.max_depth(),
+        begun.elapsed().as_secs_f32(),
+        checker.model().bounds
+    );
+    checker.assert_properties();
+    assert!(checker.unique_state_count() < most, "{name}: not all states were explored");
+}
+
+fn large() -> bool {
+    std::env::var("CAPT_MODEL").is_ok_and(|value| value == "large")
+}
+
+#[test]
+fn a_rollout_with_a_surge() {
+    let base = Bounds { surge: 1, edits: 1, ..Bounds::default() };
+    explore("surge", Bounds { replicas: 4, blind: true, ..base });
+    explore("surge, crash", Bounds { replicas: 3, crashes: 1, converges: true, ..base });
+    if large() {
+        explore("surge, crashes", Bounds { replicas: 3, crashes: 2, ..base });
+        explore("wide surge, crash", Bounds { replicas: 3, surge: 2, crashes: 1, ..base });
+    }
+}
+
+#[test]
+fn a_rollout_with_a_gap() {
+    let base = Bounds { unavailable: 1, edits: 1, ..Bounds::default() };
+    explore("gap", Bounds { replicas: 2, blind: true, ..base });
+    explore("gap, crash", Bounds { replicas: 2, crashes: 1, converges: true, ..base });
+    explore("both, crash", Bounds { replicas: 2, surge: 1, crashes: 1, ..base });
+    if large() {
+        explore("gap, fault", Bounds { replicas: 2, faults: 1, ..base });
+        explore("wide gap, crash", Bounds { replicas: 3, unavailable: 2, crashes: 1, ..base });
+    }
+}
+
+#[test]
+fn an_edit_in_mid_rollout() {
+    let base = Bounds { replicas: 1, surge: 1, edits: 2, ..Bounds::default() };
+    explore("two edits", Bounds { blind: true, ..base });
+    // Wide enough that a set which shrank can grow again before it has acted: without that wait the ceiling breaks.
+    explore("edit and back, wide", Bounds { replicas: 2, surge: 2, back: true, ..base });
+    explore("edit and back, crash", Bounds { replicas: 2, back: true, crashes: 1, ..base });
+    if large() {
+        explore("two edits, crash", Bounds { replicas: 2, crashes: 1, ..base });
+        explore("edit and back, vanished", Bounds { back: true, faults: 1, only_vanish: true, ..base });
+    }
+}
+
+#[test]
+fn machines_fail_and_vanish_in_a_rollout() {
+    let base = Bounds { surge: 1, edits: 1, faults: 1, ..Bounds::default() };
+    explore("fault, gap", Bounds { replicas: 1, surge: 0, unavailable: 1, ..base });
+    explore("fault, surge", Bounds { replicas: 1, ..base });
+    explore("vanished, gap", Bounds { replicas: 2, surge: 0, unavailable: 1, only_vanish: true, ..base });
+    explore("vanished, surge", Bounds { replicas: 2, only_vanish: true, ..base });
+    if large() {
+        explore("fault, crash", Bounds { replicas: 1, crashes: 1, ..base });
+        explore("fault, surge", Bounds { replicas: 2, ..base });
+    }
+}
+
+#[test]
+fn a_deployment_that_is_scaled() {
+    let base = Bounds { replicas: 2, surge: 1, scales: &[3, 1], ..Bounds::default() };
+    explore("scaled, crash", Bounds { crashes: 1, ..base });
+    explore("scaled, crash, fault", Bounds { scales: &[1], crashes: 1, faults: 1, ..base });
+    explore("scaled while rolling", Bounds { replicas: 1, scales: &[2], edits: 1, ..base });
+    if large() {
+        explore("scaled, crashes, vanished", Bounds { crashes: 2, faults: 1, only_vanish: true, ..base });
+        explore("scaled while rolling, crash", Bounds { scales: &[3], edits: 1, crashes: 1, ..base });
+    }
+}
+
+#[test]
+fn recreate_and_on_delete() {
+    use capt_api::machine::StrategyKind::{OnDelete, Recreate};
+    let base = Bounds { edits: 1, ..Bounds::default() };
+    explore("Recreate", Bounds { replicas: 2, strategy: Recreate, crashes: 1, ..base });
+    explore("OnDelete", Bounds { replicas: 1, strategy: OnDelete, faults: 1, ..base });
+    if large() {
+        explore("OnDelete", Bounds { replicas: 2, strategy: OnDelete, faults: 1, ..base });
+    }
+}

@@ -1,0 +1,205 @@
+//! The real planner on the model's data. Plans are pure, so each distinct one is made once.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+use capt_api::machine::{
+    Allocation, CaptMachine, CaptMachineDeployment, CaptMachineDeploymentSpec, CaptMachineSet,
+    CaptMachineSetStatus, CaptMachineStatus, MachinePhase, RollingUpdate, Strategy, StrategyKind,
+};
+use capt_api::names::annotations;
+use capt_planner::{Reason, deployment, set};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use crate::rollout::Bounds;
+use crate::state::{Deployment, DeploymentWrite, Life, Machine, Set, SetWrite, Status};
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_000_000).unwrap()
+}
+
+type DeploymentKey = (Bounds, Deployment, BTreeMap<u8, Set>);
+type SetKey = (Bounds, Deployment, Set, Vec<Machine>);
+
+thread_local! {
+    static DEPLOYMENTS: RefCell<HashMap<DeploymentKey, Vec<DeploymentWrite>>> = RefCell::default();
+    static SETS: RefCell<HashMap<SetKey, Vec<SetWrite>>> = RefCell::default();
+}
+
+fn once<K: Eq + Hash, V: Clone>(memo: &RefCell<HashMap<K, V>>, key: K, make: impl FnOnce(&K) -> V) -> V {
+    if let Some(known) = memo.borrow().get(&key) {
+        return known.clone();
+    }
+    let made = make(&key);
+    memo.borrow_mut().insert(key, made.clone());
+    made
+}
+
+pub fn plan_deployment(bounds: Bounds, wanted: Deployment, sets: &BTreeMap<u8, Set>) -> Vec<DeploymentWrite> {
+    DEPLOYMENTS.with(|memo| {
+        once(memo, (bounds, wanted, sets.clone()), |_| {
+            let object = deployment_object(bounds, wanted);
+            let objects: Vec<CaptMachineSet> =
+                sets.values().map(|set| set_object(bounds, wanted, set)).collect();
+            let plan = deployment::plan(deployment::Observed { deployment: &object, sets: &objects }, now());
+            plan.actions.into_iter().filter_map(|action| deployment_write(wanted, sets, action)).collect()
+        })
+    })
+}
+
+fn deployment_write(
+    wanted: Deployment,
+    sets: &BTreeMap<u8, Set>,
+    action: deployment::Action,
+) -> Option<DeploymentWrite> {
+    match action {
+        deployment::Action::CreateSet { revision, replicas, .. } => Some(DeploymentWrite::Create(Set {
+            template: wanted.template,
+            replicas,
+            generation: 1,
+            revision,
+            desired: wanted.replicas,
+            create_disabled: false,
+            status: None,
+            largest: replicas,
+        })),
+        deployment::Action::ChangeSet { uid, change, .. } => {
+            let template: u8 = uid.parse().unwrap();
+            let before = sets[&template].clone();
+            let mut after = before.clone();
+            if let Some((from, to)) = change.replicas {
+                assert_eq!(from, before.replicas);
+                after.replicas = to;
+                after.largest = after.largest.max(to);
+                after.generation += 1;
+            }
+            after.revision = change.revision.unwrap_or(after.revision);
+            after.desired = change.desired_replicas.unwrap_or(after.desired);
+            after.create_disabled = change.disable_create.unwrap_or(after.create_disabled);
+            assert!(change.template.is_none(), "nothing changes in place in this model");
+            Some(DeploymentWrite::Change(before, after))
+        }
+        // Old revisions do no harm here; without them every state would be there twice.
+        deployment::Action::DeleteSet { .. } => None,
+        other => panic!("not in this model: {other:?}"),
+    }
+}
+
+pub fn plan_set(bounds: Bounds, wanted: Deployment, set: &Set, machines: &[Machine]) -> Vec<SetWrite> {
+    let own: Vec<Machine> = machines.iter().filter(|machine| machine.set == set.template).copied().collect();
+    let wanted = Deployment { replicas: 0, template: wanted.template };
+    SETS.with(|memo| {
+        once(memo, (bounds, wanted, set.clone(), own), |(_, _, set, own)| {
+            let object = set_object(bounds, wanted, set);
+            let objects: Vec<CaptMachine> =
+                own.iter().map(|machine| machine_object(&object, machine)).collect();
+            let settings = set::Settings { failed_grace: SignedDuration::ZERO, ..set::Settings::default() };
+            let plan =
+                set::plan(set::Observed { set: &object, machines: &objects, absent: &[] }, &settings, now());
+            set_writes(set, &object, plan)
+        })
+    })
+}
+
+fn set_writes(set: &Set, object: &CaptMachineSet, plan: set::Plan) -> Vec<SetWrite> {
+    let mut writes = Vec::new();
+    let planned = plan.status.as_ref().or(object.status.as_ref()).map(short);
+    if let Some(status) = planned.filter(|status| plan.fence || set.status.as_ref() != Some(status)) {
+        writes.push(SetWrite::Status(set.clone(), status));
+    }
+    for action in plan.actions {
+        writes.push(match action {
+            set::Action::Create { number, .. } => SetWrite::Create(number),
+            set::Action::Delete { uid, reason, .. } => {
+                SetWrite::Delete(uid.parse().unwrap(), matches!(reason, Reason::TooMany { .. }))
+            }
+            other => panic!("not in this model: {other:?}"),
+        });
+    }
+    writes
+}
+
+fn short(status: &CaptMachineSetStatus) -> Status {
+    let allocation = status.allocation.clone().unwrap_or_default();
+    Status {
+        observed: status.observed_generation.unwrap(),
+        replicas: status.replicas,
+        ready: status.ready_replicas,
+        available: status.available_replicas,
+        terminating: status.terminating_replicas,
+        next: allocation.next,
+        pending: allocation.pending,
+    }
+}
+
+fn deployment_object(bounds: Bounds, wanted: Deployment) -> CaptMachineDeployment {
+    let mut spec =
+        CaptMachineDeploymentSpec { replicas: wanted.replicas, ..CaptMachineDeploymentSpec::default() };
+    spec.strategy = Strategy {
+        kind: bounds.strategy,
+        rolling_update: RollingUpdate {
+            max_surge: IntOrString::Int(bounds.surge),
+            max_unavailable: IntOrString::Int(bounds.unavailable),
+        },
+    };
+    spec.progress_deadline_seconds = 600;
+    spec.revision_history_limit = 10;
+    spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
+    spec.template.metadata.labels = [("app".to_owned(), "web".to_owned())].into();
+    spec.template.spec.instance_type = Some(format!("size-{}", wanted.template));
+    let mut object = CaptMachineDeployment::new("web", spec);
+    object.metadata.uid = Some("deployment".to_owned());
+    object
+}
+
+fn set_object(bounds: Bounds, wanted: Deployment, set: &Set) -> CaptMachineSet {
+    let parent = deployment_object(bounds, Deployment { template: set.template, ..wanted });
+    let mut object = deployment::set(&parent, &format!("h{}", set.template), set.revision, set.replicas);
+    object.metadata.uid = Some(set.template.to_string());
+    object.metadata.generation = Some(set.generation);
+    // Older revisions were created earlier.
+    object.metadata.creation_timestamp = Some(Time(Timestamp::from_second(i64::from(set.template)).unwrap()));
+    let all = object.metadata.annotations.get_or_insert_default();
+    all.insert(annotations::DESIRED_REPLICAS.to_owned(), set.desired.to_string());
+    if set.create_disabled {
+        all.insert(annotations::DISABLE_CREATE.to_owned(), String::new());
+    }
+    object.status = set.status.as_ref().map(|status| CaptMachineSetStatus {
+        observed_generation: Some(status.observed),
+        replicas: status.replicas,
+        ready_replicas: status.ready,
+        available_replicas: status.available,
+        terminating_replicas: status.terminating,
+        allocation: Some(Allocation { next: status.next, pending: status.pending.clone() }),
+        ..CaptMachineSetStatus::default()
+    });
+    object
+}
+
+fn machine_object(set: &CaptMachineSet, machine: &Machine) -> CaptMachine {
+    let mut object = set::machine(set, machine.number);
+    object.metadata.uid = Some(machine.number.to_string());
+    let phase = match machine.life {
+        Life::Building => MachinePhase::Provisioning,
+        Life::Ready => MachinePhase::Running,
+        Life::Failed => MachinePhase::Failed,
+        Life::Going(_) => {
+            object.metadata.deletion_timestamp = Some(Time(now()));
+            MachinePhase::Deleting
+        }
+    };
+    object.status = Some(CaptMachineStatus {
+        ready: machine.life == Life::Ready,
+        phase: Some(phase),
+        ..CaptMachineStatus::default()
+    });
+    object
+}
+
+/// Whether the strategy has a floor.
+pub fn has_floor(strategy: StrategyKind) -> bool {
+    strategy == StrategyKind::RollingUpdate
+}

@@ -1,0 +1,114 @@
+//! What the model knows: what is in the API, in caches, and yet to be written.
+
+use std::collections::BTreeMap;
+
+/// The deployment: it is read fresh, since a stale one only postpones an edit.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Deployment {
+    pub replicas: i32,
+    /// Which template: its sets are named by it.
+    pub template: u8,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Set {
+    pub template: u8,
+    pub replicas: i32,
+    pub generation: i64,
+    pub revision: i64,
+    pub desired: i32,
+    pub create_disabled: bool,
+    pub status: Option<Status>,
+    /// Largest size it was ever told to have; the planner does not see it.
+    pub largest: i32,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Status {
+    pub observed: i64,
+    pub replicas: i32,
+    pub ready: i32,
+    pub available: i32,
+    pub terminating: i32,
+    pub next: i64,
+    pub pending: Vec<i64>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Machine {
+    pub set: u8,
+    pub number: i64,
+    pub life: Life,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Life {
+    Building,
+    Ready,
+    Failed,
+    /// Being destroyed; whether a decision to have fewer took it.
+    Going(bool),
+}
+
+impl Life {
+    pub fn is_live(self) -> bool {
+        !matches!(self, Self::Going(_))
+    }
+}
+
+/// A write of the deployment's controller.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum DeploymentWrite {
+    Create(Set),
+    /// From what was read to what it becomes; refused where it is another by now.
+    Change(Set, Set),
+}
+
+/// A write of a set's controller.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum SetWrite {
+    /// From what was read to what it becomes; refused where it is another by now, and then nothing more is written.
+    Status(Set, Status),
+    Create(i64),
+    Delete(i64, bool),
+}
+
+/// What a set's controller remembers of one set, until it crashes.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Memory {
+    pub queue: Vec<SetWrite>,
+    /// It created or deleted machines and has not seen that yet.
+    pub awaits: bool,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct State {
+    pub deployment: Deployment,
+    /// By template.
+    pub sets: BTreeMap<u8, Set>,
+    /// Sorted.
+    pub machines: Vec<Machine>,
+
+    /// The deployment controller's cache, and whether it lacks an own write.
+    pub seen_sets: BTreeMap<u8, Set>,
+    pub awaits: bool,
+    pub queue: Vec<DeploymentWrite>,
+
+    /// The set controller's caches.
+    pub known_sets: BTreeMap<u8, Set>,
+    pub known_machines: Vec<Machine>,
+    pub memory: BTreeMap<u8, Memory>,
+
+    /// A create that was under way when the process crashed.
+    pub late: Option<(u8, i64)>,
+
+    pub edits: u8,
+    pub scales: u8,
+    pub faults: u8,
+    pub crashes: u8,
+    /// Available machines that were lost to what nobody decided.
+    pub lost: i32,
+    /// The fewest that must be available, and the most that may exist, of all that was asked for so far.
+    pub floor: i32,
+    pub ceiling: i32,
+}
