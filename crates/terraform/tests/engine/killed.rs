@@ -49,9 +49,8 @@ fn inputs(folder: &Path, tool: &Tool, name: &str) -> Inputs {
     inputs
 }
 
-/// Not a test: the process that is killed. Brings all workspaces where the file `goal` wants them.
+/// Not a test: the process that is killed. Started by the tests of this file, which name its folder; brings all workspaces where the file `goal` wants them.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "started by the tests of this file"]
 async fn worker() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     let tool = tools()
@@ -91,7 +90,7 @@ fn read(folder: &Path, name: &str) -> String {
 
 fn spawn(folder: &Path) -> Child {
     Command::new(std::env::current_exe().expect("this binary"))
-        .args(["--ignored", "--exact", "killed::worker"])
+        .args(["--exact", "killed::worker"])
         .env(FOLDER, folder)
         .stdout(Stdio::null())
         .stderr(fs::File::create(folder.join("worker.err")).expect("a file"))
