@@ -6,8 +6,8 @@
 //!
 //! | File | What is in it |
 //! |---|---|
-//! | [`rule`] | one rule: what it allows, what it covers |
-//! | [`escalation`] | nobody gives rights away that they do not have |
+//! | `rule` | one rule: what it allows, what it covers |
+//! | `escalation` | nobody gives rights away that they do not have |
 //! | [`defaults`] | the roles and bindings that are always there |
 
 pub mod defaults;
