@@ -20,6 +20,7 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Clock, Name, SystemClock, queue};
 use crate::workspace::context::{Context, MANAGER, instance_of};
+use crate::workspace::keeper::SecretKeeper;
 use crate::workspace::{apply, provider_config, template};
 
 /// How the controllers work.
@@ -31,13 +32,21 @@ pub struct Options {
     pub backoff: Backoff,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// The keeper that the engine has, where it has one.
+    pub keeper: Option<Arc<SecretKeeper>>,
     /// Name of this process in events.
     pub instance: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { concurrency: 16, backoff: Backoff::RUN, clock: Arc::new(SystemClock), instance: None }
+        Self {
+            concurrency: 16,
+            backoff: Backoff::RUN,
+            clock: Arc::new(SystemClock),
+            keeper: None,
+            instance: None,
+        }
     }
 }
 
@@ -96,6 +105,7 @@ fn context(
     Context {
         client: client.clone(),
         engine: engine.clone(),
+        keeper: options.keeper.clone(),
         clock: Arc::clone(&options.clock),
         backoff: options.backoff,
         events: Events::new(client.clone(), "capt", options.instance.clone()),

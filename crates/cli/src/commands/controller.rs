@@ -6,12 +6,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capt_controllers::runtime::lease::Held;
 use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_controllers::{Controllers, Options};
 use capt_terraform::Engine;
+use capt_terraform::keeper::Keeper;
 
 use super::client::{connect, in_words};
 use super::{Outcome, logging, metrics, wait_for_a_signal};
+
+/// Name of the Lease of the one controller that works.
+const LEASE: &str = "capt-controller";
 
 /// Turn Kubernetes objects into infrastructure: run the controllers and Terraform.
 ///
@@ -33,9 +38,13 @@ pub struct Args {
     /// Runs of Terraform at the same time [default: one per core].
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
-    /// Where states are kept: in the data folder alone, or in Secrets beside their objects too.
-    #[arg(long, value_enum, default_value_t = State::Local)]
-    state: State,
+    /// Where states are kept that do not say: in the data folder alone, or in Secrets beside their objects too
+    /// [default: local; secrets in a cluster].
+    #[arg(long, value_enum)]
+    state: Option<State>,
+    /// Namespace of the Lease that keeps other controllers away [default: that of the kubeconfig].
+    #[arg(long, value_name = "NAMESPACE")]
+    lease_namespace: Option<String>,
     /// Serve metrics in Prometheus' format at http://ADDR/metrics.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
@@ -66,11 +75,14 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         options.slots = slots;
     }
     options.sandbox = sandbox_helper();
-    if args.state == State::Secrets {
-        options.keeper = Some(Arc::new(SecretKeeper::new(client.clone(), fence())));
-    }
+    let mut lease = take_lease(args, &client).await?;
+    let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    let auto = args.state.map_or(in_cluster, |state| state == State::Secrets);
+    let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), auto));
+    options.keeper = Some(Arc::clone(&keeper) as Arc<dyn Keeper>);
     let engine = Engine::start(options).await.map_err(in_words)?;
-    let mut controllers = Controllers::start(&client, &engine, &Options::default());
+    let settings = Options { keeper: Some(keeper), ..Options::default() };
+    let mut controllers = Controllers::start(&client, &engine, &settings);
     if let Some(address) = args.metrics {
         let bound = metrics::serve(address, Arc::clone(controllers.metrics()), engine.clone()).await?;
         anstream::println!("metrics on http://{bound}/metrics");
@@ -79,11 +91,14 @@ async fn work(args: &Args) -> io::Result<Outcome> {
     tokio::select! {
         signal = wait_for_a_signal() => signal?,
         () = controllers.ended() => return Err(io::Error::other("a controller ended")),
+        // Without it somebody else may work on the same objects.
+        lost = lease.keep() => return Err(in_words(lost)),
     }
     anstream::println!("stopping; runs of Terraform go on and are taken up at the next start");
     drop(controllers);
     // Journals are written; a stop that hangs would only be killed.
     let _ = tokio::time::timeout(Duration::from_secs(10), engine.stop()).await;
+    lease.release().await;
     Ok(Outcome::Good)
 }
 
@@ -93,8 +108,18 @@ fn sandbox_helper() -> Option<Vec<std::ffi::OsString>> {
     Some(vec![own.into_os_string(), "sandbox".into()])
 }
 
-/// A later controller has a higher fence: the time of its start serves as one.
-fn fence() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
+/// Waits until no other controller works on this API.
+async fn take_lease(args: &Args, client: &kube::Client) -> io::Result<Held> {
+    let namespace = args.lease_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    // Each start is a holder of its own: what the one before it still writes must be told apart.
+    let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let holder = format!("{}_{}_{}", host.trim(), std::process::id(), started.as_millis());
+    // One that was killed on this machine need not be waited for.
+    let gone = |other: &str| {
+        let mut parts = other.split('_');
+        parts.next() == Some(host.trim())
+            && parts.next().is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists())
+    };
+    Held::take(client, &namespace, LEASE, &holder, gone).await.map_err(in_words)
 }

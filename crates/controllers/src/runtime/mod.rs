@@ -8,6 +8,7 @@ pub mod error;
 pub mod events;
 pub mod hex;
 pub mod interests;
+pub mod lease;
 pub mod metrics;
 pub mod name;
 pub mod queue;

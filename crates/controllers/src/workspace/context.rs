@@ -11,6 +11,7 @@ use capt_terraform::order::WorkspaceId;
 use kube::Client;
 
 use super::apply::history::RunHistory;
+use super::keeper::SecretKeeper;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::events::Events;
 use crate::runtime::metrics::Metrics;
@@ -26,6 +27,8 @@ pub struct Context {
     pub client: Client,
     /// Runs Terraform.
     pub engine: Engine,
+    /// Keeps states in Secrets, where the engine has such a keeper.
+    pub keeper: Option<Arc<SecretKeeper>>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// How long to wait after a run that failed.

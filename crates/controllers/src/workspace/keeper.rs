@@ -7,9 +7,11 @@
 //! A reader sees one write or the next, never half of one. A writer gives way to a head with a higher fence: another
 //! controller has taken over since.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
+use std::sync::{Mutex, PoisonError};
 
+use capt_api::workspace::BackendKind;
 use capt_terraform::keeper::{KeepError, Keeper, Kept};
 use capt_terraform::order::WorkspaceId;
 use flate2::Compression;
@@ -41,16 +43,43 @@ const MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
 /// A state larger than this, unpacked, is taken for a mistake.
 const LARGEST: u64 = 1024 * 1024 * 1024;
 
-/// Keeps workspaces in Secrets beside their instances.
+/// Keeps workspaces in Secrets beside their instances: those whose provider config says so.
 pub struct SecretKeeper {
     client: Client,
     fence: u64,
+    /// What `Auto` means.
+    auto: bool,
+    chosen: Mutex<HashMap<WorkspaceId, bool>>,
 }
 
 impl SecretKeeper {
-    /// A keeper for one term of office: each later controller has a higher fence.
-    pub fn new(client: Client, fence: u64) -> Self {
-        Self { client, fence }
+    /// A keeper for one term of office: each later controller has a higher fence. `auto`: whether workspaces that do not
+    /// say are kept in Secrets.
+    pub fn new(client: Client, fence: u64, auto: bool) -> Self {
+        Self { client, fence, auto, chosen: Mutex::default() }
+    }
+
+    /// What the provider config of a workspace says.
+    pub fn choose(&self, workspace: &WorkspaceId, backend: BackendKind) {
+        let choice = match backend {
+            BackendKind::Auto => self.auto,
+            BackendKind::Kubernetes => true,
+            BackendKind::Local | BackendKind::Hcl => false,
+        };
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        if chosen.get(workspace) != Some(&choice) {
+            chosen.insert(workspace.clone(), choice);
+        }
+    }
+
+    /// Whether a workspace is kept here; what it was kept in counts where nobody says.
+    async fn keeps(&self, workspace: &WorkspaceId) -> Result<bool, KeepError> {
+        let choice = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).get(workspace).copied();
+        match choice {
+            Some(choice) => Ok(choice),
+            None if self.auto => Ok(true),
+            None => Ok(self.drawer(workspace)?.read_head().await?.is_some()),
+        }
     }
 
     fn drawer(&self, workspace: &WorkspaceId) -> Result<Drawer, KeepError> {
@@ -74,11 +103,22 @@ impl Keeper for SecretKeeper {
     }
 
     fn keep<'a>(&'a self, workspace: &'a WorkspaceId, kept: Kept) -> BoxFuture<'a, Result<(), KeepError>> {
-        async move { self.drawer(workspace)?.store(&pack(&kept), self.fence).await }.boxed()
+        async move {
+            if !self.keeps(workspace).await? {
+                return Ok(());
+            }
+            self.drawer(workspace)?.store(&pack(&kept), self.fence).await
+        }
+        .boxed()
     }
 
     fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), KeepError>> {
-        async move { self.drawer(workspace)?.remove().await }.boxed()
+        async move {
+            self.drawer(workspace)?.remove().await?;
+            self.chosen.lock().unwrap_or_else(PoisonError::into_inner).remove(workspace);
+            Ok(())
+        }
+        .boxed()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capt_controllers::runtime::lease::{Held, LeaseError};
 use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_terraform::keeper::{KeepError, Keeper, Kept};
 use capt_terraform::order::WorkspaceId;
@@ -63,7 +64,8 @@ async fn a_lost_folder_loses_nothing() {
     }
     let (stage, house) = stage("lost").await;
     let (mut house, back) = alone(stage, house);
-    let keeper = |fence| Some(Arc::new(SecretKeeper::new(house.client.clone(), fence)) as Arc<dyn Keeper>);
+    let keeper =
+        |fence| Some(Arc::new(SecretKeeper::new(house.client.clone(), fence, true)) as Arc<dyn Keeper>);
     let (first, second) = (keeper(1), keeper(2));
     let folder = house.folder.path().join("first");
     house.restart(&folder, first).await;
@@ -93,11 +95,32 @@ async fn a_lost_folder_loses_nothing() {
 }
 
 #[tokio::test]
+async fn one_holder_at_a_time() {
+    let server = capt_apiserver::Server::in_memory().await.unwrap();
+    let client = server.client("default");
+    let never = |_: &str| false;
+    let first = Held::take(&client, "default", "l", "first", never).await.unwrap();
+    let second = Held::take(&client, "default", "l", "second", |other| other == "first").await.unwrap();
+    assert!(second.fence() > first.fence(), "a holder that is gone is not waited for");
+    let waits = tokio::spawn({
+        let client = client.clone();
+        async move { Held::take(&client, "default", "l", "third", never).await.unwrap().fence() }
+    });
+    let mut first = first;
+    let lost = first.keep().await;
+    assert!(matches!(&lost, LeaseError::Taken { holder, .. } if holder == "second"), "{lost}");
+    assert!(!waits.is_finished());
+    let fence = second.fence();
+    second.release().await;
+    assert!(waits.await.unwrap() > fence);
+}
+
+#[tokio::test]
 async fn states_in_secrets() {
     let server = capt_apiserver::Server::in_memory().await.unwrap();
     let client = server.client("default");
     let workspace = WorkspaceId::new("default/w");
-    let keeper = |fence| SecretKeeper::new(client.clone(), fence);
+    let keeper = |fence| SecretKeeper::new(client.clone(), fence, true);
     let bytes = |size: usize, seed: u64| {
         // Noise, which does not compress: the size is that of the Secrets.
         let step = |state: &mut u64| {

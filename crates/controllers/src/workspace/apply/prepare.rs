@@ -14,7 +14,7 @@ use capt_terraform::module::{self, Declared, Format, Module};
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::super::context::Context;
+use super::super::context::{Context, workspace_id};
 use super::definition::{self, Definition};
 use super::values::{Read, Reader, filled, unblocked};
 use crate::runtime::{Error, Looker, Name};
@@ -135,9 +135,13 @@ async fn resolve(
         plugins: Plugins::default(),
         args: definition.args,
     };
+    let mut backend_kind = BackendKind::Auto;
     if let Some(name) = &definition.provider_config {
         let name = Name::new(template.namespace().unwrap_or_default(), name.clone());
-        unblocked!(provide(&mut reader, &mut inputs, &name, &known).await?);
+        backend_kind = unblocked!(provide(&mut reader, &mut inputs, &name, &known).await?);
+    }
+    if let Some(keeper) = &reader.context.keeper {
+        keeper.choose(&workspace_id(&Name::of(object)), backend_kind);
     }
     let revision = reader.context.engine.revision(&inputs);
     let failed = |failure: Failure| Blocked {
@@ -252,13 +256,13 @@ fn connection(
     Some(Name::new(to.as_deref().unwrap_or(namespace), filled(&shared.name, known)))
 }
 
-/// Adds what the provider config says.
+/// Adds what the provider config says; gives where it wants states to be.
 async fn provide(
     reader: &mut Reader<'_>,
     inputs: &mut Inputs,
     name: &Name,
     known: &BTreeMap<String, String>,
-) -> Read<()> {
+) -> Read<BackendKind> {
     reader.looker.at("WorkspaceProviderConfig", name);
     let Some(config) = reader.context.configs.get(name) else {
         let message = format!("WorkspaceProviderConfig {} does not exist", name.seen_from(reader.namespace));
@@ -278,7 +282,7 @@ async fn provide(
     for credential in &spec.credentials {
         unblocked!(provide_credential(reader, inputs, &config, credential).await?);
     }
-    Ok(Ok(()))
+    Ok(Ok(spec.backend.kind))
 }
 
 async fn provide_credential(
