@@ -22,7 +22,7 @@ use super::{Column, Resource, Scale, Version};
 use crate::builtin::rules::{get, keep, list, text};
 
 pub use order::compare_versions;
-pub use status::{accept, is_established, set_condition};
+pub use status::{Cleanup, accept, is_established, set_condition, set_terminating};
 pub use validate::{validate_create, validate_status, validate_update};
 
 /// Holds a definition that is being deleted until its objects are gone.

@@ -141,7 +141,28 @@ fn without_echo(message: &str) -> String {
             return format!("{before}...");
         }
     }
-    message.to_owned()
+    without_expected(&without_structs(message))
+}
+
+/// Versions of a definition are shown as Go has them in memory.
+fn without_structs(message: &str) -> String {
+    let (open, close) = ("Invalid value: [{\"", "}]: ");
+    match (message.split_once(open), message.rsplit_once(close)) {
+        (Some((before, _)), Some((_, after))) => format!("{before}...{after}"),
+        _ => message.to_owned(),
+    }
+}
+
+/// A parser that is generated tells what it expected in the place of a syntax error.
+fn without_expected(message: &str) -> String {
+    let (open, close) = (" expecting {", "IDENTIFIER}");
+    match message.split_once(open) {
+        Some((before, rest)) => {
+            let rest = rest.split_once(close).map_or("", |(_, rest)| rest);
+            format!("{before}{}", without_expected(rest))
+        }
+        None => message.to_owned(),
+    }
 }
 
 /// What the two servers need not say in the same words.
