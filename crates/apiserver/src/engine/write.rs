@@ -214,7 +214,9 @@ impl Engine {
         }
         // What a client says of these is judged, although it is the server that says it in the end.
         for (name, value) in stated {
-            if let (Some(value), false) = (value.filter(Value::is_string), part == Part::Status) {
+            // What is being deleted keeps its time.
+            let kept = name == "deletionTimestamp" && Meta::of(live).deletion_timestamp().is_some();
+            if let (Some(value), false) = (value.filter(Value::is_string), kept || part == Part::Status) {
                 metadata_mut(&mut new).insert(name.into(), value);
             }
         }

@@ -71,7 +71,7 @@ pub fn begin(object: &Value, propagation: Option<Propagation>, now: &str) -> Del
     }
     if !marked {
         metadata.insert("deletionTimestamp".into(), now.into());
-        if generation > 0 {
+        if generation > 0 && !namespace {
             metadata.insert("generation".into(), (generation + 1).into());
         }
     }

@@ -182,7 +182,12 @@ pub fn check_kind(
     let found_version = if given.is_empty() { expected.as_str() } else { &given };
     if found_kind != resource.kind || found_version != expected {
         let short = found_version.rsplit('/').next().unwrap_or_default();
-        let why = if found_version == expected && is_built_in(&resource.group, found_kind) {
+        let known = found_version == expected && crate::builtin::decode::is_kind(&resource.group, found_kind);
+        let decoded =
+            known.then(|| crate::builtin::decode::decode(&resource.group, found_kind, value.clone()));
+        let why = if let Some(Err(error)) = decoded {
+            error.to_string()
+        } else if known {
             let inner = match resource.group.as_str() {
                 "" | "events.k8s.io" => "core",
                 group => group.split('.').next().unwrap_or_default(),
@@ -202,10 +207,6 @@ pub fn check_kind(
     value["apiVersion"] = expected.into();
     value["kind"] = resource.kind.as_str().into();
     Ok(())
-}
-
-fn is_built_in(group: &str, kind: &str) -> bool {
-    crate::builtin::decode::is_kind(group, kind)
 }
 
 pub(super) const TYPE_META: &str = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind \

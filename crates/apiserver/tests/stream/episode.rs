@@ -238,7 +238,11 @@ impl<'a> Episode<'a> {
 
     fn remember(&mut self, request: &Request, real: &Answer, ours: &Answer) {
         let (real_value, ours_value) = (real.value(), ours.value());
-        if let (Some(_), "GET") = (real_value["metadata"]["continue"].as_str(), request.method) {
+        // Upstream loses its place in pages of all namespaces that a selector narrows to one.
+        let narrowed = request.path.contains("metadata.namespace");
+        if let (Some(_), "GET", false) =
+            (real_value["metadata"]["continue"].as_str(), request.method, narrowed)
+        {
             let path = request.path.split("&continue=").next().unwrap_or_default().to_owned();
             self.more = Some((path, self.pairs.tokens.all.len() - 1));
         }

@@ -3,7 +3,7 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use crate::definitions::OWNER;
+use crate::definitions::{GROUP, OWNER};
 use crate::episode::{Body, Edit, Episode, Request};
 
 pub fn escape(text: &str) -> String {
@@ -272,12 +272,12 @@ impl Episode<'_> {
                 edits.push(Edit::Set(at, value.clone()));
             }
         }
-        edits.extend(self.identity_edit());
+        edits.extend(self.identity_edit(self.kind(index).group == GROUP));
         Request { method: "PUT", path, headers, body: Body::Changed(edits), about }
     }
 
     /// Sometimes an update says something else about which object it means.
-    fn identity_edit(&mut self) -> Option<Edit> {
+    fn identity_edit(&mut self, custom: bool) -> Option<Edit> {
         let old = self.pairs.revisions.all.len();
         Some(match self.chance.below(30) {
             0..6 => Edit::Remove("/metadata/resourceVersion"),
@@ -295,7 +295,7 @@ impl Episode<'_> {
             16 => Edit::Set("/metadata/managedFields", json!([{}])),
             17 => Edit::Set("/metadata/creationTimestamp", json!("2020-01-01T00:00:00Z")),
             18 => Edit::Remove("/metadata/finalizers"),
-            19 => Edit::Set("/kind", json!(self.chance.word(&["Another", "ConfigMap"]))),
+            19 if !custom => Edit::Set("/kind", json!(self.chance.word(&["Another", "ConfigMap"]))),
             20 => Edit::Set("/metadata/generation", json!(99)),
             21 => Edit::Set("/metadata/deletionTimestamp", json!("2020-01-01T00:00:00Z")),
             _ => return None,
