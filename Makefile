@@ -33,6 +33,8 @@ lint: ## Check formatting, lints, dependencies and generated files
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 $(CARGO) test $(TEST_FLAGS) --lib \
 	  --test rules --test kubectl --test differential --test edge --test describe --test record --test stream
+	for seed in 2000 3000; do CAPT_E2E=1 STREAM_SEED=$$seed STREAM_REQUESTS=2500 \
+	  $(CARGO) test $(TEST_FLAGS) -p capt-apiserver --test stream || exit 1; done
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate

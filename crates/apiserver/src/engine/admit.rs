@@ -197,9 +197,10 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
 /// Tells what is valid and yet hardly meant.
 pub fn warn(target: &Target, object: &Value, options: &WriteOptions) {
     let resource = &target.served.resource;
-    if !resource.custom {
-        let warning = rules::warning(&resource.group, &resource.kind, object);
-        warning.into_iter().for_each(|warning| options.warnings.add(warning));
+    if !resource.custom
+        && let Some(warning) = rules::warning(&resource.group, &resource.kind, object)
+    {
+        options.warnings.add(warning);
     }
 }
 

@@ -77,11 +77,11 @@ fn schema(chance: &mut Chance, bad: u32) -> Value {
             1 => root["nullable"] = json!(true),
             2 => {
                 root["properties"]["metadata"] =
-                    json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}}})
+                    json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}}});
             }
             3 => {
                 root["properties"]["metadata"] =
-                    json!({"type": "object", "properties": {"labels": {"type": "object"}}})
+                    json!({"type": "object", "properties": {"labels": {"type": "object"}}});
             }
             4 => root["properties"]["apiVersion"] = json!({"type": "integer"}),
             5 => root["required"] = json!(["nowhere"]),
