@@ -195,7 +195,7 @@ fn parsers(text: &str) {
         let _ = accept::negotiate_discovery(Some(text), endpoint);
         let _ = accept::patch_type(Some(text), endpoint);
     }
-    for endpoint in [accept::Endpoint::BuiltIn, accept::Endpoint::Custom] {
+    for endpoint in [Endpoint::BuiltIn, Endpoint::Custom] {
         let _ = accept::body_format(Some(text), endpoint);
     }
     let _ = cursor::decode(text);
