@@ -31,10 +31,11 @@ lint: ## Check formatting, lints, dependencies and generated files
 	else echo "cargo-deny is not installed: dependencies are not checked (make tools)"; fi
 
 e2e: peers ## Run the tests that need a real kube-apiserver
-	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 $(CARGO) test $(TEST_FLAGS) --lib \
+	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 CAPT_MODEL=large $(CARGO) test $(TEST_FLAGS) --lib \
 	  --test rules --test kubectl --test workspaces --test differential --test edge --test describe --test record --test stream \
-	  --test typed --test rights --test binaries --test engine --test sandbox
-	CAPT_MODEL=large $(CARGO) test --locked -p capt-planner --test model -- --nocapture
+	  --test typed --test rights --test binaries --test engine --test sandbox --test model
+	for seed in 2000 3000; do CAPT_E2E=1 STREAM_SEED=$$seed STREAM_REQUESTS=2500 \
+	  $(CARGO) test $(TEST_FLAGS) --test stream || exit 1; done
 
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench validate

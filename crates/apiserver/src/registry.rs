@@ -30,6 +30,8 @@ pub struct Served {
     pub kind: Arc<Kind>,
     /// What the version that is stored may hold, where that is another served one.
     pub stored_schema: Option<Arc<Schema>>,
+    /// Objects that were written before may lack defaults that the schema has by now.
+    pub defaults_since: Option<u64>,
 }
 
 /// Why a resource cannot be served.
@@ -139,6 +141,7 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     let served = schemas.into_iter().map(|(version, schema)| Served {
         resource: Arc::clone(resource),
         api_version: api_version(&resource.group, &version.name),
+        defaults_since: (resource.custom && schema.has_defaults()).then_some(resource.defined_at.0),
         stored_schema: stored.clone().filter(|_| !is_stored(&version)),
         version,
         store_name: Arc::clone(&store_name),

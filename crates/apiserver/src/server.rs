@@ -46,12 +46,15 @@ pub enum StartError {
 pub struct ServerOptions {
     /// How long an event stays after it was last written; `None` for as long as nobody deletes it.
     pub event_ttl: Option<Duration>,
+    /// Whether it also does what kube-controller-manager does in a cluster: collects garbage, empties namespaces,
+    /// collects the rules of roles. A test that compares with a kube-apiserver alone wants none of it.
+    pub controllers: bool,
 }
 
 impl Default for ServerOptions {
     /// Events stay for an hour, as kube-apiserver keeps them.
     fn default() -> Self {
-        Self { event_ttl: Some(Duration::from_secs(3600)) }
+        Self { event_ttl: Some(Duration::from_secs(3600)), controllers: true }
     }
 }
 
@@ -90,7 +93,7 @@ impl Server {
         ensure_roles(&engine).await.map_err(StartError::Roles)?;
         // What CRDs define is served before the first request, not some time after it.
         control::refresh(&engine).await;
-        let tasks = control::start(&engine, options.event_ttl);
+        let tasks = control::start(&engine, options);
         Ok(Self { api: Arc::new(Api::new(engine)), _tasks: tasks })
     }
 

@@ -305,6 +305,29 @@ async fn a_definition_takes_its_objects_with_it() {
 }
 
 #[tokio::test]
+async fn a_new_default_shows_on_what_is_stored() {
+    let server = Server::in_memory().await.unwrap();
+    let client = server.client("default");
+    serve_widgets(&client).await;
+    let widgets: Api<Widget> = Api::namespaced(client.clone(), "default");
+    let old =
+        widgets.create(&PostParams::default(), &Widget::new("old", WidgetSpec { size: 1 })).await.unwrap();
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let at = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color";
+    let color = json!([{"op": "add", "path": at, "value": {"type": "string", "default": "red"}}]);
+    let patch = Patch::Json::<()>(serde_json::from_value(color).unwrap());
+    crds.patch("widgets.example.com", &PatchParams::default(), &patch).await.unwrap();
+    let resource = kube::core::ApiResource::erase::<Widget>(&());
+    let any: Api<kube::core::DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
+    let read = eventually("the default shows", async || {
+        any.get("old").await.ok().filter(|widget| widget.data["spec"]["color"] == "red")
+    })
+    .await;
+    assert_eq!(read.metadata.resource_version, old.metadata.resource_version, "nothing was written");
+    assert_eq!(any.list(&ListParams::default()).await.unwrap().items[0].data["spec"]["color"], "red");
+}
+
+#[tokio::test]
 async fn events_and_leases() {
     let server = Server::in_memory().await.unwrap();
     record_and_lead(&server.client("default")).await;

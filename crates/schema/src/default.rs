@@ -12,6 +12,11 @@ pub(crate) fn apply(value: &mut Value, node: &Node) {
     drop_nulls(value, node);
 }
 
+pub(crate) fn is_any(node: &Node) -> bool {
+    let below = node.properties.values().chain(node.items.as_deref()).chain(node.additional_schema());
+    node.default.is_some() || below.into_iter().any(is_any)
+}
+
 fn is_refused_null(value: &Value, node: &Node) -> bool {
     value.is_null() && !node.nullable
 }

@@ -43,6 +43,11 @@ impl Schema {
         default::apply(object, &self.root);
     }
 
+    /// Whether there is any default.
+    pub fn has_defaults(&self) -> bool {
+        default::is_any(&self.root)
+    }
+
     /// As [`Schema::default`], but keeps a null that has no default: what server-side apply makes keeps them, to be
     /// refused.
     pub fn fill(&self, object: &mut Value) {

@@ -186,6 +186,7 @@ fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
         custom: false,
         versions: vec![Arc::new(version)],
         storage_version: "v1".into(),
+        defined_at: crate::resource::DefinedAt::default(),
     }
 }
 

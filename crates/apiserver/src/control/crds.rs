@@ -10,7 +10,8 @@ use crate::object::Meta;
 use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
-use crate::resource::{Resource, crd};
+use crate::resource::Resource;
+use crate::resource::crd::{self, Cleanup};
 use crate::status::ApiError;
 use crate::store::{Filter, WatchError};
 
@@ -46,11 +47,11 @@ pub async fn refresh(engine: &Engine) -> bool {
         |bytes: &bytes::Bytes| serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
     let mut all: Vec<Value> = listed.items.iter().map(parse).collect();
     for index in 0..all.len() {
-        let others = all.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, other)| other);
-        let Some(status) = crd::accept(&all[index], others, &engine.now()) else { continue };
+        let Some(status) = crd::accept(&all[index], &all, &engine.now()) else { continue };
         all[index]["status"] = status.clone();
         let name = Meta::of(&all[index]).name().unwrap_or_default().to_owned();
-        let change = Change::Patch(PatchBody::Merge(json!({"status": status})));
+        let change =
+            Change::Patch(PatchBody::Json(json!([{"op": "add", "path": "/status", "value": status}])));
         let target = Target { status: true, ..target.clone() };
         // A definition that changed meanwhile comes back with its own event.
         let _ = engine.change(&target, &name, &change, &WriteOptions::default(), MANAGER).await;
@@ -82,16 +83,39 @@ async fn clean_up(
             engine.delete_collection(&target, all, &DeleteOptions::default()).await?;
         }
         if !engine.list(&target, all)?.items.is_empty() {
-            return Ok(());
+            return tell_cleanup(engine, definitions, definition, Cleanup::InProgress).await;
         }
     }
     let meta = Meta::of(definition);
     let kept: Vec<&str> =
         meta.finalizers().filter(|finalizer| *finalizer != crd::CLEANUP_FINALIZER).collect();
+    if !meta.finalizers().any(|finalizer| finalizer == crd::CLEANUP_FINALIZER) {
+        return Ok(());
+    }
+    let done = if crd::is_established(definition) { Cleanup::Completed } else { Cleanup::NeverEstablished };
+    tell_cleanup(engine, definitions, definition, done).await?;
     let patch = json!({"metadata": {"uid": meta.uid(), "finalizers": kept}});
     let change = Change::Patch(PatchBody::Merge(patch));
     let name = meta.name().unwrap_or_default();
     engine.change(definitions, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
+}
+
+async fn tell_cleanup(
+    engine: &Engine,
+    definitions: &Target,
+    definition: &Value,
+    cleanup: Cleanup,
+) -> Result<(), ApiError> {
+    let mut told = definition.clone();
+    crd::set_terminating(&mut told, cleanup, &engine.now());
+    if told == *definition {
+        return Ok(());
+    }
+    let patch = json!([{"op": "add", "path": "/status", "value": told["status"]}]);
+    let target = Target { status: true, ..definitions.clone() };
+    let name = Meta::of(definition).name().unwrap_or_default();
+    let change = Change::Patch(PatchBody::Json(patch));
+    engine.change(&target, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
 }
 
 fn definitions(engine: &Engine) -> Option<Target> {

@@ -11,24 +11,26 @@ mod namespaces;
 mod roles;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 
 use crate::engine::Engine;
+use crate::server::ServerOptions;
 
 pub use crds::refresh;
 pub use roles::collect as collect_roles;
 
-/// Starts every task; they end when the set is dropped. Without a time to live, events stay.
-pub fn start(engine: &Arc<Engine>, event_ttl: Option<Duration>) -> JoinSet<()> {
+/// Starts every task that is wanted; they end when the set is dropped. Without a time to live, events stay.
+pub fn start(engine: &Arc<Engine>, options: &ServerOptions) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    if let Some(ttl) = event_ttl {
+    if let Some(ttl) = options.event_ttl {
         tasks.spawn(events::run(Arc::clone(engine), ttl));
     }
     tasks.spawn(crds::run(Arc::clone(engine)));
-    tasks.spawn(garbage::run(Arc::clone(engine)));
-    tasks.spawn(namespaces::run(Arc::clone(engine)));
-    tasks.spawn(roles::run(Arc::clone(engine)));
+    if options.controllers {
+        tasks.spawn(garbage::run(Arc::clone(engine)));
+        tasks.spawn(namespaces::run(Arc::clone(engine)));
+        tasks.spawn(roles::run(Arc::clone(engine)));
+    }
     tasks
 }

@@ -7,7 +7,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::Poll,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
@@ -35,6 +35,10 @@ use super::{
 
 /// The unit in which room for bodies is given out: a semaphore counts in 32 bits.
 const ROOM: usize = 1 << 10;
+/// How much more than is taken is read of a body that is too long; as much as Go's server does.
+const SPARE: usize = 256 << 10;
+/// A client that sends nothing for so long is no longer waited for, if its body is too long anyway.
+const LULL: Duration = Duration::from_millis(500);
 
 /// What all connections share.
 pub(super) struct Service<A> {
@@ -122,6 +126,8 @@ impl<A: Api> Service<A> {
         let limit = self.limits.body_bytes;
         let declared = body.size_hint().exact().map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         if declared.is_some_and(|size| size > limit) {
+            // A client that is still sending when the connection ends may never see the answer.
+            drain(body, limit + SPARE).await;
             return Err(Refusal::too_large(limit));
         }
         let units = u32::try_from(declared.unwrap_or(limit).div_ceil(ROOM)).unwrap_or(u32::MAX);
@@ -154,5 +160,15 @@ impl<A: Api> Service<A> {
             Err(_) => Poll::Ready(Err(Refusal::panicked())),
         })
         .await
+    }
+}
+
+/// Reads a body while it comes, and keeps nothing of it.
+async fn drain(mut body: Incoming, most: usize) {
+    let mut read = 0;
+    while read < most
+        && let Ok(Some(Ok(frame))) = timeout(LULL, body.frame()).await
+    {
+        read += frame.data_ref().map_or(0, Bytes::len);
     }
 }

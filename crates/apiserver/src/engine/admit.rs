@@ -23,6 +23,8 @@ pub enum Origin {
     Body,
     /// A patch made it; the text is what errors show of the patch.
     Patch(String),
+    /// A JSON patch made it, likewise.
+    JsonPatch(String),
     /// An apply made it; the text names what was applied.
     Apply(String),
 }
@@ -53,7 +55,7 @@ pub fn shape(
     }
     match options.field_validation {
         FieldValidation::Strict if !told.is_empty() => Err(match origin {
-            Origin::Patch(patch) => {
+            Origin::Patch(patch) | Origin::JsonPatch(patch) => {
                 wrong_patch(patch, &format!("strict decoding error: {}", told.join(", ")))
             }
             Origin::Body | Origin::Apply(_) => {
@@ -111,7 +113,7 @@ fn undecodable(target: &Target, error: &DecodeError, origin: &Origin) -> ApiErro
         Origin::Body => ApiError::BadRequest(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
         )),
-        Origin::Patch(patch) => wrong_patch(patch, &error.to_string()),
+        Origin::Patch(patch) | Origin::JsonPatch(patch) => wrong_patch(patch, &error.to_string()),
         Origin::Apply(about) => {
             // Times and quantities decode themselves, and errors of theirs go unwrapped.
             let wrapped = if matches!(error, DecodeError::Time(_) | DecodeError::Quantity) {
@@ -190,6 +192,16 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
         errors.extend(broken);
     }
     refuse(target, object, &errors)
+}
+
+/// Tells what is valid and yet hardly meant.
+pub fn warn(target: &Target, object: &Value, options: &WriteOptions) {
+    let resource = &target.served.resource;
+    if !resource.custom
+        && let Some(warning) = rules::warning(&resource.group, &resource.kind, object)
+    {
+        options.warnings.add(warning);
+    }
 }
 
 /// What the scale of an object would show must be a number that can be shown.

@@ -106,7 +106,15 @@ pub fn to_value(target: &Target, object: &Object) -> Value {
             target.served.schema.prune(&mut value);
         }
     }
+    if may_lack_defaults(target, object) {
+        target.served.schema.default(&mut value);
+    }
     value
+}
+
+/// Whether an object was written before its definition was as it is.
+fn may_lack_defaults(target: &Target, object: &Object) -> bool {
+    target.served.defaults_since.is_some_and(|since| object.revision().get() < since)
 }
 
 /// Whether a stored object is being deleted. Nearly none is, and it is not parsed to see that.
@@ -121,7 +129,8 @@ pub fn is_deleting(object: &Object) -> bool {
 
 /// The bytes of a stored object in the version of the path, as they lie in the store where that is the storage version.
 pub fn to_bytes(target: &Target, object: &Object) -> Bytes {
-    if target.served.version.name == target.served.resource.storage_version && !is_new_event(target) {
+    let as_stored = target.served.version.name == target.served.resource.storage_version;
+    if as_stored && !is_new_event(target) && !may_lack_defaults(target, object) {
         object.bytes().clone()
     } else {
         Bytes::from(to_value(target, object).to_string())

@@ -6,11 +6,15 @@
 //! remove: mark or delete, alone or a whole collection
 //! ```
 
+mod add;
 mod admit;
 mod encode;
+mod patched;
+mod preconditions;
 mod read;
 mod remove;
 mod scale;
+mod track;
 mod write;
 
 use std::sync::Arc;

@@ -51,7 +51,7 @@ impl Engine {
         let mut items = Vec::new();
         loop {
             let room = if limit == 0 { 0 } else { limit - items.len() };
-            let page = self.page(target, room, at, from.as_ref())?;
+            let page = self.page(target, options, room, at, from.as_ref())?;
             let chosen = page.objects.iter().filter(|object| !filtered || selected(target, object, options));
             items.extend(chosen.map(|object| encode::to_bytes(target, object)));
             // A page of a filtered list goes on until it is full.
@@ -71,7 +71,7 @@ impl Engine {
         target: &Target,
         options: &ListOptions,
     ) -> Result<(Vec<Arc<Object>>, Revision), ApiError> {
-        let page = self.page(target, 0, At::Latest, None)?;
+        let page = self.page(target, options, 0, At::Latest, None)?;
         let filtered = !options.labels.is_empty() || !options.fields.is_empty();
         let chosen = page.objects.into_iter().filter(|object| !filtered || selected(target, object, options));
         Ok((chosen.collect(), page.revision))
@@ -90,10 +90,20 @@ impl Engine {
         })
     }
 
-    fn page(&self, target: &Target, limit: usize, at: At, from: Option<&Continue>) -> Result<Page, ApiError> {
+    fn page(
+        &self,
+        target: &Target,
+        options: &ListOptions,
+        limit: usize,
+        at: At,
+        from: Option<&Continue>,
+    ) -> Result<Page, ApiError> {
+        // A selector of one namespace is as good as a path.
+        let selected =
+            options.fields.exact("metadata.namespace").filter(|_| target.served.resource.namespaced);
         let query = Query {
             resource: &target.served.store_name,
-            namespace: target.namespace.as_deref(),
+            namespace: target.namespace.as_deref().or(selected),
             limit,
             at,
             from,

@@ -7,9 +7,11 @@ use crate::object::delete::{self, Deletion, Propagation};
 use crate::object::{Meta, metadata_mut};
 use crate::request::delete::{self as request, DeleteOptions};
 use crate::request::query::ListOptions;
-use crate::resource::crd::CLEANUP_FINALIZER;
+use crate::resource::crd::{self, CLEANUP_FINALIZER};
 use crate::status::{self, ApiError};
 use crate::store::WriteError;
+
+const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 impl Engine {
     /// Deletes an object. The answer is the object where it stays for its finalizers, else a `Status`.
@@ -21,10 +23,14 @@ impl Engine {
     ) -> Result<Value, ApiError> {
         loop {
             let stored = self.find(target, name)?;
-            let mut object = encode::to_value(target, &stored);
+            let object = encode::to_value(target, &stored);
             check(target, name, &object, options)?;
-            hold_definition(target, &mut object);
-            let outcome = match delete::begin(&object, propagation(target, options), &self.source.now()) {
+            let now = self.source.now();
+            let deletion = match hold_definition(target, &object, &now) {
+                Some(held) => Deletion::Mark(held),
+                None => delete::begin(&object, propagation(target, options), &now),
+            };
+            let outcome = match deletion {
                 Deletion::Waiting => return Ok(object),
                 Deletion::Remove if options.dry_run => return Ok(gone(target, name, &object)),
                 Deletion::Mark(marked) if options.dry_run => return Ok(marked),
@@ -93,24 +99,31 @@ impl Engine {
     }
 }
 
-/// A definition stays until its objects are gone.
-fn hold_definition(target: &Target, object: &mut Value) {
+/// A definition that is deleted for the first time stays until its objects are gone, whatever the request says of
+/// dependents.
+fn hold_definition(target: &Target, object: &Value, now: &str) -> Option<Value> {
     let resource = &target.served.resource;
     let is_definition = resource.kind == "CustomResourceDefinition" && !resource.custom;
-    if is_definition && Meta::of(object).deletion_timestamp().is_none() {
-        let mut finalizers: Vec<&str> = Meta::of(object).finalizers().collect();
-        if !finalizers.contains(&CLEANUP_FINALIZER) {
-            finalizers.push(CLEANUP_FINALIZER);
-        }
-        let finalizers = json!(finalizers);
-        metadata_mut(object).insert("finalizers".into(), finalizers);
+    if !is_definition || Meta::of(object).deletion_timestamp().is_some() {
+        return None;
     }
+    let mut held = object.clone();
+    let mut finalizers: Vec<&str> = Meta::of(object).finalizers().collect();
+    if !finalizers.contains(&CLEANUP_FINALIZER) {
+        finalizers.push(CLEANUP_FINALIZER);
+    }
+    let metadata = metadata_mut(&mut held);
+    metadata.insert("finalizers".into(), json!(finalizers));
+    metadata.insert("deletionTimestamp".into(), now.into());
+    crd::set_terminating(&mut held, crd::Cleanup::Pending, now);
+    Some(held)
 }
 
 fn check(target: &Target, name: &str, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
     let meta = Meta::of(object);
     let resource = &target.served.resource;
-    if &*target.served.store_name == "/namespaces" {
+    // These look at the conditions themselves, before the store does.
+    if matches!(&*target.served.store_name, "/namespaces" | DEFINITIONS) {
         let conditions = [
             ("UID", &options.uid, meta.uid()),
             ("ResourceVersion", &options.resource_version, meta.resource_version()),
@@ -118,7 +131,7 @@ fn check(target: &Target, name: &str, object: &Value, options: &DeleteOptions) -
         for (what, wanted, found) in conditions {
             if let Some(wanted) = wanted.as_deref().filter(|wanted| Some(*wanted) != found) {
                 let found = found.unwrap_or_default();
-                return Err(ApiError::namespace_precondition(name, what, wanted, found));
+                return Err(ApiError::own_precondition(resource, name, what, wanted, found));
             }
         }
     }

@@ -3,29 +3,28 @@
 //! A change is a function of the object that is there. It runs again when somebody else was faster, unless the
 //! client named the version it wants to change.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::admit::{self, Origin};
+use super::patched::patched;
+use super::preconditions::{
+    check_uid, check_version, names_version, needs_version, registry_key, version_number,
+};
+use super::track::{Tracking, counts_generations, part_of};
 use super::{Engine, Target, Written, encode, write_error};
 use crate::builtin::rules;
-use crate::fields::{self, FieldSet, FieldsError, ResetFields, Timestamp, Write};
-use crate::object::create::{self, Birth};
+use crate::fields;
 use crate::object::update::{self, Part};
 use crate::object::{Meta, delete, metadata_mut};
-use crate::patch::{self, JsonPatchError};
 use crate::rbac::Grant;
-use crate::registry::api_version;
+use crate::request::path::check_name;
 use crate::request::write::WriteOptions;
-use crate::status::{ApiError, Cause, GroupResource, go};
-use crate::store::{Key, Object, Revision, WriteError};
+use crate::status::ApiError;
+use crate::store::{Revision, WriteError};
 
 /// How often a change is tried again because somebody else was faster; as many as Kubernetes does.
 const TRIES: usize = 5;
-/// How many more names are drawn for an object whose first one was taken; as many as Kubernetes does.
-const NAMES: usize = 7;
 
 /// A patch of one of the four kinds.
 #[derive(Clone, Debug)]
@@ -79,6 +78,7 @@ impl Engine {
                 let mut object = object.clone();
                 admit::shape(target, &mut object, options, &Origin::Body)?;
                 admit::fits_path(target, &mut object, Some(name))?;
+                check_name(name)?;
                 shaped = Change::Replace(object);
                 &shaped
             }
@@ -141,98 +141,8 @@ impl Engine {
         self.add(target, object, options, manager, Tracking::Done).await
     }
 
-    /// Stores a new object.
-    async fn add(
-        &self,
-        target: &Target,
-        mut object: Value,
-        options: &WriteOptions,
-        manager: &str,
-        tracking: Tracking,
-    ) -> Result<Written, ApiError> {
-        let resource = &target.served.resource;
-        let stated_version = Meta::of(&object).resource_version().map(str::to_owned);
-        if tracking != Tracking::Done {
-            self.track(target, None, &mut object, options, manager);
-        }
-        if !resource.custom {
-            rules::admit_create(&resource.group, &resource.kind, &mut object);
-        }
-        let generated = Meta::of(&object).name().is_none();
-        if let Some(name) = create::generated_name(&object, |below| self.source.draw(below)) {
-            metadata_mut(&mut object).insert("name".into(), name.into());
-        }
-        let (uid, now) = (self.source.uid(), self.source.now());
-        let birth = Birth {
-            namespace: target.namespace.as_deref(),
-            uid: &uid,
-            now: &now,
-            generation: counts_generations(target),
-            drop_status: target.served.version.status && resource.custom,
-        };
-        create::prepare(&mut object, &birth);
-        if !resource.custom {
-            rules::prepare_create(&resource.group, &resource.kind, &mut object);
-        }
-        self.check_grant(target, "", &object, None, options)?;
-        admit::validate(target, &object, None)?;
-        encode::settle(target, &mut object);
-        self.check_namespace(target)?;
-        if stated_version.is_some() && tracking != Tracking::Replace && !options.dry_run {
-            return Err(ApiError::Unclassified(
-                "resourceVersion should not be set on objects to be created".into(),
-            ));
-        }
-        let name = Meta::of(&object).name().unwrap_or_default().to_owned();
-        if options.dry_run {
-            if self.store.get(&target.key(&name)).is_some() {
-                return Err(self.taken(target, &name));
-            }
-            // Nobody looked at the version, and it is told as it came.
-            if let Some(version) = stated_version {
-                metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
-            }
-            return Ok(Written { object: object.to_string().into(), created: true });
-        }
-        let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
-        let stored = match stored {
-            Err(WriteError::AlreadyExists { .. }) if generated => self.add_drawn(target, object).await?,
-            Err(WriteError::AlreadyExists { .. }) => return Err(self.taken(target, &name)),
-            stored => stored.map_err(|error| write_error(target, &name, &error))?,
-        };
-        Ok(Written { object: encode::to_bytes(target, &stored), created: true })
-    }
-
-    /// The answer where the name of a new object is taken.
-    fn taken(&self, target: &Target, name: &str) -> ApiError {
-        let there = self.get_value(target, name).unwrap_or_default();
-        if Meta::of(&there).deletion_timestamp().is_some() {
-            let resource = GroupResource::of(&target.served.resource);
-            return ApiError::Deleting { resource, name: name.to_owned() };
-        }
-        ApiError::already_exists(&target.served.resource, name)
-    }
-
-    /// Stores a new object whose generated name was taken: under another one, if one is found soon.
-    async fn add_drawn(&self, target: &Target, mut object: Value) -> Result<Arc<Object>, ApiError> {
-        let mut tries = NAMES;
-        loop {
-            metadata_mut(&mut object).remove("name");
-            let name = create::generated_name(&object, |below| self.source.draw(below)).unwrap_or_default();
-            metadata_mut(&mut object).insert("name".into(), name.as_str().into());
-            match self.store.create(target.key(&name), encode::to_store(target, &object)).await {
-                Err(WriteError::AlreadyExists { .. }) if tries > 1 => tries -= 1,
-                Err(WriteError::AlreadyExists { .. }) => {
-                    let resource = GroupResource::of(&target.served.resource);
-                    return Err(ApiError::GenerateName { resource, name });
-                }
-                stored => return stored.map_err(|error| write_error(target, &name, &error)),
-            }
-        }
-    }
-
     /// Nobody gives rights away that they do not have.
-    fn check_grant(
+    pub(super) fn check_grant(
         &self,
         target: &Target,
         name: &str,
@@ -244,28 +154,6 @@ impl Engine {
         let namespace = target.namespace.as_deref().unwrap_or_default();
         let grant = Grant { resource: &target.served.resource, namespace, name, new, old };
         self.rbac.check_grant(&self.store, user, &grant)
-    }
-
-    /// Nothing is created in a namespace that is not there, or is going.
-    fn check_namespace(&self, target: &Target) -> Result<(), ApiError> {
-        let Some(name) = target.namespace.as_deref().filter(|_| target.served.resource.namespaced) else {
-            return Ok(());
-        };
-        // Where namespaces are not served at all, as in a test of a few kinds, every name is one.
-        if self.registry.current().find("", "v1", "namespaces").is_none() {
-            return Ok(());
-        }
-        let missing =
-            || ApiError::NotFound { resource: GroupResource::new("", "namespaces"), name: name.to_owned() };
-        let namespace = self.store.get(&Key::new("/namespaces", "", name)).ok_or_else(missing)?;
-        if !encode::is_deleting(&namespace) {
-            return Ok(());
-        }
-        Err(ApiError::Forbidden {
-            resource: Some(GroupResource::of(&target.served.resource)),
-            name: String::new(),
-            why: format!("unable to create new content in namespace {name} because it is being terminated"),
-        })
     }
 
     /// What a change makes of the object that is there, ready to be stored.
@@ -288,11 +176,12 @@ impl Engine {
             }
             Change::Patch(body) => {
                 let new = patched(target, live, body)?;
-                let shown = match body {
-                    PatchBody::Strategic(patch) => fields::text::in_message(patch),
-                    _ => new.to_string(),
+                let origin = match body {
+                    PatchBody::Strategic(patch) => Origin::Patch(fields::text::in_message(patch)),
+                    PatchBody::Json(_) => Origin::JsonPatch(new.to_string()),
+                    PatchBody::Merge(_) | PatchBody::Apply(_) => Origin::Patch(new.to_string()),
                 };
-                (new, Origin::Patch(shown))
+                (new, origin)
             }
         };
         if matches!(change, Change::Replace(_)) {
@@ -325,12 +214,15 @@ impl Engine {
         }
         // What a client says of these is judged, although it is the server that says it in the end.
         for (name, value) in stated {
-            if let (Some(value), false) = (value.filter(Value::is_string), part == Part::Status) {
+            // What is being deleted keeps its time.
+            let kept = name == "deletionTimestamp" && Meta::of(live).deletion_timestamp().is_some();
+            if let (Some(value), false) = (value.filter(Value::is_string), kept || part == Part::Status) {
                 metadata_mut(&mut new).insert(name.into(), value);
             }
         }
         self.check_grant(target, name, &new, Some(live), options)?;
         admit::validate(target, &new, Some(live))?;
+        admit::warn(target, &new, options);
         encode::settle(target, &mut new);
         Ok(new)
     }
@@ -352,227 +244,9 @@ impl Engine {
         let stored = self.store.update(key, encode::to_store(target, new), Some(expected)).await?;
         Ok(encode::to_bytes(target, &stored))
     }
-
-    fn applied(
-        &self,
-        target: &Target,
-        live: Option<&Value>,
-        applied: &Value,
-        options: &WriteOptions,
-        manager: &str,
-    ) -> Result<Value, ApiError> {
-        self.with_write(target, options, manager, |write| fields::apply(write, live, applied, options.force))
-            .map_err(fields_error)
-    }
-
-    /// A write never fails for its managedFields: after an error the object has none.
-    fn track(
-        &self,
-        target: &Target,
-        live: Option<&Value>,
-        new: &mut Value,
-        options: &WriteOptions,
-        manager: &str,
-    ) {
-        let _ = self.with_write(target, options, manager, |write| fields::update(write, live, new));
-    }
-
-    fn with_write<T>(
-        &self,
-        target: &Target,
-        options: &WriteOptions,
-        manager: &str,
-        work: impl FnOnce(&Write<'_>) -> T,
-    ) -> T {
-        let served = &target.served;
-        let reset = served.resource.versions.iter().fold(ResetFields::NONE, |reset, version| {
-            let version = api_version(&served.resource.group, &version.name);
-            match part_of(target) {
-                Part::Whole => reset,
-                Part::AllButStatus => reset.and(&version, FieldSet::of_fields(&[&["status"]])),
-                Part::Status => reset.and(&version, FieldSet::of_fields(&[&["metadata"], &["spec"]])),
-                Part::StatusAndMetadata => reset.and(&version, FieldSet::of_fields(&[&["spec"]])),
-            }
-        });
-        let now = Timestamp::parse(&self.source.now()).expect("the source tells the time in RFC 3339");
-        work(&Write {
-            kind: &served.kind,
-            api_version: &served.api_version,
-            subresource: match (target.status, options.through_scale) {
-                (true, _) => "status",
-                (false, true) => "scale",
-                (false, false) => "",
-            },
-            reset: &reset,
-            manager,
-            now,
-        })
-    }
-}
-
-/// Whether fields are still to be tracked.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tracking {
-    Update,
-    /// As an update that makes what it was to replace.
-    Replace,
-    Done,
-}
-
-fn part_of(target: &Target) -> Part {
-    match (target.status, target.served.version.status) {
-        (true, _) if matches!(&*target.served.store_name, "/nodes" | "/namespaces") => {
-            Part::StatusAndMetadata
-        }
-        (true, _) => Part::Status,
-        (false, true) => Part::AllButStatus,
-        (false, false) => Part::Whole,
-    }
-}
-
-fn counts_generations(target: &Target) -> bool {
-    let resource = &target.served.resource;
-    resource.custom || rules::tracks_generation(&resource.group, &resource.kind)
-}
-
-/// Whether a change says which version of the object it is meant for.
-fn names_version(change: &Change) -> bool {
-    match change {
-        Change::Replace(object)
-        | Change::Patch(PatchBody::Merge(object) | PatchBody::Strategic(object) | PatchBody::Apply(object)) => {
-            Meta::of(object).resource_version().is_some()
-        }
-        Change::Patch(PatchBody::Json(_)) => false,
-    }
-}
-
-/// Some kinds are only replaced by who says what is replaced.
-fn needs_version(target: &Target, name: &str, new: &Value) -> Result<(), ApiError> {
-    let resource = &target.served.resource;
-    let unconditional =
-        !resource.custom && rules::allows_unconditional_update(&resource.group, &resource.kind);
-    if unconditional || Meta::of(new).resource_version().is_some_and(|version| version != "0") {
-        return Ok(());
-    }
-    let what = "Invalid value: 0: must be specified for an update";
-    let cause = Cause::new("FieldValueInvalid", what, "metadata.resourceVersion");
-    Err(ApiError::Invalid { kind: GroupResource::of(resource), name: name.to_owned(), causes: vec![cause] })
-}
-
-/// A version is a number; anything else is told in Go's words.
-fn version_number(object: &Value) -> Result<(), ApiError> {
-    match Meta::of(object).resource_version() {
-        Some(version) if version.parse::<u64>().is_err() => Err(ApiError::Unclassified(format!(
-            "strconv.ParseUint: parsing {}: invalid syntax",
-            go::quote(version)
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Where upstream's store has an object, which some messages show.
-fn registry_key(target: &Target, name: &str, options: &WriteOptions) -> String {
-    let resource = &target.served.resource;
-    let place = match (resource.custom, &*resource.group, &*resource.plural) {
-        (true, group, plural) | (false, group @ "apiextensions.k8s.io", plural) => {
-            format!("{group}/{plural}")
-        }
-        (false, _, "nodes") => "minions".to_owned(),
-        (false, _, plural) => plural.to_owned(),
-    };
-    let namespace = target.namespace.as_deref().map(|namespace| format!("/{namespace}")).unwrap_or_default();
-    let root = if options.dry_run { "" } else { "/registry" };
-    format!("{root}/{place}{namespace}/{name}")
-}
-
-/// A replacement that names an object by its uid is for that one alone.
-fn check_uid(
-    target: &Target,
-    name: &str,
-    live: &Value,
-    new: &Value,
-    options: &WriteOptions,
-) -> Result<(), ApiError> {
-    match (Meta::of(new).uid(), Meta::of(live).uid()) {
-        (Some(wanted), Some(found)) if wanted != found => {
-            let key = registry_key(target, name, options);
-            Err(ApiError::uid_of_update(&target.served.resource, name, &key, wanted, found))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn check_version(target: &Target, name: &str, live: &Value, new: &Value) -> Result<(), ApiError> {
-    match Meta::of(new).resource_version().filter(|version| *version != "0") {
-        Some(wanted) if Some(wanted) != Meta::of(live).resource_version() => {
-            Err(ApiError::modified(&target.served.resource, name))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, ApiError> {
-    let mut object = live.clone();
-    let outcome = match body {
-        PatchBody::Json(patch) => match patch::json_patch(&mut object, patch.clone()) {
-            Err(JsonPatchError::Failed(_)) => return Err(ApiError::PatchFailed),
-            Err(error @ JsonPatchError::TooMany(_)) => {
-                return Err(ApiError::RequestEntityTooLarge(error.to_string()));
-            }
-            outcome => outcome.map_err(|error| error.to_string()),
-        },
-        PatchBody::Merge(patch) if !patch.is_object() && !patch.is_null() => Err(not_an_object(patch)),
-        PatchBody::Merge(patch) => {
-            patch::merge_patch(&mut object, patch.clone()).map_err(|error| error.to_string())
-        }
-        PatchBody::Strategic(_) if target.served.resource.custom => {
-            return Err(ApiError::UnsupportedMediaType {
-                message: "the body of the request was in an unknown format - accepted media types include: \
-                          application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-                    .into(),
-                routed: true,
-            });
-        }
-        PatchBody::Strategic(patch) => {
-            let types =
-                target.served.kind.types(&target.served.api_version).expect("a served version has types");
-            let outcome = patch::strategic_merge_patch(&mut object, patch.clone(), types);
-            if let Err(error) = &outcome
-                && error.code() == 500
-            {
-                return Err(ApiError::Unclassified(error.to_string()));
-            }
-            outcome.map_err(|error| error.to_string())
-        }
-        PatchBody::Apply(_) => Ok(()),
-    };
-    outcome.map_err(ApiError::BadRequest)?;
-    Ok(object)
-}
-
-fn not_an_object(patch: &Value) -> String {
-    let found = crate::request::json::kind_of(patch);
-    format!(
-        "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-    )
 }
 
 fn with_version(mut object: Value, revision: Revision) -> Value {
     metadata_mut(&mut object).insert("resourceVersion".into(), revision.to_string().into());
     object
-}
-
-fn fields_error(error: FieldsError) -> ApiError {
-    match error {
-        FieldsError::Conflicts(conflicts) => ApiError::ApplyConflict {
-            message: conflicts.to_string(),
-            causes: conflicts
-                .causes()
-                .into_iter()
-                .map(|cause| Cause::new("FieldManagerConflict", cause.message, cause.field))
-                .collect(),
-        },
-        FieldsError::OtherType(_) | FieldsError::HasManagedFields => ApiError::BadRequest(error.to_string()),
-        other => ApiError::Unclassified(other.to_string()),
-    }
 }

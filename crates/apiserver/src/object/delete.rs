@@ -52,7 +52,8 @@ pub fn begin(object: &Value, propagation: Option<Propagation>, now: &str) -> Del
     if finalizers.is_empty() && !waits_otherwise(object) {
         return Deletion::Remove;
     }
-    if marked && Meta::of(object).finalizers().eq(finalizers.iter().copied()) {
+    let timed = is_namespace(object) || object["metadata"].get("deletionGracePeriodSeconds").is_some();
+    if marked && timed && Meta::of(object).finalizers().eq(finalizers.iter().copied()) {
         return Deletion::Waiting;
     }
     let finalizers = json!(finalizers);
@@ -65,12 +66,12 @@ pub fn begin(object: &Value, propagation: Option<Propagation>, now: &str) -> Del
     } else {
         metadata.insert("finalizers".into(), finalizers);
     }
+    if !namespace {
+        metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
+    }
     if !marked {
         metadata.insert("deletionTimestamp".into(), now.into());
-        if !namespace {
-            metadata.insert("deletionGracePeriodSeconds".into(), 0.into());
-        }
-        if generation > 0 {
+        if generation > 0 && !namespace {
             metadata.insert("generation".into(), (generation + 1).into());
         }
     }

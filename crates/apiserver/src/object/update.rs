@@ -60,9 +60,11 @@ fn only_status(old: &Value, new: &mut Value) {
             None => members.remove("status"),
         };
     }
-    if let Some(managed) = managed {
-        metadata_mut(new).insert("managedFields".into(), managed);
-    }
+    // Where none are left, none are kept.
+    match managed {
+        Some(managed) => metadata_mut(new).insert("managedFields".into(), managed),
+        None => metadata_mut(new).remove("managedFields"),
+    };
 }
 
 /// Identity and deletion are the server's.

@@ -33,10 +33,9 @@ pub fn json_patch(object: &mut Value, patch: Value) -> Result<(), JsonPatchError
         // No operations, in Go.
         return Ok(());
     }
-    let Value::Array(operations) = patch else {
-        return Err(JsonPatchError::Decode(
-            "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp".to_owned(),
-        ));
+    let operations = match patch {
+        Value::Array(operations) => operations,
+        other => return Err(undecodable(&other, "[]handlers.jsonPatchOp")),
     };
     if operations.len() > MAX_OPERATIONS {
         return Err(JsonPatchError::TooMany(operations.len()));
@@ -44,18 +43,16 @@ pub fn json_patch(object: &mut Value, patch: Value) -> Result<(), JsonPatchError
     for operation in operations {
         let members = match operation {
             Value::Object(members) => members,
-            other => return Err(not_an_operation(&other)),
+            other => return Err(undecodable(&other, "handlers.jsonPatchOp")),
         };
         Operation { members }.apply(object).map_err(JsonPatchError::Failed)?;
     }
     Ok(())
 }
 
-fn not_an_operation(value: &Value) -> JsonPatchError {
+fn undecodable(value: &Value, wanted: &str) -> JsonPatchError {
     let found = crate::request::json::kind_of(value);
-    JsonPatchError::Decode(format!(
-        "json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"
-    ))
+    JsonPatchError::Decode(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
 }
 
 struct Operation {

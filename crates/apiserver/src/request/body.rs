@@ -175,20 +175,33 @@ pub fn check_kind(
         }
     };
     if resource.custom {
-        return check_custom(&kind, &given, &expected, resource, body);
+        let name = value["metadata"]["name"].as_str().unwrap_or_default();
+        return check_custom(&kind, &given, &expected, name, resource, body);
     }
     let found_kind = if kind.is_empty() { resource.kind.as_str() } else { &kind };
     let found_version = if given.is_empty() { expected.as_str() } else { &given };
     if found_kind != resource.kind || found_version != expected {
         let short = found_version.rsplit('/').next().unwrap_or_default();
-        let text = format!(
-            "{found_kind} in version {} cannot be handled as a {}: no kind {} is registered for version {} in scheme \
-             \"pkg/runtime/scheme.go:111\"",
-            go::quote(short),
-            resource.kind,
-            go::quote(found_kind),
-            go::quote(found_version)
-        );
+        let known = found_version == expected && crate::builtin::decode::is_kind(&resource.group, found_kind);
+        let decoded =
+            known.then(|| crate::builtin::decode::decode(&resource.group, found_kind, value.clone()));
+        let why = if let Some(Err(error)) = decoded {
+            error.to_string()
+        } else if known {
+            let inner = match resource.group.as_str() {
+                "" | "events.k8s.io" => "core",
+                group => group.split('.').next().unwrap_or_default(),
+            };
+            format!("converting ({short}.{found_kind}) to ({inner}.{}): unknown conversion", resource.kind)
+        } else {
+            format!(
+                "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+                go::quote(found_kind),
+                go::quote(found_version)
+            )
+        };
+        let (short, kind) = (go::quote(short), &resource.kind);
+        let text = format!("{found_kind} in version {short} cannot be handled as a {kind}: {why}");
         return Err(ApiError::BadRequest(text));
     }
     value["apiVersion"] = expected.into();
@@ -218,6 +231,7 @@ fn check_custom(
     kind: &str,
     given: &str,
     expected: &str,
+    name: &str,
     resource: &Resource,
     body: &[u8],
 ) -> Result<(), ApiError> {
@@ -236,7 +250,7 @@ fn check_custom(
         let cause = Cause::invalid("kind", &Value::from(kind), &format!("must be {}", resource.kind));
         return Err(ApiError::Invalid {
             kind: GroupResource::new(&resource.group, kind),
-            name: String::new(),
+            name: name.to_owned(),
             causes: vec![cause],
         });
     }

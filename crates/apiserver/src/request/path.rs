@@ -265,14 +265,18 @@ impl ResourcePath {
 
     /// Refuses names that could not be the last segment of a path.
     pub fn check_name(&self) -> Result<(), ApiError> {
-        let Some(name) = &self.name else { return Ok(()) };
-        let wrong = match name.as_str() {
-            "." | ".." => format!("may not be '{name}'"),
-            name if name.contains('%') => "may not contain '%'".to_owned(),
-            _ => return Ok(()),
-        };
-        Err(ApiError::BadRequest(format!("Name parameter invalid: {}: {wrong}", go::quote(name))))
+        self.name.as_deref().map_or(Ok(()), check_name)
     }
+}
+
+/// Refuses a name that could not be the last segment of a path.
+pub fn check_name(name: &str) -> Result<(), ApiError> {
+    let wrong = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        name if name.contains('%') => "may not contain '%'".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(ApiError::BadRequest(format!("Name parameter invalid: {}: {wrong}", go::quote(name))))
 }
 
 /// The answer to somebody who may not see a path that is no resource.

@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Column, Resource, Scale, Version};
+use super::{Column, DefinedAt, Resource, Scale, Version};
 use crate::builtin::rules::{get, keep, list, text};
 
 pub use order::compare_versions;
-pub use status::{accept, is_established, set_condition};
+pub use status::{Cleanup, accept, is_established, set_condition, set_terminating};
 pub use validate::{validate_create, validate_status, validate_update};
 
 /// Holds a definition that is being deleted until its objects are gone.
@@ -101,6 +101,7 @@ pub fn resource(crd: &Value) -> Result<Resource, CrdError> {
     let no_storage = || CrdError::NoStorageVersion { name: text(crd, &["metadata", "name"]).to_owned() };
     let storage_version = storage_version(crd).ok_or_else(no_storage)?.to_owned();
     let accepted = get(crd, &["status", "acceptedNames"]);
+    let version = text(crd, &["metadata", "resourceVersion"]);
     let name = |name: &str| match text(accepted, &[name]) {
         "" => text(spec, &["names", name]).to_owned(),
         accepted => accepted.to_owned(),
@@ -123,6 +124,7 @@ pub fn resource(crd: &Value) -> Result<Resource, CrdError> {
         custom: true,
         versions: versions.into_iter().map(|version| Arc::new(served_version(spec, version))).collect(),
         storage_version,
+        defined_at: DefinedAt(version.parse().unwrap_or_default()),
     })
 }
 

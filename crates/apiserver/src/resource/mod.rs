@@ -37,6 +37,19 @@ pub struct Resource {
     pub versions: Vec<Arc<Version>>,
     /// Name of the version that is stored; its schema decides pruning.
     pub storage_version: String,
+    /// When it was last defined.
+    pub defined_at: DefinedAt,
+}
+
+/// The revision at which a definition was read. Two resources that differ in it alone are the same: what counts is
+/// since when there is one like it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DefinedAt(pub u64);
+
+impl PartialEq for DefinedAt {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// One served version of a resource.

@@ -48,8 +48,33 @@ pub struct Api {
 pub(crate) fn read_yaml(text: &str) -> Result<serde_json::Value, String> {
     match capt_yaml::documents(text).into_iter().next() {
         None => Ok(serde_json::Value::Null),
-        Some(Ok(document)) => Ok(document.root.to_json()),
+        Some(Ok(document)) => {
+            let mut value = document.root.to_json();
+            shorten(&mut value);
+            Ok(value)
+        }
         Some(Err(error)) => Err(format!("yaml: line {}: {error}", error.at.line)),
+    }
+}
+
+/// Writes numbers without a fraction as integers, as JSON is read.
+fn shorten(value: &mut serde_json::Value) {
+    /// Up to here every whole number is its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        serde_json::Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|_| number.is_f64())
+                && float.fract() == 0.0
+                && float.abs() < EXACT
+            {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole, and small enough")]
+                let whole = float as i64;
+                *value = whole.into();
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(shorten),
+        serde_json::Value::Object(members) => members.values_mut().for_each(shorten),
+        _ => {}
     }
 }
 

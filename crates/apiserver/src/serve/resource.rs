@@ -33,7 +33,10 @@ impl Api {
         if let Some(deprecation) = &served.version.deprecation {
             call.warnings.add(deprecation.clone());
         }
-        path.check_name()?;
+        // The name of a replacement is compared first with that of its body.
+        if call.method != http::Method::PUT {
+            path.check_name()?;
+        }
         if let (Some("finalize"), "namespaces", "") =
             (path.subresource.as_deref(), &*path.resource, &*path.version.group)
         {

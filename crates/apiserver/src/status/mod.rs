@@ -257,10 +257,10 @@ impl ApiError {
     }
 
     /// A delete was meant for another namespace, or another state of it; namespaces say so in their own words.
-    pub fn namespace_precondition(name: &str, what: &str, wanted: &str, found: &str) -> Self {
+    pub fn own_precondition(resource: &Resource, name: &str, what: &str, wanted: &str, found: &str) -> Self {
         let why =
             format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
-        Self::Conflict { resource: GroupResource::new("", "namespaces"), name: name.to_owned(), why }
+        Self::Conflict { resource: GroupResource::of(resource), name: name.to_owned(), why }
     }
 
     /// A delete was meant for an older state of the object.

@@ -57,17 +57,6 @@ impl Chance {
         (0..count).map(|_| (self.key().to_owned(), make(self))).collect::<Map<_, _>>().into()
     }
 
-    /// As [`Chance::entries`], never none: what upstream stores of an empty map nobody sees, but the next write
-    /// changes it.
-    pub fn some(&mut self, most: usize, make: impl Fn(&mut Self) -> Value) -> Value {
-        loop {
-            let entries = self.entries(most, &make);
-            if entries.as_object().is_some_and(|entries| !entries.is_empty()) {
-                return entries;
-            }
-        }
-    }
-
     pub fn list(&mut self, most: usize, make: impl Fn(&mut Self) -> Value) -> Value {
         let count = self.below(most + 1);
         (0..count).map(|_| make(self)).collect::<Vec<_>>().into()

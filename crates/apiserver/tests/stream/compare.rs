@@ -130,7 +130,9 @@ fn causes(pairs: &Pairs, real: &[Value], ours: &[Value], at: &str) -> Result<(),
 
 fn shown_cause(cause: &Value) -> String {
     let part = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
-    format!("{} {} {}", part("reason"), part("field"), without_echo(&part("message")))
+    // With the field, as a message has it.
+    let said = without_echo(&format!("{}: {}", part("field"), part("message")));
+    format!("{} {said}", part("reason"))
 }
 
 /// A patch that cannot be decoded is shown whole, in the order in which Go has its members.
@@ -141,7 +143,31 @@ fn without_echo(message: &str) -> String {
             return format!("{before}...");
         }
     }
+    without_expected(&without_structs(message))
+}
+
+/// Versions and schemas of a definition are shown as Go has them in memory.
+fn without_structs(message: &str) -> String {
+    let schema = ("Schema: Invalid value: {\"", "}: ");
+    for (open, close) in [("Invalid value: [{\"", "}]: "), schema] {
+        if let (Some((before, _)), Some((_, after))) = (message.split_once(open), message.rsplit_once(close))
+        {
+            return format!("{before}...{after}");
+        }
+    }
     message.to_owned()
+}
+
+/// A parser that is generated tells what it expected in the place of a syntax error.
+fn without_expected(message: &str) -> String {
+    let (open, close) = (" expecting {", "IDENTIFIER}");
+    match message.split_once(open) {
+        Some((before, rest)) => {
+            let rest = rest.split_once(close).map_or("", |(_, rest)| rest);
+            format!("{before}{}", without_expected(rest))
+        }
+        None => message.to_owned(),
+    }
 }
 
 /// What the two servers need not say in the same words.

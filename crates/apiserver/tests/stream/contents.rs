@@ -7,13 +7,12 @@ use crate::chance::Chance;
 type Members = Map<String, Value>;
 
 fn encoded(chance: &mut Chance) -> Value {
-    json!(chance.word(&["YQ==", "Yg==", "", "YWI=", "YWI=", "c2VjcmV0"]))
+    json!(chance.word(&["YQ==", "Yg==", "", "YWI=", "YWI=", "c2VjcmV0", "YWI=", "YQ", "?"]))
 }
 
 fn data(chance: &mut Chance, keys: &[&'static str], make: fn(&mut Chance) -> Value) -> Value {
     let mut out = Map::new();
-    // Not none: what is empty and what is not there differ to upstream, in what is immutable.
-    for _ in 0..=chance.below(3) {
+    for _ in 0..chance.below(4) {
         out.insert(chance.word(keys).to_owned(), make(chance));
     }
     out.into()
@@ -27,9 +26,7 @@ fn spoil(chance: &mut Chance, mut members: Members) -> Members {
     let names: Vec<String> = members.keys().cloned().collect();
     if !names.is_empty() && chance.percent(4) {
         let name = chance.pick(&names).clone();
-        // Null is neither a number nor a text, which upstream minds only in what is applied.
-        let null = chance.percent(50) && name != "either";
-        members.insert(name, if null { Value::Null } else { chance.anything(1) });
+        members.insert(name, if chance.percent(50) { Value::Null } else { chance.anything(1) });
     }
     members
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::compare;
 use crate::episode::{Episode, Tally};
+use crate::kinds::KINDS;
 use crate::pairs::{Pairs, Which};
 use crate::side::{Answer, Asked};
 
@@ -16,7 +17,9 @@ const SECONDS: [u32; 3] = [1, 3, 8];
 impl Episode<'_> {
     pub async fn follow(&mut self, tally: &mut Tally) {
         let mut watches = Vec::new();
-        for index in self.kinds.clone() {
+        // How many writes the status of a definition takes is the server's own business.
+        let followed = self.kinds.clone().into_iter().filter(|index| !KINDS[*index].settles());
+        for index in followed.collect::<Vec<_>>() {
             let whole = self.listing(index).split('?').next().unwrap_or_default().to_owned();
             let scope = if self.kind(index).namespaced {
                 String::new()

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::chance::Chance;
 use crate::contents;
+use crate::crds;
 use crate::definitions::GROUP;
 
 /// What an object has besides its metadata; `true` asks for its status.
@@ -27,6 +28,11 @@ impl Kind {
         if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
     }
 
+    /// Whether the server goes on writing after it has answered.
+    pub fn settles(&self) -> bool {
+        self.plural == DEFINITIONS
+    }
+
     /// The path of the collection in a namespace.
     pub fn path(&self, version: &str, namespace: &str) -> String {
         let root = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
@@ -39,6 +45,8 @@ impl Kind {
     }
 }
 
+/// Their status is written by the server itself, after the answer.
+pub const DEFINITIONS: &str = "customresourcedefinitions";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 const fn kind(group: &'static str, plural: &'static str, name: &'static str, content: Content) -> Kind {
@@ -93,4 +101,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind { versions: &["v1alpha1"], ..kind(GROUP, "plains", "Plain", contents::thing) },
     Kind { namespaced: false, status: true, ..kind(GROUP, "wides", "Wide", contents::wide) },
+    Kind {
+        namespaced: false,
+        ..kind("apiextensions.k8s.io", DEFINITIONS, "CustomResourceDefinition", crds::definition)
+    },
 ];

@@ -21,12 +21,16 @@
 mod chance;
 mod compare;
 mod contents;
+mod crds;
 mod definitions;
+mod deletes;
 mod episode;
 mod follow;
 mod kinds;
 mod misfits;
 mod pairs;
+mod patches;
+mod reads;
 mod requests;
 mod side;
 

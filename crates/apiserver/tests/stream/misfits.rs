@@ -165,7 +165,10 @@ impl Episode<'_> {
                         .word(&["..", ".", "a%2Fb", "a%25b", "%20", "UPPER", "a b"])
                         .replace(' ', "%20")
                 );
-                request.method = self.chance.word(&["GET", "DELETE"]);
+                request.method = self.chance.word(&["GET", "DELETE", "PUT"]);
+                if request.method == "PUT" {
+                    request.body = Body::Text(json!({"metadata": {"name": "q"}}).to_string());
+                }
             }
         }
         request
@@ -193,6 +196,11 @@ impl Episode<'_> {
                 .chance
                 .word(&["a: b: c", "- x", "{", "metadata: {name: q", "a: 1\n---\nb: 2\n"])
                 .to_owned();
+        }
+        // Refused before anybody looks whether the version is deprecated.
+        if self.chance.percent(3) && !request.path.contains("/v1beta1/") {
+            body =
+                json!({"metadata": {"name": "q", "annotations": {"big": "x".repeat(3 << 20)}}}).to_string();
         }
         request.body = Body::Text(body);
     }

@@ -1,9 +1,9 @@
-//! Random requests on the objects of an episode.
+//! Random requests on the objects of an episode: which, and those that carry a whole object.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
-use crate::definitions::OWNER;
+use crate::definitions::{GROUP, OWNER};
 use crate::episode::{Body, Edit, Episode, Request};
 
 pub fn escape(text: &str) -> String {
@@ -46,6 +46,9 @@ impl Episode<'_> {
             return self.chance.pick(&generated).clone();
         }
         let name = self.chance.word(&["a", "b", "b", "c"]);
+        if kind.settles() {
+            return format!("{name}s.{}.capt.dev", self.namespace);
+        }
         if kind.namespaced { name.to_owned() } else { format!("{}-{name}", self.namespace) }
     }
 
@@ -58,7 +61,7 @@ impl Episode<'_> {
     }
 
     /// Options that any write may have.
-    fn options(&mut self) -> String {
+    pub fn options(&mut self) -> String {
         let mut out = format!("?fieldManager={}", self.manager());
         if self.chance.percent(8) {
             out = "?".to_owned();
@@ -76,14 +79,14 @@ impl Episode<'_> {
         out
     }
 
-    fn json_headers(&mut self) -> Vec<(&'static str, String)> {
+    pub fn json_headers(&mut self) -> Vec<(&'static str, String)> {
         let mut headers = vec![("content-type", "application/json".to_owned())];
         headers.push(("user-agent", self.chance.word(&["tester/1.0", "Other (x)", "kubectl/v1"]).to_owned()));
         headers.extend(self.accept());
         headers
     }
 
-    fn accept(&mut self) -> Option<(&'static str, String)> {
+    pub fn accept(&mut self) -> Option<(&'static str, String)> {
         let accept = match self.chance.below(30) {
             0 => "application/yaml",
             1 => "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
@@ -97,10 +100,10 @@ impl Episode<'_> {
     pub fn metadata(&mut self) -> Map<String, Value> {
         let mut out = Map::new();
         if self.chance.percent(40) {
-            out.insert("labels".into(), self.chance.some(3, |chance| json!(chance.word(&["x", "y", ""]))));
+            out.insert("labels".into(), self.chance.entries(3, |chance| json!(chance.word(&["x", "y", ""]))));
         }
         if self.chance.percent(25) {
-            out.insert("annotations".into(), self.chance.some(3, crate::chance::Chance::text));
+            out.insert("annotations".into(), self.chance.entries(3, crate::chance::Chance::text));
         }
         if self.chance.percent(12) {
             let finalizer: fn(&mut crate::chance::Chance) -> Value =
@@ -153,12 +156,13 @@ impl Episode<'_> {
         out.insert("kind".into(), json!(kind.name));
         out.insert("metadata".into(), metadata.into());
         out.extend((kind.content)(&mut self.chance, status));
+        let plural = name.and_then(|name| name.split('.').next()).unwrap_or("as");
         let text = Value::Object(out).to_string().replace("@ns@", &self.namespace);
+        let text = text.replace("@plural@", plural).replace("@kind@", &plural.to_uppercase());
         serde_json::from_str(&text).unwrap()
     }
 
     fn create(&mut self, index: usize) -> Request {
-        let kind = self.kind(index);
         let version = self.version(index);
         let name = match self.chance.below(20) {
             0 => Some("Bad_Name".to_owned()),
@@ -174,11 +178,7 @@ impl Episode<'_> {
             let prefix = format!("{}-g{:02}-", self.namespace, self.count);
             metadata.insert(
                 "generateName".into(),
-                json!(if self.count.is_multiple_of(11) && kind.plural != "namespaces" {
-                    "-Bad".to_owned()
-                } else {
-                    prefix
-                }),
+                json!(if self.count.is_multiple_of(11) { "-Bad".to_owned() } else { prefix }),
             );
         }
         if self.chance.percent(3) {
@@ -203,7 +203,7 @@ impl Episode<'_> {
         }
     }
 
-    fn one(&mut self, index: usize, version: &str, name: &str) -> (String, bool) {
+    pub fn one(&mut self, index: usize, version: &str, name: &str) -> (String, bool) {
         let status = self.kind(index).status && self.chance.percent(25);
         let path =
             format!("{}/{name}{}", self.collection(index, version), if status { "/status" } else { "" });
@@ -272,12 +272,12 @@ impl Episode<'_> {
                 edits.push(Edit::Set(at, value.clone()));
             }
         }
-        edits.extend(self.identity_edit());
+        edits.extend(self.identity_edit(self.kind(index).group == GROUP));
         Request { method: "PUT", path, headers, body: Body::Changed(edits), about }
     }
 
     /// Sometimes an update says something else about which object it means.
-    fn identity_edit(&mut self) -> Option<Edit> {
+    fn identity_edit(&mut self, custom: bool) -> Option<Edit> {
         let old = self.pairs.revisions.all.len();
         Some(match self.chance.below(30) {
             0..6 => Edit::Remove("/metadata/resourceVersion"),
@@ -295,365 +295,10 @@ impl Episode<'_> {
             16 => Edit::Set("/metadata/managedFields", json!([{}])),
             17 => Edit::Set("/metadata/creationTimestamp", json!("2020-01-01T00:00:00Z")),
             18 => Edit::Remove("/metadata/finalizers"),
+            19 if !custom => Edit::Set("/kind", json!(self.chance.word(&["Another", "ConfigMap"]))),
             20 => Edit::Set("/metadata/generation", json!(99)),
             21 => Edit::Set("/metadata/deletionTimestamp", json!("2020-01-01T00:00:00Z")),
             _ => return None,
         })
-    }
-
-    fn patch(&mut self, index: usize) -> Request {
-        let (version, name) = (self.version(index), self.name(index));
-        let (path, status) = self.one(index, version, &name);
-        let path = format!("{path}{}", self.options());
-        let mut headers = self.json_headers();
-        let (of, body) = match self.chance.below(10) {
-            0..4 => ("merge-patch+json", self.merge_patch(index, version, &name, status)),
-            4..7 => ("json-patch+json", self.json_patch(index, &name, status)),
-            _ => ("strategic-merge-patch+json", self.strategic_patch(index, version, &name, status)),
-        };
-        headers[0].1 = format!("application/{of}");
-        Request {
-            method: "PATCH",
-            path,
-            headers,
-            body: Body::Text(body.to_string()),
-            about: Some((index, name)),
-        }
-    }
-
-    pub fn merge_patch(&mut self, index: usize, version: &str, name: &str, status: bool) -> Value {
-        let mut patch = self.object(index, version, None, status);
-        let members = patch.as_object_mut().unwrap();
-        if self.chance.percent(80) {
-            members.shift_remove("kind");
-            members.shift_remove("apiVersion");
-        }
-        let names: Vec<String> = self
-            .known
-            .get(&(index, name.to_owned()))
-            .and_then(|known| known.real.as_object())
-            .into_iter()
-            .flat_map(|object| {
-                object
-                    .keys()
-                    .filter(|key| !["metadata", "kind", "apiVersion"].contains(&key.as_str()))
-                    .cloned()
-            })
-            .collect();
-        if !names.is_empty() && self.chance.percent(20) {
-            members.insert(self.chance.pick(&names).clone(), Value::Null);
-        }
-        match self.chance.below(25) {
-            0 => patch["metadata"]["finalizers"] = Value::Null,
-            1 => patch["metadata"]["labels"] = json!({"a": null, "b": null}),
-            2 => patch["metadata"]["resourceVersion"] = json!("1"),
-            3 => patch["metadata"]["uid"] = json!("another"),
-            4 => patch["metadata"]["name"] = json!("another"),
-            5 => patch["metadata"]["annotations"] = Value::Null,
-            6 => patch["metadata"]["managedFields"] = Value::Null,
-            7 if !self.pairs.revisions.all.is_empty() => {
-                let last = self.pairs.revisions.all.len() - 1;
-                patch["metadata"]["resourceVersion"] = json!(format!("@rv{last}@"));
-            }
-            _ => {}
-        }
-        patch
-    }
-
-    fn strategic_patch(&mut self, index: usize, version: &str, name: &str, status: bool) -> Value {
-        let mut patch = self.merge_patch(index, version, name, status);
-        match self.chance.below(12) {
-            0 => patch["metadata"] = json!({"$deleteFromPrimitiveList/finalizers": ["x.y/a", "x.y/b"]}),
-            1 => patch["metadata"]["labels"] = json!({"$patch": "replace", "z": "z"}),
-            2 => patch["metadata"]["ownerReferences"] = json!([{"$patch": "delete", "uid": "@uid0@"}]),
-            3 => patch["data"] = json!({"$retainKeys": ["a"], "a": "YQ=="}),
-            4 => patch["metadata"]["$setElementOrder/finalizers"] = json!(["x.y/c", "x.y/b", "x.y/a"]),
-            5 => patch["imagePullSecrets"] = json!([{"name": "a", "$patch": "delete"}, {"name": "d"}]),
-            6 => patch["$patch"] = json!(self.chance.word(&["replace", "delete", "strange"])),
-            _ => {}
-        }
-        patch
-    }
-
-    fn json_patch(&mut self, index: usize, name: &str, status: bool) -> Value {
-        let fresh = self.object(index, self.kind(index).versions[0], None, status);
-        let known =
-            self.known.get(&(index, name.to_owned())).map(|known| known.real.clone()).unwrap_or_default();
-        let mut operations = Vec::new();
-        for _ in 0..=self.chance.below(3) {
-            let members: Vec<(String, Value)> =
-                fresh.as_object().unwrap().clone().into_iter().skip(2).collect();
-            let (member, value) = self.chance.pick(&members).clone();
-            let inner: Vec<String> =
-                known[&member].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
-            let inner: Vec<String> = inner
-                .into_iter()
-                .filter(|key| {
-                    member != "metadata" || ["labels", "annotations", "finalizers"].contains(&key.as_str())
-                })
-                .collect();
-            let below =
-                (!inner.is_empty()).then(|| self.chance.pick(&inner).replace('~', "~0").replace('/', "~1"));
-            let path =
-                below.as_ref().map_or_else(|| format!("/{member}"), |below| format!("/{member}/{below}"));
-            let value = if let (Some(below), Value::Object(members)) = (&below, &value) {
-                members.get(below).cloned().unwrap_or(json!("x"))
-            } else {
-                value
-            };
-            operations.push(match self.chance.below(12) {
-                _ if path == "/metadata" => json!({"op": "add", "path": "/metadata/labels", "value": {"p": "q"}}),
-                0..3 => json!({"op": "remove", "path": path}),
-                3..6 => json!({"op": "replace", "path": path, "value": value}),
-                6 => json!({"op": "test", "path": path, "value": value}),
-                7 => json!({"op": "copy", "from": path, "path": "/metadata/annotations/copied"}),
-                8 => json!({"op": "move", "from": path, "path": "/data"}),
-                9 => json!({"op": self.chance.word(&["add", "bad", "test"]), "path": self.chance.word(&["/spec/list/-", "/nothing/there", "noslash", "/metadata/finalizers/0"]), "value": "v"}),
-                _ => json!({"op": "add", "path": path, "value": value}),
-            });
-        }
-        operations.into()
-    }
-
-    fn scale(&mut self, index: usize) -> Request {
-        let (version, name) = (self.version(index), self.name(index));
-        let path = format!("{}/{name}/scale", self.collection(index, version));
-        let mut headers = vec![("content-type", "application/json".to_owned())];
-        let replicas = *self.chance.pick(&[0, 1, 4, 8, 15, -1]);
-        let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name, "namespace": self.namespace}, "spec": {"replicas": replicas}});
-        // Upstream tracks a write of the scale only where somebody manages the replicas already.
-        let options = format!("{}&dryRun=All", self.options().replace("&dryRun=All", ""));
-        let (method, path, body) = match self.chance.below(12) {
-            3..6 => {
-                match self.chance.below(6) {
-                    0 => scale["metadata"]["resourceVersion"] = json!("1"),
-                    1 => scale["metadata"]["name"] = json!("another"),
-                    _ => {}
-                }
-                ("PUT", format!("{path}{options}"), scale.to_string())
-            }
-            6..9 => {
-                headers[0].1 = "application/merge-patch+json".to_owned();
-                ("PATCH", format!("{path}{options}"), json!({"spec": {"replicas": replicas}}).to_string())
-            }
-            9 => {
-                headers[0].1 = "application/json-patch+json".to_owned();
-                let patch = json!([{"op": "replace", "path": "/spec/replicas", "value": replicas}]);
-                ("PATCH", format!("{path}{options}"), patch.to_string())
-            }
-            // Nothing is applied to it: upstream fails where nobody manages the replicas.
-            _ => ("GET", path, String::new()),
-        };
-        Request { method, path, headers, body: Body::Text(body), about: Some((index, name)) }
-    }
-
-    fn get(&mut self, index: usize) -> Request {
-        let (version, name) = (self.version(index), self.name(index));
-        let (path, _) = self.one(index, version, &name);
-        let suffix = self.chance.word(&[
-            "",
-            "",
-            "",
-            "",
-            "?resourceVersion=0",
-            "?pretty=true",
-            "?resourceVersion=1",
-            "?includeObject=Object",
-        ]);
-        let headers = self.accept().into_iter().collect();
-        let method = if self.chance.percent(4) { "HEAD" } else { "GET" };
-        Request {
-            method,
-            path: format!("{path}{suffix}"),
-            headers,
-            body: Body::Text(String::new()),
-            about: Some((index, name)),
-        }
-    }
-
-    /// A path of the collection that both servers have the same objects in, with the selectors that make it so.
-    pub fn listing(&mut self, index: usize) -> String {
-        let (kind, version) = (self.kind(index), self.version(index));
-        let mut fields = Vec::new();
-        let mut path = self.collection(index, version);
-        if kind.namespaced && self.chance.percent(15) {
-            path = path.replace(&format!("/namespaces/{}", self.namespace), "");
-            fields.push(format!("metadata.namespace={}", self.namespace));
-        }
-        let mut labels = Vec::new();
-        if !kind.namespaced {
-            labels.push(format!("ep={}", self.namespace));
-        }
-        if self.chance.percent(35) {
-            labels.push(
-                self.chance
-                    .word(&[
-                        "a",
-                        "!b",
-                        "a=x",
-                        "b!=y",
-                        "a in (x,y)",
-                        "c notin (x)",
-                        "b=",
-                        "a==x",
-                        "a,!c",
-                        "a in ()",
-                        "a>1",
-                        "=x",
-                        "a in (x",
-                        "d.e/f=x",
-                    ])
-                    .to_owned(),
-            );
-        }
-        if self.chance.percent(20) {
-            let name = self.name(index);
-            fields.push(format!("metadata.name{}{name}", self.chance.word(&["=", "!=", "=="])));
-        }
-        if self.chance.percent(25) && !kind.selectable.is_empty() {
-            let value = self
-                .chance
-                .word(&["red", "blue", "1", "true", "false", "Opaque", "Made", "m1", "Normal", "Active", ""]);
-            fields.push(format!("{}={value}", self.chance.word(kind.selectable)));
-        }
-        if self.chance.percent(2) {
-            fields.push("spec.nothing=x".to_owned());
-        }
-        let mut path = format!("{path}?");
-        if !labels.is_empty() {
-            path.push_str(&format!("&labelSelector={}", escape(&labels.join(","))));
-        }
-        if !fields.is_empty() {
-            // Placeholders stay as they are.
-            path.push_str(&format!(
-                "&fieldSelector={}",
-                fields.join(",").replace('=', "%3D").replace('!', "%21")
-            ));
-        }
-        path
-    }
-
-    fn list(&mut self, index: usize) -> Request {
-        let headers = self.list_accept().into_iter().collect();
-        let request = |path: String| Request {
-            method: "GET",
-            path,
-            headers,
-            body: Body::Text(String::new()),
-            about: None,
-        };
-        if let Some((path, token)) = self.more.take()
-            && self.chance.percent(80)
-        {
-            return request(format!("{path}&continue=@token{token}@"));
-        }
-        let mut path = self.listing(index);
-        // Elsewhere the real server has objects of its own behind those of the episode.
-        // And pages of all namespaces, narrowed to one by a selector, begin again there.
-        if path.contains("/namespaces/") && self.chance.percent(35) {
-            path.push_str(&format!("&limit={}", 1 + self.chance.below(3)));
-        }
-        let moments = self.pairs.moments.all.len();
-        match self.chance.below(12) {
-            0 => path.push_str("&resourceVersion=0"),
-            1 => path.push_str("&resourceVersion=0&resourceVersionMatch=NotOlderThan"),
-            2 | 3 => {
-                let moment = self.chance.below(moments);
-                path.push_str(&format!("&resourceVersion=@at{moment}@&resourceVersionMatch=Exact"));
-            }
-            4 => path.push_str(&format!("&resourceVersion=@at{}@", moments - 1)),
-            _ => {}
-        }
-        request(path)
-    }
-
-    fn list_accept(&mut self) -> Option<(&'static str, String)> {
-        let accept = match self.chance.below(10) {
-            0 => "application/yaml",
-            1 | 2 => "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
-            3 => "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
-            _ => return None,
-        };
-        Some(("accept", accept.to_owned()))
-    }
-
-    /// Options of a deletion that needs no controller to go through.
-    fn delete_options(&mut self, name: Option<&str>, index: usize) -> Value {
-        let mut options = json!({});
-        match self.chance.below(14) {
-            0 => options["preconditions"] = json!({"uid": "another"}),
-            1 => options["preconditions"] = json!({"resourceVersion": "1"}),
-            2 => options["gracePeriodSeconds"] = json!(*self.chance.pick(&[0, 5, -1])),
-            3 => options["propagationPolicy"] = json!("Background"),
-            4 => {
-                options["propagationPolicy"] = json!(self.chance.word(&["Foreground", "Orphan"]));
-                options["dryRun"] = json!(["All"]);
-            }
-            5 => options["dryRun"] = json!(["All"]),
-            6 => options["propagationPolicy"] = json!("Never"),
-            7 | 8 => {
-                let known = name.and_then(|name| self.known.get(&(index, name.to_owned())));
-                if let Some(uid) = known.and_then(|known| known.real["metadata"]["uid"].as_str())
-                    && let Some(found) = self.pairs.uids.all.iter().position(|pair| pair.0 == uid)
-                {
-                    options["preconditions"] = json!({"uid": format!("@uid{found}@")});
-                }
-            }
-            9 => {
-                options["orphanDependents"] = json!(false);
-                options["dryRun"] = json!(["All"]);
-            }
-            _ => {}
-        }
-        options
-    }
-
-    fn delete(&mut self, index: usize) -> Request {
-        let (version, name) = (self.version(index), self.name(index));
-        let mut path = format!("{}/{name}", self.collection(index, version));
-        let headers = self.json_headers();
-        let mut options = self.delete_options(Some(&name), index);
-        if self.kind(index).plural == "namespaces" {
-            // The real server has nobody to end a namespace.
-            options["dryRun"] = json!(["All"]);
-        }
-        let dry = options.get("dryRun").is_some();
-        let simple = options.get("preconditions").is_none() && !options.as_object().unwrap().is_empty();
-        let body = if simple && self.chance.percent(40) {
-            let pairs: Vec<String> = options
-                .as_object()
-                .unwrap()
-                .iter()
-                .map(|(key, value)| match value {
-                    Value::Array(_) => format!("{key}=All"),
-                    Value::String(text) => format!("{key}={text}"),
-                    other => format!("{key}={other}"),
-                })
-                .collect();
-            path = format!("{path}?{}", pairs.join("&"));
-            String::new()
-        } else if options.as_object().unwrap().is_empty() && self.chance.percent(50) {
-            String::new()
-        } else {
-            // What only a dry run may be remembered by.
-            path.push_str(if dry { "?note=dryRun=All" } else { "" });
-            options.to_string()
-        };
-        Request { method: "DELETE", path, headers, body: Body::Text(body), about: Some((index, name)) }
-    }
-
-    fn delete_collection(&mut self, index: usize) -> Request {
-        let path = self.listing(index);
-        let kind = self.kind(index);
-        let whole = kind.namespaced && !path.contains("/namespaces/");
-        // Never more than this episode has made.
-        let path = if whole { format!("{}?", self.collection(index, kind.versions[0])) } else { path };
-        let headers = vec![("content-type", "application/json".to_owned())];
-        let options = match self.chance.below(4) {
-            0 => json!({"dryRun": ["All"]}).to_string(),
-            1 => json!({"propagationPolicy": "Background"}).to_string(),
-            _ => String::new(),
-        };
-        Request { method: "DELETE", path, headers, body: Body::Text(options), about: None }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use capt_apiserver::{
-    Server,
+    Server, ServerOptions,
     door::{Door, Identity, Settings, write_kubeconfig},
 };
 use capt_e2e::KubeApiserver;
@@ -51,7 +51,9 @@ pub struct Answer {
 
 impl Sides {
     pub async fn start(real: &KubeApiserver) -> Self {
-        let server = Server::in_memory().await.unwrap();
+        // A kube-apiserver has no controllers beside it.
+        let options = ServerOptions { controllers: false, ..ServerOptions::default() };
+        let server = Server::in_memory_with(&options).await.unwrap();
         let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
         let door =
             Door::open(std::sync::Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
@@ -84,13 +86,7 @@ impl Side {
     /// The answer; a server that gives none is one that differs.
     pub async fn ask(&self, asked: &Asked) -> Answer {
         let answer = tokio::time::timeout(PATIENCE, self.answer(asked)).await;
-        answer.unwrap_or_else(|_| Answer {
-            code: 0,
-            content_type: String::new(),
-            cache: String::new(),
-            warnings: Vec::new(),
-            text: format!("no answer within {PATIENCE:?}"),
-        })
+        answer.unwrap_or_else(|_| Answer::none(format!("no answer within {PATIENCE:?}")))
     }
 
     async fn answer(&self, asked: &Asked) -> Answer {
@@ -99,7 +95,10 @@ impl Side {
             request = request.header(*name, value);
         }
         let request = request.body(Body::from(asked.body.clone().into_bytes())).unwrap();
-        let response = self.client.send(request).await.unwrap_or_else(|error| panic!("{asked:?}: {error:?}"));
+        let response = match self.client.send(request).await {
+            Ok(response) => response,
+            Err(error) => return Answer::none(format!("{error:?}")),
+        };
         let header = |name: &str| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
         };
@@ -114,6 +113,10 @@ impl Side {
 }
 
 impl Answer {
+    fn none(why: String) -> Self {
+        Self { code: 0, content_type: String::new(), cache: String::new(), warnings: Vec::new(), text: why }
+    }
+
     /// The body as JSON, whatever form it came in; text where it is neither.
     pub fn value(&self) -> Value {
         if self.content_type.starts_with("application/yaml") {

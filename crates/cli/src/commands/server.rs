@@ -54,7 +54,8 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn serve(args: &Args) -> io::Result<Outcome> {
-    let options = ServerOptions { event_ttl: Some(args.event_ttl).filter(|ttl| !ttl.is_zero()) };
+    let event_ttl = Some(args.event_ttl).filter(|ttl| !ttl.is_zero());
+    let options = ServerOptions { event_ttl, ..ServerOptions::default() };
     let (server, identity) = if let Some(folder) = &args.data_dir {
         let server = Server::open_with(folder, &options).await.map_err(in_words)?;
         (server, Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?)

@@ -19,11 +19,13 @@ pub(crate) fn check(root: &Node) -> Vec<FieldError> {
 fn visit(node: &Node, path: &FieldPath, inside_metadata: bool, errors: &mut Vec<FieldError>) {
     let inside_metadata = inside_metadata && !node.embedded_resource;
     if let Some(default) = &node.default {
+        let path_is_root = path.is_root();
         let path = path.field("default");
-        if !inside_metadata && !prune::find(default, node, Resource(node.embedded_resource)).is_empty() {
+        let is_resource = path_is_root || node.embedded_resource;
+        if !inside_metadata && !prune::find(default, node, Resource(is_resource)).is_empty() {
             errors.push(FieldError::invalid(&path, default.clone(), "must not have unknown fields"));
         }
-        errors.extend(violations(node, default).into_iter().map(|error| error.under(&path)));
+        errors.extend(violations(node, default, path_is_root).into_iter().map(|error| error.under(&path)));
     }
     if let Some(items) = &node.items {
         visit(items, &path.field("items"), inside_metadata, errors);
@@ -35,8 +37,11 @@ fn visit(node: &Node, path: &FieldPath, inside_metadata: bool, errors: &mut Vec<
     }
 }
 
-fn violations(node: &Node, default: &Value) -> Vec<FieldError> {
+fn violations(node: &Node, default: &Value, is_root: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    if is_root && !node.embedded_resource {
+        validate::check_resource(default, Trail::ROOT, &mut errors);
+    }
     validate::check_resources(node, default, Trail::ROOT, &mut errors);
     if errors.is_empty() {
         validate::check_values(node, default, None, &mut errors);

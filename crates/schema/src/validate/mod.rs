@@ -12,7 +12,7 @@ mod resource;
 mod value;
 
 pub(crate) use correlate::{Correlated, MapList};
-pub(crate) use resource::check as check_resources;
+pub(crate) use resource::{check as check_resources, check_one as check_resource};
 pub(crate) use value::check as check_values;
 
 use serde_json::Value;

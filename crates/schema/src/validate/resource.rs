@@ -34,6 +34,13 @@ pub(crate) fn check(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut V
     }
 }
 
+/// Checks a value that is a resource whatever its schema says.
+pub(crate) fn check_one(value: &Value, trail: Trail<'_>, errors: &mut Vec<FieldError>) {
+    if let Value::Object(members) = value {
+        resource(members, trail, errors);
+    }
+}
+
 fn resource(members: &Map<String, Value>, trail: Trail<'_>, errors: &mut Vec<FieldError>) {
     for name in ["apiVersion", "kind"] {
         let path = || trail.field(name).to_path();

@@ -68,6 +68,11 @@ pub struct Decoded {
     pub unknown_fields: Vec<String>,
 }
 
+/// Whether there is a built-in kind of this name.
+pub fn is_kind(group: &str, kind: &str) -> bool {
+    definitions::find_kind(group, kind).is_some()
+}
+
 /// Decodes the body of a request for a built-in kind.
 pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeError> {
     let no_kind = || DecodeError::NoKind { group: group.to_owned(), kind: kind.to_owned() };

@@ -86,6 +86,14 @@ pub fn prepare_create(group: &str, kind: &str, object: &mut Value) {
     }
 }
 
+/// What is valid and yet hardly meant.
+pub fn warning(group: &str, kind: &str, object: &Value) -> Option<String> {
+    match (group, kind) {
+        ("", "Secret") => secret::warning(object),
+        _ => None,
+    }
+}
+
 /// Completes an object that is about to replace `old`, and takes back what a client may not change this way.
 pub fn prepare_update(group: &str, kind: &str, object: &mut Value, old: &Value) {
     apply_defaults(group, kind, object);

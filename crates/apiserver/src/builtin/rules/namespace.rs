@@ -4,7 +4,7 @@ use capt_schema::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use super::{complaints, get, invalid, keep, list, path, text};
-use crate::builtin::names::qualified_name;
+use crate::builtin::names::{dns_label, qualified_name};
 
 /// Lets network policies and the like select a namespace by its name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -16,7 +16,9 @@ pub(super) const STANDARD_FINALIZERS: [&str; 3] = [FINALIZER, "orphan", "foregro
 
 pub(super) fn apply_defaults(namespace: &mut Value) {
     let name = text(namespace, &["metadata", "name"]).to_owned();
-    if !name.is_empty() {
+    // A generated name is judged before the label repeats it.
+    let generated = !text(namespace, &["metadata", "generateName"]).is_empty();
+    if !name.is_empty() && (!generated || dns_label(&name).is_empty()) {
         if !get(namespace, &["metadata", "labels"]).is_object() {
             namespace["metadata"]["labels"] = json!({});
         }

@@ -49,6 +49,55 @@ pub(super) fn validate(secret: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// A certificate or key that TLS cannot be served with, in the words of Go's TLS; what is in the PEM is not looked at.
+pub(super) fn warning(secret: &Value) -> Option<String> {
+    if text(secret, &["type"]) != "kubernetes.io/tls" {
+        return None;
+    }
+    let blocks = |key: &str| pem_blocks(&decoded(get(secret, &["data", key])));
+    let (certificate, key) = (blocks("tls.crt"), blocks("tls.key"));
+    if !certificate.iter().any(|block| block == "CERTIFICATE") {
+        return Some(match &certificate[..] {
+            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+            [only] if only.ends_with("PRIVATE KEY") => {
+                "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM \
+                 inputs may have been switched"
+                    .to_owned()
+            }
+            others => format!(
+                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of \
+                 the following types: [{}]",
+                others.join(" ")
+            ),
+        });
+    }
+    if key.iter().any(|block| block.ends_with("PRIVATE KEY")) {
+        return None;
+    }
+    Some(match &key[..] {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        [only] if only == "CERTIFICATE" => {
+            "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+        }
+        others => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks \
+             of the following types: [{}]",
+            others.join(" ")
+        ),
+    })
+}
+
+/// The types of the blocks of a PEM file.
+fn pem_blocks(bytes: &[u8]) -> Vec<String> {
+    let content = String::from_utf8_lossy(bytes);
+    let begun = content.split("-----BEGIN ").skip(1);
+    let whole = begun.filter_map(|rest| {
+        let (name, rest) = rest.split_once("-----")?;
+        rest.contains(&format!("-----END {name}-----")).then(|| name.to_owned())
+    });
+    whole.collect()
+}
+
 fn of_type(secret: &Value, data: &Map<String, Value>, errors: &mut Vec<FieldError>) {
     let data_path = path(&["data"]);
     let missing = |key: &str| required(&data_path.key(key), "");

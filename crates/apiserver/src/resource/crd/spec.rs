@@ -38,9 +38,11 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
     }
     if versions.iter().filter(|version| is_true(version, "storage")).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.push(invalid(&at.field("versions"), outline(versions), detail));
+        // Go tells none from empty.
+        let shown = if get(spec, &["versions"]).is_null() { Value::Null } else { outline(versions) };
+        errors.push(invalid(&at.field("versions"), shown, detail));
     }
-    if let Some(first) = seen.first() {
+    if let Some(first) = seen.first().filter(|first| !first.is_empty()) {
         // A field of the form that Kubernetes judges: the name of the first version.
         label(first, &at.field("version"), "", &mut errors);
     }

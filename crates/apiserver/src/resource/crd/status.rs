@@ -17,9 +17,9 @@ pub fn is_established(crd: &Value) -> bool {
 
 /// The status of a definition once its names were decided; `None` if nothing changes.
 ///
-/// `others` are all other definitions; `now` is the time in RFC 3339 form, in whole seconds.
-pub fn accept<'a>(crd: &Value, others: impl IntoIterator<Item = &'a Value>, now: &str) -> Option<Value> {
-    let taken = Taken::by(others, text(crd, &["spec", "group"]));
+/// `all` are all definitions, and this one among them: a name that it has itself is taken for another use, too. `now` is the time in RFC 3339 form, in whole seconds.
+pub fn accept<'a>(crd: &Value, all: impl IntoIterator<Item = &'a Value>, now: &str) -> Option<Value> {
+    let taken = Taken::by(all, text(crd, &["spec", "group"]));
     let (names, conflict) = decide(crd, &taken);
     let mut status = get(crd, &["status"]).clone();
     if !status.is_object() {
@@ -43,6 +43,39 @@ pub fn accept<'a>(crd: &Value, others: impl IntoIterator<Item = &'a Value>, now:
         set_condition(&mut status, "Established", value, reason, message, now);
     }
     (status != *get(crd, &["status"])).then_some(status)
+}
+
+/// How far the deletion of the objects of a definition is, once that was deleted itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleanup {
+    /// It begins soon.
+    Pending,
+    /// It waits for finalizers of objects.
+    InProgress,
+    /// There are none left.
+    Completed,
+    /// There never were any.
+    NeverEstablished,
+}
+
+/// Tells in the status of a definition how far its end is.
+pub fn set_terminating(crd: &mut Value, cleanup: Cleanup, now: &str) {
+    let (value, reason, message) = match cleanup {
+        Cleanup::Pending => (
+            "True",
+            "InstanceDeletionPending",
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        ),
+        Cleanup::InProgress => {
+            ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        }
+        Cleanup::Completed => ("False", "InstanceDeletionCompleted", "removed all instances"),
+        Cleanup::NeverEstablished => ("False", "NeverEstablished", "resource was never established"),
+    };
+    if !get(crd, &["status"]).is_object() {
+        crd["status"] = json!({});
+    }
+    set_condition(&mut crd["status"], "Terminating", value, reason, message, now);
 }
 
 struct Taken<'a> {

@@ -54,10 +54,20 @@ pub fn validate_status(crd: &Value) -> Vec<FieldError> {
 
 fn name(crd: &Value) -> Vec<FieldError> {
     let name = text(crd, &["metadata", "name"]);
+    if name.is_empty() {
+        // That it is missing is said of every kind.
+        return Vec::new();
+    }
     let at = path(&["metadata", "name"]);
     let mut errors: Vec<FieldError> = complaints(&at, name, dns_subdomain(name)).collect();
-    if name != format!("{}.{}", text(crd, &["spec", "names", "plural"]), text(crd, &["spec", "group"])) {
-        errors.push(invalid(&at, name, r#"must be spec.names.plural+"."+spec.group"#));
+    let wanted = format!("{}.{}", text(crd, &["spec", "names", "plural"]), text(crd, &["spec", "group"]));
+    let prefix = text(crd, &["metadata", "generateName"]);
+    for (member, given) in [("name", name), ("generateName", prefix)] {
+        // A prefix that is not there is no mistake.
+        if given != wanted && (member == "name" || !given.is_empty()) {
+            let at = path(&["metadata", member]);
+            errors.push(invalid(&at, given, r#"must be spec.names.plural+"."+spec.group"#));
+        }
     }
     errors
 }
@@ -73,7 +83,7 @@ fn stored_versions(crd: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for version in versions.iter().filter(|version| is_true(version, "storage")) {
         let name = text(version, &["name"]);
-        if !stored.iter().any(|stored| stored == name) {
+        if !name.is_empty() && !stored.iter().any(|stored| stored == name) {
             errors.push(invalid(&at, stored.to_vec(), format!("must have the storage version {name}")));
         }
     }
@@ -137,8 +147,25 @@ fn approval_state(note: &str) -> Approval {
     }
 }
 
-fn preserve_unknown_fields(crd: &Value) -> Option<FieldError> {
+fn preserve_unknown_fields(crd: &Value) -> Vec<FieldError> {
     let at = path(&["spec", "preserveUnknownFields"]);
     let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
-    is_true(get(crd, &["spec"]), "preserveUnknownFields").then(|| invalid(&at, json!(true), detail))
+    if !is_true(get(crd, &["spec"]), "preserveUnknownFields") {
+        return Vec::new();
+    }
+    let versions = list(crd, &["spec", "versions"]);
+    let defaults = versions.iter().any(|version| has_default(get(version, &["schema", "openAPIV3Schema"])));
+    let first = "must be false in order to use defaults in the schema";
+    let details = defaults.then_some(first).into_iter().chain([detail]);
+    details.map(|detail| invalid(&at, json!(true), detail)).collect()
+}
+
+fn has_default(schema: &Value) -> bool {
+    if !schema.is_object() {
+        return false;
+    }
+    let properties = get(schema, &["properties"]).as_object();
+    let below = properties.into_iter().flat_map(|properties| properties.values());
+    let alone = ["items", "additionalProperties"].map(|name| get(schema, &[name]));
+    !get(schema, &["default"]).is_null() || below.chain(alone).any(has_default)
 }

@@ -1,0 +1,132 @@
+//! Storing an object that is new: its name, its birth, its namespace.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::track::{Tracking, counts_generations};
+use super::{Engine, Target, Written, admit, encode, write_error};
+use crate::builtin::rules;
+use crate::object::create::{self, Birth};
+use crate::object::{Meta, metadata_mut};
+use crate::request::write::WriteOptions;
+use crate::status::{ApiError, GroupResource};
+use crate::store::{Key, Object, WriteError};
+
+/// How many more names are drawn for an object whose first one was taken; as many as Kubernetes does.
+const NAMES: usize = 7;
+
+impl Engine {
+    /// Stores a new object.
+    pub(super) async fn add(
+        &self,
+        target: &Target,
+        mut object: Value,
+        options: &WriteOptions,
+        manager: &str,
+        tracking: Tracking,
+    ) -> Result<Written, ApiError> {
+        let resource = &target.served.resource;
+        let stated_version = Meta::of(&object).resource_version().map(str::to_owned);
+        if tracking != Tracking::Done {
+            self.track(target, None, &mut object, options, manager);
+        }
+        if !resource.custom {
+            rules::admit_create(&resource.group, &resource.kind, &mut object);
+        }
+        let generated = Meta::of(&object).name().is_none();
+        if let Some(name) = create::generated_name(&object, |below| self.source.draw(below)) {
+            metadata_mut(&mut object).insert("name".into(), name.into());
+        }
+        let (uid, now) = (self.source.uid(), self.source.now());
+        let birth = Birth {
+            namespace: target.namespace.as_deref(),
+            uid: &uid,
+            now: &now,
+            generation: counts_generations(target),
+            drop_status: target.served.version.status && resource.custom,
+        };
+        create::prepare(&mut object, &birth);
+        if !resource.custom {
+            rules::prepare_create(&resource.group, &resource.kind, &mut object);
+        }
+        self.check_grant(target, "", &object, None, options)?;
+        admit::validate(target, &object, None)?;
+        admit::warn(target, &object, options);
+        encode::settle(target, &mut object);
+        self.check_namespace(target)?;
+        if stated_version.is_some() && tracking != Tracking::Replace && !options.dry_run {
+            return Err(ApiError::Unclassified(
+                "resourceVersion should not be set on objects to be created".into(),
+            ));
+        }
+        let name = Meta::of(&object).name().unwrap_or_default().to_owned();
+        if options.dry_run {
+            if self.store.get(&target.key(&name)).is_some() {
+                return Err(self.taken(target, &name));
+            }
+            // Nobody looked at the version, and it is told as it came.
+            if let Some(version) = stated_version {
+                metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
+            }
+            return Ok(Written { object: object.to_string().into(), created: true });
+        }
+        let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
+        let stored = match stored {
+            Err(WriteError::AlreadyExists { .. }) if generated => self.add_drawn(target, object).await?,
+            Err(WriteError::AlreadyExists { .. }) => return Err(self.taken(target, &name)),
+            stored => stored.map_err(|error| write_error(target, &name, &error))?,
+        };
+        Ok(Written { object: encode::to_bytes(target, &stored), created: true })
+    }
+
+    /// The answer where the name of a new object is taken.
+    fn taken(&self, target: &Target, name: &str) -> ApiError {
+        let there = self.get_value(target, name).unwrap_or_default();
+        if Meta::of(&there).deletion_timestamp().is_some() {
+            let resource = GroupResource::of(&target.served.resource);
+            return ApiError::Deleting { resource, name: name.to_owned() };
+        }
+        ApiError::already_exists(&target.served.resource, name)
+    }
+
+    /// Stores a new object whose generated name was taken: under another one, if one is found soon.
+    async fn add_drawn(&self, target: &Target, mut object: Value) -> Result<Arc<Object>, ApiError> {
+        let mut tries = NAMES;
+        loop {
+            metadata_mut(&mut object).remove("name");
+            let name = create::generated_name(&object, |below| self.source.draw(below)).unwrap_or_default();
+            metadata_mut(&mut object).insert("name".into(), name.as_str().into());
+            match self.store.create(target.key(&name), encode::to_store(target, &object)).await {
+                Err(WriteError::AlreadyExists { .. }) if tries > 1 => tries -= 1,
+                Err(WriteError::AlreadyExists { .. }) => {
+                    let resource = GroupResource::of(&target.served.resource);
+                    return Err(ApiError::GenerateName { resource, name });
+                }
+                stored => return stored.map_err(|error| write_error(target, &name, &error)),
+            }
+        }
+    }
+
+    /// Nothing is created in a namespace that is not there, or is going.
+    fn check_namespace(&self, target: &Target) -> Result<(), ApiError> {
+        let Some(name) = target.namespace.as_deref().filter(|_| target.served.resource.namespaced) else {
+            return Ok(());
+        };
+        // Where namespaces are not served at all, as in a test of a few kinds, every name is one.
+        if self.registry.current().find("", "v1", "namespaces").is_none() {
+            return Ok(());
+        }
+        let missing =
+            || ApiError::NotFound { resource: GroupResource::new("", "namespaces"), name: name.to_owned() };
+        let namespace = self.store.get(&Key::new("/namespaces", "", name)).ok_or_else(missing)?;
+        if !encode::is_deleting(&namespace) {
+            return Ok(());
+        }
+        Err(ApiError::Forbidden {
+            resource: Some(GroupResource::of(&target.served.resource)),
+            name: String::new(),
+            why: format!("unable to create new content in namespace {name} because it is being terminated"),
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! What a patch makes of an object.
+
+use serde_json::Value;
+
+use super::{PatchBody, Target};
+use crate::patch::{self, JsonPatchError};
+use crate::status::ApiError;
+
+pub(super) fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, ApiError> {
+    let mut object = live.clone();
+    let outcome = match body {
+        PatchBody::Json(patch) => match patch::json_patch(&mut object, patch.clone()) {
+            Err(JsonPatchError::Failed(_)) => return Err(ApiError::PatchFailed),
+            Err(error @ JsonPatchError::TooMany(_)) => {
+                return Err(ApiError::RequestEntityTooLarge(error.to_string()));
+            }
+            outcome => {
+                sort_touched(&mut object, patch);
+                outcome.map_err(|error| error.to_string())
+            }
+        },
+        PatchBody::Merge(patch) if !patch.is_object() && !patch.is_null() => Err(not_an_object(patch)),
+        PatchBody::Merge(patch) => {
+            patch::merge_patch(&mut object, patch.clone()).map_err(|error| error.to_string())
+        }
+        PatchBody::Strategic(_) if target.served.resource.custom => {
+            return Err(ApiError::UnsupportedMediaType {
+                message: "the body of the request was in an unknown format - accepted media types include: \
+                          application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+                    .into(),
+                routed: true,
+            });
+        }
+        PatchBody::Strategic(patch) => {
+            let types =
+                target.served.kind.types(&target.served.api_version).expect("a served version has types");
+            let outcome = patch::strategic_merge_patch(&mut object, patch.clone(), types);
+            if let Err(error) = &outcome
+                && error.code() == 500
+            {
+                return Err(ApiError::Unclassified(error.to_string()));
+            }
+            outcome.map_err(|error| error.to_string())
+        }
+        PatchBody::Apply(_) => Ok(()),
+    };
+    outcome.map_err(ApiError::BadRequest)?;
+    Ok(object)
+}
+
+/// Upstream puts the members in order of what a JSON patch walks through, and leaves what it adds as it is; warnings
+/// come in that order.
+fn sort_touched(object: &mut Value, patch: &Value) {
+    let operations = patch.as_array().into_iter().flatten();
+    for path in operations.filter_map(|operation| operation["path"].as_str()) {
+        let mut parents: Vec<&str> = path.split('/').skip(1).collect();
+        parents.pop();
+        let mut place = Some(&mut *object);
+        for name in parents.into_iter().map(Some).chain([None]) {
+            let Some(Value::Object(members)) = place else { break };
+            members.sort_keys();
+            // A stored object begins with what it is.
+            for (index, name) in ["apiVersion", "kind"].into_iter().enumerate() {
+                if let Some(value) = members.shift_remove(name) {
+                    members.shift_insert(index, name.to_owned(), value);
+                }
+            }
+            place = name.and_then(|name| members.get_mut(&name.replace("~1", "/").replace("~0", "~")));
+        }
+    }
+}
+
+fn not_an_object(patch: &Value) -> String {
+    let found = crate::request::json::kind_of(patch);
+    format!(
+        "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+    )
+}
