@@ -8,6 +8,7 @@ use capt_api::workspace::{
 };
 use capt_terraform::Engine;
 use capt_terraform::order::WorkspaceId;
+use capt_terraform::view::View;
 use kube::Client;
 
 use super::apply::history::RunHistory;
@@ -16,7 +17,7 @@ use crate::runtime::backoff::Backoff;
 use crate::runtime::events::Events;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Cache, Clock, Interests, Name};
+use crate::runtime::{Cache, Clock, Error, Interests, Name};
 
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-workspaces";
@@ -55,6 +56,17 @@ pub struct Context {
     pub template_status: StatusWriter<WorkspaceTemplateStatus>,
     /// Writes the status of provider configs.
     pub config_status: StatusWriter<WorkspaceProviderConfigStatus>,
+}
+
+impl Context {
+    /// How the workspace of an instance stands. Read from where it is kept, if this process has not seen it yet: after a
+    /// restart a workspace that nobody opened would look as if it had never been.
+    pub async fn open(&self, name: &Name) -> Result<View, Error> {
+        self.engine.open(&workspace_id(name)).await.map_err(|error| Error::Engine {
+            attempt: format!("open workspace {name}"),
+            problem: error.to_string(),
+        })
+    }
 }
 
 /// What the engine calls the workspace of an instance. Two instances never share one, in whatever namespaces they

@@ -154,7 +154,14 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
     let namespace = &observed.name.namespace;
     let attempt = || format!("take over the state in Secret {namespace}/{secret}");
     let failed = |problem: String| Error::Engine { attempt: attempt(), problem };
-    let state = keeper::read_import(&context.client, namespace, secret).await.map_err(failed)?;
+    let state = match keeper::read_import(&context.client, namespace, secret).await {
+        Ok(state) => state,
+        Err(problem) => {
+            let note = Note::warning("StateRefused", "TakeOver", problem.clone());
+            context.events.publish(observed.object.as_ref(), &note).await;
+            return Err(failed(problem));
+        }
+    };
     let outcome = context.engine.take_over(&workspace_id(&observed.name), &state).await;
     let note = match outcome {
         Ok(()) => {

@@ -1,5 +1,7 @@
 //! What to do next for one workspace. Pure: the same observation gives the same decision.
 
+use std::time::Duration;
+
 use capt_api::workspace::{Approval, DriftPolicy};
 use capt_terraform::failure::{Class, Failure, Reason};
 use capt_terraform::order::Operation;
@@ -12,6 +14,9 @@ use super::prepare::{Blocked, Prepared};
 
 #[cfg(test)]
 mod tests;
+
+/// How long until somebody looks again at what waits for the world outside.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// What to do, and how things stand.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +126,11 @@ fn live(observed: &Observed, now: Timestamp) -> Decision {
     }
     let prepared = match &observed.prepared {
         Ok(prepared) => prepared,
-        Err(blocked) => return rest(Phase::Blocked(blocked.clone())),
+        Err(blocked) => {
+            // Objects that change wake us; a program that somebody installs does not.
+            let wake = (!blocked.terminal).then_some(now + LOOK_AGAIN);
+            return Decision { step: Step::Rest, phase: Phase::Blocked(blocked.clone()), wake };
+        }
     };
     if let Some(secret) = &observed.asked.import_state {
         let phase = Phase::Running { operation: Operation::Plan, phase: RunPhase::Queued };
@@ -208,8 +217,10 @@ fn bring_in_step(observed: &Observed, prepared: &Prepared, now: Timestamp) -> De
 /// A plan lies there, because a person must approve it.
 fn approve(observed: &Observed, plan: &Plan, manual: bool) -> Decision {
     let approved = observed.asked.approve.as_deref();
-    // A plan that changes nothing needs nobody.
-    if approved == Some(plan.id.as_str()) || plan.changes.is_empty() {
+    let limit = observed.object.spec.max_destroy.and_then(|limit| u32::try_from(limit).ok());
+    // A plan that changes nothing needs nobody; nor does one that is no longer over the limit.
+    let allowed = !manual && limit.is_none_or(|limit| plan.destroy <= limit);
+    if approved == Some(plan.id.as_str()) || plan.changes.is_empty() || allowed {
         return start(Operation::ApplyPlan(plan.id.clone()));
     }
     rest(Phase::AwaitsApproval {

@@ -12,7 +12,7 @@ use capt_terraform::view::{Finished, View};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::super::context::{Context, workspace_id};
+use super::super::context::Context;
 use super::asked::Asked;
 use super::dependencies;
 use super::prepare::{self, Blocked, Prepared, TemplateFacts};
@@ -83,10 +83,7 @@ impl Observed {
 pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> Result<Observed, Error> {
     let name = Name::of(object.as_ref());
     let mut looker = context.interests.looker(name.clone());
-    let view = context.engine.open(&workspace_id(&name)).await.map_err(|error| Error::Engine {
-        attempt: format!("open workspace {name}"),
-        problem: error.to_string(),
-    })?;
+    let view = context.open(&name).await?;
     let status = context.apply_status.current(object.as_ref(), object.status.as_ref());
     let workspace_name = workspace_name(context, &object, status.as_ref());
     let deleting = object.metadata.deletion_timestamp.is_some();
@@ -99,7 +96,7 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         prepared = Err(circle);
     }
     let gate = if deleting { None } else { gate(context, &mut looker, &object).await? };
-    let dependents = if deleting { dependents(context, &mut looker, &name) } else { Vec::new() };
+    let dependents = if deleting { dependents(context, &mut looker, &name).await? } else { Vec::new() };
     Ok(Observed {
         paused: paused(&object),
         deleting,
@@ -205,18 +202,22 @@ async fn gate(
 
 /// Workspaces that depend on an instance and have infrastructure, which may need what this one has built. None where
 /// they wait in a circle: somebody must go first.
-fn dependents(context: &Context, looker: &mut Looker, name: &Name) -> Vec<String> {
+async fn dependents(context: &Context, looker: &mut Looker, name: &Name) -> Result<Vec<String>, Error> {
     if circle(context, name).is_some() {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let all = context.applies.all();
-    let users = all.iter().filter(|user| dependencies::dependencies(user).contains(name));
-    let users =
-        users.map(|user| Name::of(user.as_ref())).inspect(|user| looker.at("WorkspaceTemplateApply", user));
-    let standing = users.filter(|user| context.engine.look(&workspace_id(user)).touched);
-    let mut names: Vec<String> = standing.map(|user| user.seen_from(&name.namespace)).collect();
-    names.sort();
-    names
+    let mut standing = Vec::new();
+    for user in context.applies.all() {
+        if dependencies::dependencies(&user).contains(name) {
+            let user = Name::of(user.as_ref());
+            looker.at("WorkspaceTemplateApply", &user);
+            if context.open(&user).await?.touched {
+                standing.push(user.seen_from(&name.namespace));
+            }
+        }
+    }
+    standing.sort();
+    Ok(standing)
 }
 
 /// When to look for drift: an interval after the last run, each workspace at a moment of its own.

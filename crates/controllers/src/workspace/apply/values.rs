@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use serde_json::Value;
 
-use super::super::context::{Context, workspace_id};
+use super::super::context::Context;
 use super::definition;
 use super::prepare::Blocked;
 use crate::runtime::{Error, Looker, Name, conditions};
@@ -93,7 +93,7 @@ impl Reader<'_> {
     /// The inputs of one entry of `variablesFrom`.
     pub async fn variables(&mut self, from: &VariablesFrom) -> Read<BTreeMap<String, Variable>> {
         let read = if let Some(reference) = &from.workspace_ref {
-            self.outputs(&Name::referred(reference, self.namespace))
+            self.outputs(&Name::referred(reference, self.namespace)).await?
         } else if let Some(reference) = &from.secret_ref {
             self.all_of_secret(&Name::referred(reference, self.namespace)).await?
         } else if let Some(reference) = &from.config_map_ref {
@@ -110,24 +110,24 @@ impl Reader<'_> {
     }
 
     /// The outputs of another workspace, once it is ready.
-    fn outputs(&mut self, name: &Name) -> Result<Source, Blocked> {
+    async fn outputs(&mut self, name: &Name) -> Read<Source> {
         self.looker.at("WorkspaceTemplateApply", name);
         let shown = name.seen_from(self.namespace);
         let waiting = |text: String| Blocked::waiting(reasons::WAITING_FOR_WORKSPACE, text);
         let Some(other) = self.context.applies.get(name) else {
-            return Err(waiting(format!("WorkspaceTemplateApply {shown} does not exist")));
+            return Ok(Err(waiting(format!("WorkspaceTemplateApply {shown} does not exist"))));
         };
         let status =
             self.context.apply_status.current(other.as_ref(), other.status.as_ref()).unwrap_or_default();
         if !conditions::is_true(&status.conditions, types::READY) {
-            return Err(waiting(format!("WorkspaceTemplateApply {shown} is not ready")));
+            return Ok(Err(waiting(format!("WorkspaceTemplateApply {shown} is not ready"))));
         }
-        let outputs = self.context.engine.look(&workspace_id(name)).outputs;
+        let outputs = self.context.open(name).await?.outputs;
         let values = outputs
             .into_iter()
             .map(|(key, output)| (key, Variable { value: output.value, sensitive: output.sensitive }))
             .collect();
-        Ok(Source { what: format!("WorkspaceTemplateApply {shown}"), part: "output", values })
+        Ok(Ok(Source { what: format!("WorkspaceTemplateApply {shown}"), part: "output", values }))
     }
 
     async fn all_of_secret(&mut self, name: &Name) -> Read<Source> {

@@ -122,6 +122,15 @@ fn drifting(observed: Observed, policy: DriftPolicy, found: bool) -> Observed {
     observed
 }
 
+/// A limit on what may be destroyed, and a plan that destroys one thing.
+fn held(mut observed: Observed, limit: i32) -> Observed {
+    let mut object = observed.object.as_ref().clone();
+    object.spec.max_destroy = Some(limit);
+    observed.object = Arc::new(object);
+    observed.view.plan.as_mut().expect("planned").destroy = 1;
+    observed
+}
+
 fn failed(reason: Reason) -> Outcome {
     Outcome::Failed(Failure::new(reason, "no"))
 }
@@ -169,7 +178,7 @@ fn an_object_that_should_be_there() {
         ("applied", applied(o(), "new"), "ready: rest"),
         ("changed", applied(o(), "old"), "running: run apply"),
         ("paused", with(o(), |o| o.paused = Some("p".into())), "paused: rest"),
-        ("inputs missing", with(o(), |o| o.prepared = blocked()), "blocked: rest"),
+        ("inputs missing", with(o(), |o| o.prepared = blocked()), "blocked: rest, again at 1060"),
         ("gate shut", with(o(), |o| o.gate = blocked().err()), "waiting: rest"),
         (
             "gate shut, but nothing to do",
@@ -276,10 +285,12 @@ fn plans_and_drift() {
             ),
             "running: run plan",
         ),
-        ("held", planned(observed(), "new", vec![change()]), "held: rest"),
+        ("held", held(planned(observed(), "new", vec![change()]), 0), "held: rest"),
+        ("held, limit raised", held(planned(observed(), "new", vec![change()]), 1), "running: run apply"),
+        ("planned, then made automatic", planned(observed(), "new", vec![change()]), "running: run apply"),
         (
             "held, approved",
-            with(planned(observed(), "new", vec![change()]), approving("p1")),
+            with(held(planned(observed(), "new", vec![change()]), 0), approving("p1")),
             "running: run apply",
         ),
         (
