@@ -1,0 +1,120 @@
+//! What a controller wrote, until its cache shows it: a decision on a cache that lags behind one's own writes would
+//! take the same step twice.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::cache::Cache;
+use super::error::Error;
+use super::name::Name;
+use super::status::version;
+use super::writer::{Deleted, Kind, Writer};
+
+/// What the cache must show.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Note {
+    /// This version or a later one.
+    Version(u64),
+    /// No object of this uid.
+    Gone(String),
+    /// Nobody knows whether the write was done: a live read must tell.
+    Unknown,
+}
+
+/// Writes to objects of one kind, by the object for whose sake they were made.
+#[derive(Debug)]
+pub struct OwnWrites<K> {
+    notes: Mutex<HashMap<Name, HashMap<Name, Note>>>,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K> Default for OwnWrites<K> {
+    fn default() -> Self {
+        Self { notes: Mutex::default(), kind: PhantomData }
+    }
+}
+
+impl<K: Kind> OwnWrites<K> {
+    /// An object was written, as this version.
+    pub fn wrote(&self, parent: &Name, child: Name, version: u64) {
+        self.note(parent, child, Note::Version(version));
+    }
+
+    /// An object was deleted.
+    pub fn deleted(&self, parent: &Name, child: Name, uid: &str, outcome: Deleted) {
+        let note = match outcome {
+            Deleted::Going(version) => Note::Version(version),
+            Deleted::Gone => Note::Gone(uid.to_owned()),
+        };
+        self.note(parent, child, note);
+    }
+
+    /// A write whose outcome nobody knows.
+    pub fn unknown(&self, parent: &Name, child: Name) {
+        self.note(parent, child, Note::Unknown);
+    }
+
+    /// Drops the notes of an object that is gone.
+    pub fn forget(&self, parent: &Name) {
+        self.all().remove(parent);
+    }
+
+    /// Whether the cache shows everything that was written for an object.
+    pub async fn caught_up(&self, parent: &Name, cache: &Cache<K>, writer: &Writer) -> Result<bool, Error> {
+        let notes: Vec<(Name, Note)> = {
+            let all = self.all();
+            let Some(notes) = all.get(parent) else { return Ok(true) };
+            notes.iter().map(|(child, note)| (child.clone(), note.clone())).collect()
+        };
+        let mut behind = HashMap::new();
+        for (child, note) in notes {
+            if let Some(note) = still_behind::<K>(&child, note, cache, writer).await? {
+                behind.insert(child, note);
+            }
+        }
+        let done = behind.is_empty();
+        let mut all = self.all();
+        if done {
+            drop(all.remove(parent))
+        } else {
+            drop(all.insert(parent.clone(), behind))
+        }
+        Ok(done)
+    }
+
+    fn note(&self, parent: &Name, child: Name, note: Note) {
+        self.all().entry(parent.clone()).or_default().insert(child, note);
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<Name, HashMap<Name, Note>>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the cache must still show; nothing where it does.
+async fn still_behind<K: Kind>(
+    child: &Name,
+    note: Note,
+    cache: &Cache<K>,
+    writer: &Writer,
+) -> Result<Option<Note>, Error> {
+    let note = match note {
+        Note::Unknown => match writer.read::<K>(child).await? {
+            Some(live) => Note::Version(version(&live)),
+            None => match cache.get(child) {
+                Some(known) => Note::Gone(known.meta().uid.clone().unwrap_or_default()),
+                None => return Ok(None),
+            },
+        },
+        known => known,
+    };
+    let seen = match (&note, cache.get(child)) {
+        (Note::Version(wanted), Some(known)) => version(known.as_ref()) >= *wanted,
+        // Not seen yet, or come and gone: only the API knows.
+        (Note::Version(_), None) => writer.read::<K>(child).await?.is_none(),
+        (Note::Gone(uid), Some(known)) => known.meta().uid.as_deref() != Some(uid),
+        (Note::Gone(_) | Note::Unknown, _) => true,
+    };
+    Ok((!seen).then_some(note))
+}
