@@ -141,14 +141,23 @@ pub struct Standing {
     pub reason: String,
     /// The same in a sentence.
     pub message: String,
-    /// Its last run failed, in a word and a sentence, and it was the module's or the provider's doing.
-    pub failure: Option<(String, String)>,
-    /// Nothing happens until a person changes something.
-    pub stalled: bool,
+    /// Its last run failed, and it was the module's or the provider's doing.
+    pub failure: Option<Failure>,
     /// Something was built.
     pub stands: bool,
     /// What everybody may see of its outputs.
     pub outputs: Variables,
+}
+
+/// How a run failed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Failure {
+    /// One word for it.
+    pub reason: String,
+    /// The same in a sentence.
+    pub message: String,
+    /// Nothing happens until a person changes something.
+    pub stalled: bool,
 }
 
 /// Faults of the world around a run: they pass, and say nothing about what is being built.
@@ -177,21 +186,25 @@ impl Standing {
         let message = ready.map_or_else(String::new, |ready| ready.message.clone());
         let built = current && !deleting && ready.is_some_and(|ready| ready.status == "True");
         let stalled = find(&status.conditions, types::STALLED);
+        let failed = |reason: &str, message: &str, stalled| Failure {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            stalled,
+        };
         let failure = match (stalled, &status.last_failure_message) {
             _ if built => None,
-            (Some(stalled), _) => Some((stalled.reason.clone(), stalled.message.clone())),
+            (Some(stalled), _) => Some(failed(&stalled.reason, &stalled.message, true)),
             (None, None) => None,
             (None, Some(_)) if PASSING.contains(&reason.as_str()) => None,
             (None, Some(failure)) if UNDER_WAY.contains(&reason.as_str()) => {
-                before.map(|before| (before.to_owned(), failure.clone()))
+                before.map(|before| failed(before, failure, false))
             }
-            (None, Some(failure)) => Some((reason.clone(), failure.clone())),
+            (None, Some(failure)) => Some(failed(&reason, failure, false)),
         };
         Self {
             built,
             deleting,
             failure,
-            stalled: stalled.is_some(),
             stands: status.last_applied_revision.is_some(),
             outputs: status.outputs.clone(),
             reason: if reason.is_empty() { reasons::CREATING.to_owned() } else { reason },

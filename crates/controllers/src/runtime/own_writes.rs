@@ -76,9 +76,9 @@ impl<K: Kind> OwnWrites<K> {
         let done = behind.is_empty();
         let mut all = self.all();
         if done {
-            drop(all.remove(parent))
+            all.remove(parent);
         } else {
-            drop(all.insert(parent.clone(), behind))
+            all.insert(parent.clone(), behind);
         }
         Ok(done)
     }

@@ -11,7 +11,7 @@ use crate::fleet::{Fleet, deployment, rolling, started};
 use crate::stage::{SOON, Stage};
 
 /// How many machines there were after each line of the trace.
-fn sizes(stage: &Stage) -> Vec<i32> {
+pub fn sizes(stage: &Stage) -> Vec<i32> {
     let mut size = 0;
     let step = |line: &String| {
         size += if line.starts_with("created") { 1 } else { -1 };

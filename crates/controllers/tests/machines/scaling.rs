@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet};
 use capt_e2e::until;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::fleet::{Fleet, deployment, nothing_is_left, rolling, started};
@@ -91,5 +92,40 @@ pub async fn foreground_deletion(stage: &Stage) {
     let api = stage.api::<CaptMachineDeployment>();
     api.delete("web", &DeleteParams::foreground()).await.unwrap();
     stage.when_gone::<CaptMachineDeployment>("web").await;
+    nothing_is_left(stage).await;
+}
+
+/// A name that belongs to another is passed over, and the other is not touched.
+pub async fn a_name_that_is_taken(stage: &Stage) {
+    stage.template("machine", &stage.machine_module()).await;
+    let maps = stage.api::<ConfigMap>();
+    let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "owner"}})).unwrap();
+    let owner = maps.create(&PostParams::default(), &map).await.unwrap();
+    let web = deployment(2, "small", &rolling());
+    let theirs = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CaptMachine",
+        "metadata": {
+            "name": "s-1", "annotations": {"cluster.x-k8s.io/managed-by": "others"},
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.uid(), "controller": true,
+            }],
+        },
+        "spec": web["template"]["spec"],
+    });
+    let machines = stage.api::<CaptMachine>();
+    let theirs: CaptMachine = serde_json::from_value(theirs).unwrap();
+    let before = machines.create(&PostParams::default(), &theirs).await.unwrap();
+    let spec = json!({"replicas": 2, "selector": web["selector"], "template": web["template"]});
+    stage.put("CaptMachineSet", "s", spec).await;
+    let two = until("two machines", SOON, async || {
+        let set = stage.api::<CaptMachineSet>().get("s").await.unwrap();
+        (set.status?.available_replicas == 2).then(|| stage.standing())
+    });
+    assert_eq!(two.await.unwrap(), BTreeSet::from(["s-0".to_owned(), "s-2".to_owned()]));
+    assert_eq!(machines.get("s-1").await.unwrap().resource_version(), before.resource_version());
+    stage.api::<CaptMachineSet>().delete("s", &DeleteParams::background()).await.unwrap();
+    stage.when_gone::<CaptMachineSet>("s").await;
+    machines.delete("s-1", &DeleteParams::background()).await.unwrap();
+    stage.when_gone::<CaptMachine>("s-1").await;
     nothing_is_left(stage).await;
 }

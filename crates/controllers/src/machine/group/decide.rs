@@ -67,26 +67,21 @@ pub fn decide(observed: &Observed) -> Decision {
         let step = if observed.finalizer { Step::Rest } else { Step::Hold };
         return Decision { step, phase: Phase::Exists };
     };
-    match (&observed.workspace, kinship) {
-        (Some(apply), Some(kinship)) => {
-            let left_behind = kinship == Kinship::Orphan && apply.spec.template_ref == wanted.template;
-            if kinship != Kinship::Ours && !left_behind {
-                let message = format!("WorkspaceTemplateApply {} belongs to another", apply.name_any());
-                return rest(Phase::Blocked(message));
-            }
-            let before = observed.status.as_ref().and_then(|status| status.failure_reason.as_deref());
-            let standing = Standing::of(apply, before);
-            let changed = wanted.correction(apply).filter(|_| !standing.deleting);
-            let step = changed.map_or(Step::Rest, |changed| Step::Change(Box::new(changed)));
-            Decision { step, phase: Phase::Workspace(standing) }
-        }
-        _ => {
-            let reason = reasons::CREATING.to_owned();
-            let standing =
-                Standing { reason, message: "its workspace is made".into(), ..Standing::default() };
-            Decision { step: Step::Create, phase: Phase::Workspace(standing) }
-        }
+    let (Some(apply), Some(kinship)) = (&observed.workspace, kinship) else {
+        let reason = reasons::CREATING.to_owned();
+        let standing = Standing { reason, message: "its workspace is made".into(), ..Standing::default() };
+        return Decision { step: Step::Create, phase: Phase::Workspace(standing) };
+    };
+    let left_behind = kinship == Kinship::Orphan && apply.spec.template_ref == wanted.template;
+    if kinship != Kinship::Ours && !left_behind {
+        let message = format!("WorkspaceTemplateApply {} belongs to another", apply.name_any());
+        return rest(Phase::Blocked(message));
     }
+    let before = observed.status.as_ref().and_then(|status| status.failure_reason.as_deref());
+    let standing = Standing::of(apply, before);
+    let changed = wanted.correction(apply).filter(|_| !standing.deleting);
+    let step = changed.map_or(Step::Rest, |changed| Step::Change(Box::new(changed)));
+    Decision { step, phase: Phase::Workspace(standing) }
 }
 
 /// Members leave first, then the workspace goes.

@@ -69,7 +69,7 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupSt
             // A group that was built stays usable while a change is on its way to it.
             new.ready = old.ready && standing.stands && !standing.deleting;
             let (reason, message) = match &standing.failure {
-                Some((reason, message)) => (reason.as_str(), message.clone()),
+                Some(failure) => (failure.reason.as_str(), failure.message.clone()),
                 None if standing.under_way() && new.ready => {
                     (reasons::UPDATING, "a change is on its way".to_owned())
                 }
@@ -78,11 +78,11 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupSt
                 }
                 None => (standing.reason.as_str(), standing.message.clone()),
             };
-            if let Some((reason, message)) = standing.failure.clone().filter(|_| !new.ready) {
-                new.failure_reason = Some(reason);
-                new.failure_message = Some(message);
+            if let Some(failure) = standing.failure.clone().filter(|_| !new.ready) {
+                new.failure_reason = Some(failure.reason);
+                new.failure_message = Some(failure.message);
             }
-            if standing.stalled {
+            if standing.failure.as_ref().is_some_and(|failure| failure.stalled) {
                 conditions.set(types::STALLED, true, reason, message.clone());
             }
             conditions.set(types::READY, new.ready, reason, message);

@@ -70,7 +70,7 @@ async fn hand(context: &Context, observed: &Observed) -> Result<Acted, Error> {
 /// Lets the machine go. The cache may not show a workspace that was made a moment ago by a process that is no more.
 async fn release(context: &Context, observed: &Observed) -> Result<Acted, Error> {
     let (name, child) = (&observed.name, &observed.wanted.name);
-    if !observed.orphans
+    if !observed.orphans()
         && !observed.external
         && let Some(found) = context.writer.read::<WorkspaceTemplateApply>(child).await?
         && child::kinship(&found, observed.object.as_ref()) == Kinship::Ours

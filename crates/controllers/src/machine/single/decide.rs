@@ -132,7 +132,7 @@ fn end(observed: &Observed, kinship: Option<Kinship>) -> Decision {
         Phase::Deleting(format!("waits for WorkspaceTemplateApply {} to go{how}", apply.name_any()))
     };
     match &observed.workspace {
-        Some(apply) if kinship == Some(Kinship::Ours) && !observed.orphans && !observed.external => {
+        Some(apply) if kinship == Some(Kinship::Ours) && !observed.orphans() && !observed.external => {
             let step = match child::resumed(apply) {
                 Some(resumed) => Step::Change(Box::new(resumed)),
                 None if apply.metadata.deletion_timestamp.is_some() => Step::Rest,

@@ -27,8 +27,6 @@ pub struct Observed {
     pub paused: Option<String>,
     /// Whether it is on its way out.
     pub deleting: bool,
-    /// Whether what it built should stay when it goes.
-    pub orphans: bool,
     /// Whether our finalizer is on it.
     pub finalizer: bool,
     /// The object of its workspace's name.
@@ -39,6 +37,13 @@ pub struct Observed {
     pub group: Option<Arc<NodeGroup>>,
     /// Name of the group that it joins or is.
     pub group_name: Option<String>,
+}
+
+impl Observed {
+    /// Whether what it built should stay when it goes.
+    pub fn orphans(&self) -> bool {
+        self.object.finalizers().iter().any(|known| known == "orphan")
+    }
 }
 
 /// Observes; nothing while the cache is behind our own writes.
@@ -62,14 +67,12 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         owner: child::owner(object.as_ref()),
     };
     let own = object.spec.paused.then(|| "spec.paused is true".to_owned());
-    let has = |finalizer: &str| object.finalizers().iter().any(|known| known == finalizer);
     Ok(Some(Observed {
         status: context.machine_status.current(object.as_ref(), object.status.as_ref()),
         external: object.annotations().contains_key(annotations::MANAGED_BY),
         paused: own.or_else(|| context.paused(object.as_ref())),
         deleting: object.metadata.deletion_timestamp.is_some(),
-        orphans: has("orphan"),
-        finalizer: has(finalizers::MACHINE),
+        finalizer: object.finalizers().iter().any(|known| known == finalizers::MACHINE),
         workspace: context.applies.get(&child),
         group_name: variables::group_name(&object, group.as_deref()),
         wanted,

@@ -6,7 +6,7 @@ use capt_api::machine::{CaptMachineStatus, MachineAddress, MachineAddressKind, M
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::child::Standing;
+use super::super::child::{Failure, Standing};
 use super::super::context::Context;
 use super::act::Acted;
 use super::decide::Phase;
@@ -58,8 +58,8 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> CaptMachine
     match phase {
         Phase::External => {}
         Phase::Paused(by) => {
-            new.failure_reason = old.failure_reason.clone();
-            new.failure_message = old.failure_message.clone();
+            new.failure_reason.clone_from(&old.failure_reason);
+            new.failure_message.clone_from(&old.failure_message);
             conditions.set(types::READY, old.ready, reasons::PAUSED, by.clone());
             conditions.set(types::PAUSED, true, reasons::PAUSED, by.clone());
         }
@@ -102,26 +102,26 @@ fn of_workspace(
     // What runs goes on running while a change is on its way to it, and also where that fails.
     if old.ready && standing.stands && !standing.deleting {
         let what = match &standing.failure {
-            Some((_, failure)) => failure,
+            Some(failure) => &failure.message,
             None if standing.under_way() => "a change is on its way",
             None => &standing.message,
         };
         let message = format!("it runs; workspace {name}: {what}");
-        let reason = standing.failure.as_ref().map_or(reasons::UPDATING, |(reason, _)| reason.as_str());
+        let reason = standing.failure.as_ref().map_or(reasons::UPDATING, |failure| &failure.reason);
         conditions.set(types::READY, true, reason, message.clone());
-        if standing.stalled {
-            conditions.set(types::STALLED, true, &standing.reason, message);
+        if standing.failure.as_ref().is_some_and(|failure| failure.stalled) {
+            conditions.set(types::STALLED, true, reason, message);
         }
         return;
     }
     new.ready = false;
-    if let Some((reason, failure)) = &standing.failure {
+    if let Some(Failure { reason, message: failure, stalled }) = &standing.failure {
         new.phase = Some(MachinePhase::Failed);
         new.failure_reason = Some(reason.clone());
         new.failure_message = Some(failure.clone());
         // Without the time of the next try, which moves.
         conditions.set(types::READY, false, reason, format!("workspace {name}: {failure}"));
-        if standing.stalled {
+        if *stalled {
             conditions.set(types::STALLED, true, reason, failure.clone());
         }
         return;
