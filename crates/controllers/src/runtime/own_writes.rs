@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::cache::Cache;
 use super::error::Error;
@@ -11,11 +12,15 @@ use super::name::Name;
 use super::status::version;
 use super::writer::{Deleted, Kind, Writer};
 
+/// How long a cache may take to show a new object before somebody reads whether it is still there: a read for each of
+/// many would cost more than the wait.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What the cache must show.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Note {
-    /// This version or a later one.
-    Version(u64),
+    /// This version or a later one; since when.
+    Version(u64, Instant),
     /// No object of this uid.
     Gone(String),
     /// Nobody knows whether the write was done: a live read must tell.
@@ -38,13 +43,13 @@ impl<K> Default for OwnWrites<K> {
 impl<K: Kind> OwnWrites<K> {
     /// An object was written, as this version.
     pub fn wrote(&self, parent: &Name, child: Name, version: u64) {
-        self.note(parent, child, Note::Version(version));
+        self.note(parent, child, Note::Version(version, Instant::now()));
     }
 
     /// An object was deleted.
     pub fn deleted(&self, parent: &Name, child: Name, uid: &str, outcome: Deleted) {
         let note = match outcome {
-            Deleted::Going(version) => Note::Version(version),
+            Deleted::Going(version) => Note::Version(version, Instant::now()),
             Deleted::Gone => Note::Gone(uid.to_owned()),
         };
         self.note(parent, child, note);
@@ -101,7 +106,7 @@ async fn still_behind<K: Kind>(
 ) -> Result<Option<Note>, Error> {
     let note = match note {
         Note::Unknown => match writer.read::<K>(child).await? {
-            Some(live) => Note::Version(version(&live)),
+            Some(live) => Note::Version(version(&live), Instant::now()),
             None => match cache.get(child) {
                 Some(known) => Note::Gone(known.meta().uid.clone().unwrap_or_default()),
                 None => return Ok(None),
@@ -110,11 +115,65 @@ async fn still_behind<K: Kind>(
         known => known,
     };
     let seen = match (&note, cache.get(child)) {
-        (Note::Version(wanted), Some(known)) => version(known.as_ref()) >= *wanted,
+        (Note::Version(wanted, _), Some(known)) => version(known.as_ref()) >= *wanted,
         // Not seen yet, or come and gone: only the API knows.
-        (Note::Version(_), None) => writer.read::<K>(child).await?.is_none(),
+        (Note::Version(_, since), None) => {
+            since.elapsed() > PATIENCE && writer.read::<K>(child).await?.is_none()
+        }
         (Note::Gone(uid), Some(known)) => known.meta().uid.as_deref() != Some(uid),
         (Note::Gone(_) | Note::Unknown, _) => true,
     };
     Ok((!seen).then_some(note))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use capt_api::machine::{CaptMachine, CaptMachineSpec};
+    use futures::channel::mpsc;
+    use kube::runtime::watcher::Event;
+    use kube::{Client, Config};
+
+    use super::*;
+
+    fn machine(version: u64, uid: &str) -> CaptMachine {
+        let mut machine = CaptMachine::new("m", CaptMachineSpec::default());
+        machine.metadata.namespace = Some("n".into());
+        machine.metadata.uid = Some(uid.into());
+        machine.metadata.resource_version = Some(version.to_string());
+        machine
+    }
+
+    #[tokio::test]
+    async fn a_cache_that_lags_is_waited_for() {
+        let (events, stream) = mpsc::unbounded();
+        let (cache, work) = Cache::<CaptMachine>::follow(stream);
+        tokio::spawn(work);
+        let mut changes = std::pin::pin!(cache.changes());
+        let mut show = async |event: Event<CaptMachine>| {
+            events.unbounded_send(Ok(event)).unwrap();
+            futures::StreamExt::next(&mut changes).await.unwrap();
+        };
+        // Nobody listens there: a read would fail the test.
+        let config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        let writer = Writer::new(Client::try_from(config).unwrap(), "test");
+        let (set, name) = (Name::new("n", "set"), Name::new("n", "m"));
+        let writes = OwnWrites::<CaptMachine>::default();
+        assert!(writes.caught_up(&set, &cache, &writer).await.unwrap(), "nothing was written");
+
+        writes.wrote(&set, name.clone(), 7);
+        assert!(!writes.caught_up(&set, &cache, &writer).await.unwrap(), "not seen at all");
+        show(Event::Apply(machine(6, "a"))).await;
+        assert!(!writes.caught_up(&set, &cache, &writer).await.unwrap(), "an older one");
+        show(Event::Apply(machine(8, "a"))).await;
+        assert!(writes.caught_up(&set, &cache, &writer).await.unwrap(), "a later one will do");
+
+        writes.deleted(&set, name.clone(), "a", Deleted::Gone);
+        assert!(!writes.caught_up(&set, &cache, &writer).await.unwrap(), "it is still shown");
+        show(Event::Apply(machine(9, "b"))).await;
+        assert!(writes.caught_up(&set, &cache, &writer).await.unwrap(), "another of its name");
+
+        writes.unknown(&set, name);
+        assert!(writes.caught_up(&set, &cache, &writer).await.is_err(), "only the API can tell");
+    }
 }

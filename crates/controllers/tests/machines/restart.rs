@@ -77,6 +77,8 @@ async fn at_rest_nothing_is_written() {
     });
     stage.put("CaptMachine", "other", other).await;
     stage.machine("other", "ready", is_ready).await;
+    let workspace = stage.get("other-machine").await;
+    assert_eq!(workspace.metadata.generation, Some(1), "its inputs were written once");
     let mut after = versions(&stage).await;
     after.retain(|name, _| !name.contains("other"));
     assert_eq!(after, before);

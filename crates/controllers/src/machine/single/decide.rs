@@ -143,3 +143,6 @@ fn end(observed: &Observed, kinship: Option<Kinship>) -> Decision {
         _ => Decision { step: Step::Release, phase: Phase::Deleting("nothing is left".into()) },
     }
 }
+
+#[cfg(test)]
+mod tests;
