@@ -46,17 +46,17 @@ fn with_workspace(change: impl FnOnce(&mut WorkspaceTemplateApply)) -> Observed 
     observed
 }
 
-fn group(ready: bool) -> Option<Arc<NodeGroup>> {
+fn group(ready: bool) -> Arc<NodeGroup> {
     let mut group = NodeGroup::new("g", NodeGroupSpec::default());
     group.status = Some(NodeGroupStatus { ready, ..NodeGroupStatus::default() });
-    Some(Arc::new(group))
+    Arc::new(group)
 }
 
 #[test]
 fn a_workspace_is_made_once_the_group_is_ready() {
     assert_eq!(decide(&observed()).step, Step::Create);
-    assert_eq!(decide(&Observed { group: group(true), ..observed() }).step, Step::Create);
-    let waits = decide(&Observed { group: group(false), ..observed() });
+    assert_eq!(decide(&Observed { group: Some(group(true)), ..observed() }).step, Step::Create);
+    let waits = decide(&Observed { group: Some(group(false)), ..observed() });
     assert_eq!(waits.step, Step::Rest);
     assert!(matches!(waits.phase, Phase::Waiting(reasons::WAITING_FOR_NODE_GROUP, _)));
 }
@@ -68,7 +68,7 @@ fn a_workspace_is_kept_in_step() {
     let Step::Change(changed) = decide(&with_workspace(stale)).step else { panic!("it is out of step") };
     assert_eq!(changed.spec.variables["tags"]["a"], "b");
     // The outputs of a group that is not ready may be missing.
-    let waits = Observed { group: group(false), ..with_workspace(stale) };
+    let waits = Observed { group: Some(group(false)), ..with_workspace(stale) };
     assert_eq!(decide(&waits).step, Step::Rest);
 }
 
