@@ -103,6 +103,12 @@ pub mod reasons {
     pub const WAITING_FOR_SECRETS: &str = "WaitingForSecrets";
     /// A workspace that was asked to be waited for is not ready.
     pub const WAITING_FOR_WORKSPACE: &str = "WaitingForWorkspace";
+    /// The NodeGroup that a machine joins is not ready.
+    pub const WAITING_FOR_NODE_GROUP: &str = "WaitingForNodeGroup";
+    /// An object of the name that is needed belongs to somebody else.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// A change is on its way to what is in use.
+    pub const UPDATING: &str = "Updating";
     /// The plan waits for a person's approval.
     pub const WAITING_FOR_APPROVAL: &str = "WaitingForApproval";
     /// The WorkspaceTemplate does not exist.

@@ -7,10 +7,12 @@
 //! | Room | What is in it |
 //! |---|---|
 //! | [`runtime`] | what all controllers share: caches, queues, clock, conditions, events, retries, metrics |
+//! | [`machine`] | CaptMachineDeployment, CaptMachineSet, CaptMachine, NodeGroup |
 //! | [`workspace`] | WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceProviderConfig |
 
 #![warn(missing_docs)]
 
+pub mod machine;
 pub mod manager;
 pub mod runtime;
 pub mod workspace;

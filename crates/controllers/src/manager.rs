@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplate, WorkspaceTemplateApply};
+use capt_planner::set::Settings;
 use capt_terraform::Engine;
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
@@ -12,13 +13,14 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
+use crate::machine;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::cache::{Cache, metadata_changes};
 use crate::runtime::events::Events;
 use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Clock, Name, SystemClock, queue};
+use crate::runtime::{Clock, Clusters, Name, OwnWrites, SystemClock, Writer, queue};
 use crate::workspace::context::{Context, MANAGER, instance_of};
 use crate::workspace::keeper::SecretKeeper;
 use crate::workspace::{apply, provider_config, template};
@@ -34,6 +36,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The keeper that the engine has, where it has one.
     pub keeper: Option<Arc<SecretKeeper>>,
+    /// How sets of machines work.
+    pub machines: Settings,
     /// Name of this process in events.
     pub instance: Option<String>,
 }
@@ -45,6 +49,7 @@ impl Default for Options {
             backoff: Backoff::RUN,
             clock: Arc::new(SystemClock),
             keeper: None,
+            machines: Settings::default(),
             instance: None,
         }
     }
@@ -66,6 +71,8 @@ impl Controllers {
         run_applies(&context, options, &mut tasks);
         run_templates(&context, options, &mut tasks);
         run_configs(&context, options, &mut tasks);
+        let machines = Arc::new(machine_context(&context, options, &mut tasks));
+        machine::start(&machines, options.concurrency, &mut tasks);
         Self { tasks, metrics }
     }
 
@@ -119,6 +126,35 @@ fn context(
         apply_status: StatusWriter::new(MANAGER),
         template_status: StatusWriter::new(MANAGER),
         config_status: StatusWriter::new(MANAGER),
+    }
+}
+
+fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<()>) -> machine::Context {
+    let client = &workspaces.client;
+    let (clusters, work) = Clusters::new(client.clone());
+    tasks.spawn(work);
+    machine::Context {
+        writer: Writer::new(client.clone(), machine::context::MANAGER),
+        clock: Arc::clone(&options.clock),
+        events: workspaces.events.clone(),
+        metrics: Arc::clone(&workspaces.metrics),
+        settings: options.machines,
+        clusters,
+        deployments: cached(client, tasks),
+        sets: cached(client, tasks),
+        machines: cached(client, tasks),
+        groups: cached(client, tasks),
+        applies: workspaces.applies.clone(),
+        own_deployments: OwnWrites::default(),
+        own_sets: OwnWrites::default(),
+        set_writes: OwnWrites::default(),
+        machine_writes: OwnWrites::default(),
+        apply_writes: OwnWrites::default(),
+        group_writes: OwnWrites::default(),
+        absent: machine::context::Absent::default(),
+        interests: Arc::default(),
+        machine_status: StatusWriter::new(machine::context::MANAGER),
+        group_status: StatusWriter::new(machine::context::MANAGER),
     }
 }
 
@@ -195,7 +231,7 @@ fn run_configs(context: &Arc<Context>, options: &Options, tasks: &mut JoinSet<()
 }
 
 /// Those who looked at what changed.
-fn interested(
+pub(crate) fn interested(
     changes: impl Stream<Item = Name> + Send + 'static,
     kind: &'static str,
     interests: &Arc<Interests>,

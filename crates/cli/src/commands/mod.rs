@@ -77,6 +77,11 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
+/// Runs one piece of work that talks to an API.
+fn block_on<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
 /// Waits until somebody wants this process to end.
 async fn wait_for_a_signal() -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;

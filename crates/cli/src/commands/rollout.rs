@@ -1,5 +1,7 @@
 //! `capt rollout`: what a deployment of machines does when it changes.
 
+mod live;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -19,7 +21,13 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    History(live::History),
+    Pause(live::Pause),
+    Restart(live::Restart),
+    Resume(live::Resume),
     Simulate(SimulateArgs),
+    Status(live::Status),
+    Undo(live::Undo),
 }
 
 /// Run a rollout on an imagined clock, with the decisions that the controllers would take.
@@ -54,7 +62,13 @@ enum Format {
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     match &args.command {
+        Command::History(args) => live::history(args),
+        Command::Pause(args) => live::pause(args),
+        Command::Restart(args) => live::restart(args),
+        Command::Resume(args) => live::resume(args),
         Command::Simulate(args) => run_simulation(args),
+        Command::Status(args) => live::status(args),
+        Command::Undo(args) => live::undo(args),
     }
 }
 

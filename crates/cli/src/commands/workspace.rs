@@ -10,8 +10,8 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::Outcome;
 use super::client::{connect, in_words};
+use super::{Outcome, block_on};
 
 /// Which workspace.
 #[derive(Debug, clap::Args)]
@@ -86,10 +86,6 @@ async fn annotate(found: &Found, name: &str, key: &str, value: &str) -> io::Resu
     let body = json!({"metadata": {"annotations": {key: value}}});
     found.api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&body)).await.map_err(in_words)?;
     Ok(())
-}
-
-fn block_on<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 pub fn approve(args: &Approve) -> io::Result<Outcome> {

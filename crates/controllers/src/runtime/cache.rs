@@ -50,7 +50,7 @@ where
         Self::follow(events.default_backoff())
     }
 
-    fn follow(
+    pub(super) fn follow(
         events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (store, writer) = reflector::store();

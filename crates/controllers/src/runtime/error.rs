@@ -45,6 +45,17 @@ impl Error {
         move |source| Self::Api { attempt, source: Box::new(source) }
     }
 
+    /// The API's answer as a number, where it did answer.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            Self::Slow(_) | Self::Engine { .. } => None,
+        }
+    }
+
     /// What kind of error it is.
     pub fn class(&self) -> Class {
         match self {

@@ -3,6 +3,7 @@
 pub mod backoff;
 pub mod cache;
 pub mod clock;
+pub mod clusters;
 pub mod conditions;
 pub mod error;
 pub mod events;
@@ -11,11 +12,16 @@ pub mod interests;
 pub mod lease;
 pub mod metrics;
 pub mod name;
+pub mod own_writes;
 pub mod queue;
 pub mod status;
+pub mod writer;
 
 pub use cache::Cache;
 pub use clock::{Clock, SystemClock};
+pub use clusters::Clusters;
 pub use error::{Class, Error};
 pub use interests::{Interests, Looker, Watched};
 pub use name::Name;
+pub use own_writes::OwnWrites;
+pub use writer::{Kind, Writer};

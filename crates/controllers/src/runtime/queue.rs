@@ -80,7 +80,7 @@ pub async fn run<K, F>(
 }
 
 /// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

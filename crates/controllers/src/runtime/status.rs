@@ -92,6 +92,6 @@ where
 }
 
 /// Resource versions are numbers that grow; Kubernetes promises so since 1.35.
-fn version<K: Resource>(object: &K) -> u64 {
+pub fn version<K: Resource>(object: &K) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }

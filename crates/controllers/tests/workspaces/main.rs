@@ -10,6 +10,7 @@ mod drift;
 mod lifecycle;
 mod many;
 mod restart;
+#[allow(dead_code, reason = "the machines' tests use the rest of it")]
 mod stage;
 mod trouble;
 

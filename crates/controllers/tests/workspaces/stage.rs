@@ -32,7 +32,7 @@ pub struct House {
     pub engine: Engine,
     pub folder: tempfile::TempDir,
     pub controllers: Option<Controllers>,
-    _home: Home,
+    home: Home,
 }
 
 impl House {
@@ -56,9 +56,14 @@ impl House {
         install(&client).await;
         let folder = tempfile::tempdir().unwrap();
         let engine = start_engine(&folder.path().join("engine"), None).await;
-        let mut house = Self { client, engine, folder, controllers: None, _home: home };
+        let mut house = Self { client, engine, folder, controllers: None, home };
         house.start_controllers();
         house
+    }
+
+    /// Whether something deletes what an owner leaves behind; beside a bare kube-apiserver nothing does.
+    pub fn collects_garbage(&self) -> bool {
+        matches!(self.home, Home::Embedded(_))
     }
 
     fn start_controllers(&mut self) {
@@ -83,7 +88,11 @@ pub async fn start_engine(folder: &Path, keeper: Option<Arc<dyn Keeper>>) -> Eng
 
 fn options() -> Options {
     let backoff = Backoff { first: Duration::from_millis(300), longest: Duration::from_secs(2) };
-    Options { backoff, ..Options::default() }
+    let machines = capt_planner::set::Settings {
+        failed_grace: jiff::SignedDuration::from_secs(1),
+        ..capt_planner::set::Settings::default()
+    };
+    Options { backoff, machines, ..Options::default() }
 }
 
 async fn install(client: &Client) {

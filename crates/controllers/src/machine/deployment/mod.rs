@@ -1,0 +1,76 @@
+//! CaptMachineDeployment: carries out the plans of `capt_planner::deployment`.
+//!
+//! ```text
+//! observe: the deployment and its sets, when the caches show what was written before
+//! decide:  capt_planner::deployment::plan
+//! act:     sets, in the plan's order, up to the first write that fails
+//! report:  the status, last
+//! ```
+
+mod act;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
+use capt_api::names::finalizers;
+use capt_planner::deployment::{Observed, plan};
+use kube::ResourceExt;
+
+use super::context::{CATCH_UP, Context, may_belong};
+use crate::runtime::conditions::seconds;
+use crate::runtime::queue::Next;
+use crate::runtime::{Error, Name};
+
+/// What is known of a deployment.
+struct Family {
+    deployment: CaptMachineDeployment,
+    sets: Vec<Arc<CaptMachineSet>>,
+    /// All work on it is stopped, scaling included.
+    frozen: bool,
+}
+
+/// Looks at one deployment, and does the next thing for it.
+pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>) -> Result<Next, Error> {
+    let name = Name::of(object.as_ref());
+    let Some(family) = observe(&context, &name).await? else { return Ok(CATCH_UP) };
+    let held = family.deployment.finalizers().iter().any(|known| known == finalizers::MACHINE_DEPLOYMENT);
+    match (held, family.deployment.metadata.deletion_timestamp.is_some()) {
+        // Nothing was made without it.
+        (false, true) => return Ok(Next::OnChange),
+        (false, false) if !family.frozen => {
+            let version = context.writer.hold(&family.deployment, finalizers::MACHINE_DEPLOYMENT).await?;
+            context.own_deployments.wrote(&name, name.clone(), version);
+            return Ok(CATCH_UP);
+        }
+        _ => {}
+    }
+    let now = seconds(context.clock.now());
+    let mut plan = plan(Observed { deployment: &family.deployment, sets: &family.sets }, now);
+    if family.frozen {
+        plan.actions.clear();
+    }
+    let again = act::act(&context, &family, &plan).await?;
+    let wake = plan.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    Ok(match [wake, again].into_iter().flatten().min() {
+        Some(delay) => Next::After(delay.max(Duration::from_millis(10))),
+        None => Next::OnChange,
+    })
+}
+
+/// A deployment and its sets; nothing while the caches are behind our own writes.
+async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error> {
+    let writer = &context.writer;
+    let caught_up = context.own_deployments.caught_up(name, &context.deployments, writer).await?
+        && context.set_writes.caught_up(name, &context.sets, writer).await?;
+    let Some(deployment) = context.deployments.get(name).filter(|_| caught_up) else { return Ok(None) };
+    let mut sets = context.sets.all();
+    sets.retain(|set| may_belong(set.as_ref(), deployment.as_ref()));
+    let mut deployment = CaptMachineDeployment::clone(&deployment);
+    let frozen = context.paused(&deployment).is_some();
+    if frozen {
+        // Its clock stands still, too: no deadline runs out while nothing may be done.
+        deployment.spec.paused = true;
+    }
+    Ok(Some(Family { deployment, sets, frozen }))
+}

@@ -1,0 +1,120 @@
+//! How a group stands, as its status and events tell it.
+
+use capt_api::conditions::{reasons, types};
+use capt_api::machine::NodeGroupStatus;
+use jiff::Timestamp;
+
+use super::super::context::Context;
+use super::Observed;
+use super::decide::Phase;
+use crate::runtime::Error;
+use crate::runtime::conditions::{Conditions, find};
+use crate::runtime::events::Note;
+
+/// Writes the status, if it says something new, and an event for what is news.
+pub async fn report(
+    context: &Context,
+    observed: &Observed,
+    phase: &Phase,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if *phase == Phase::Gone {
+        return Ok(());
+    }
+    let new = status(observed, phase, now);
+    let note = news(observed.status.as_ref(), &new);
+    let (client, object) = (context.writer.client(), observed.object.as_ref());
+    context.group_status.write(client, object, observed.status.as_ref(), new).await?;
+    if let Some(note) = note {
+        context.events.publish(object, &note).await;
+    }
+    Ok(())
+}
+
+/// The whole status.
+pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupStatus {
+    let old = observed.status.clone().unwrap_or_default();
+    let generation = observed.object.metadata.generation;
+    let mut new = NodeGroupStatus {
+        observed_generation: generation,
+        members: i32::try_from(observed.members.len()).unwrap_or(i32::MAX),
+        failure_reason: None,
+        failure_message: None,
+        conditions: Vec::new(),
+        ..old.clone()
+    };
+    let mut conditions = Conditions::new(&old.conditions, generation, now);
+    conditions.clear(types::STALLED);
+    conditions.clear(types::PAUSED);
+    match phase {
+        Phase::Gone => {}
+        Phase::Paused(by) => {
+            conditions.set(types::READY, old.ready, reasons::PAUSED, by.clone());
+            conditions.set(types::PAUSED, true, reasons::PAUSED, by.clone());
+        }
+        Phase::Exists => {
+            new.ready = true;
+            conditions.set(types::READY, true, reasons::READY, "the group exists");
+        }
+        Phase::Blocked(message) => {
+            new.ready = false;
+            conditions.set(types::READY, false, reasons::NAME_TAKEN, message.clone());
+        }
+        Phase::Workspace(standing) if standing.built => {
+            new.ready = true;
+            new.outputs.clone_from(&standing.outputs);
+            conditions.set(types::READY, true, reasons::READY, "its workspace is applied");
+        }
+        Phase::Workspace(standing) => {
+            // A group that was built stays usable while a change is on its way to it.
+            new.ready = old.ready && standing.stands && !standing.deleting;
+            let (reason, message) = match &standing.failure {
+                Some(failure) => (failure.reason.as_str(), failure.message.clone()),
+                None if standing.under_way() && new.ready => {
+                    (reasons::UPDATING, "a change is on its way".to_owned())
+                }
+                None if standing.under_way() => {
+                    (reasons::CREATING, "its workspace is being built".to_owned())
+                }
+                None => (standing.reason.as_str(), standing.message.clone()),
+            };
+            if let Some(failure) = standing.failure.clone().filter(|_| !new.ready) {
+                new.failure_reason = Some(failure.reason);
+                new.failure_message = Some(failure.message);
+            }
+            if standing.failure.as_ref().is_some_and(|failure| failure.stalled) {
+                conditions.set(types::STALLED, true, reason, message.clone());
+            }
+            conditions.set(types::READY, new.ready, reason, message);
+        }
+        Phase::Deleting(reason, message) => {
+            new.ready = false;
+            conditions.set(types::READY, false, reasons::DELETING, message.clone());
+            conditions.set(types::DELETING, true, reason, message.clone());
+        }
+    }
+    new.conditions = conditions.into_list();
+    new
+}
+
+/// An event for what changed since the last report.
+fn news(old: Option<&NodeGroupStatus>, new: &NodeGroupStatus) -> Option<Note> {
+    let (kind, warning) = if find(&new.conditions, types::DELETING).is_some() {
+        (types::DELETING, false)
+    } else {
+        (types::READY, new.failure_reason.is_some())
+    };
+    let said = find(&new.conditions, kind)?;
+    let before = old.and_then(|old| find(&old.conditions, kind));
+    if before.is_some_and(|before| before.status == said.status && before.reason == said.reason) {
+        return None;
+    }
+    match (kind, said.reason.as_str()) {
+        (types::DELETING, reasons::IN_USE) => {
+            Some(Note::warning(reasons::IN_USE, "Delete", said.message.clone()))
+        }
+        (types::READY, reasons::READY) => Some(Note::normal(reasons::READY, "Create", said.message.clone())),
+        (types::READY, _) if warning => Some(Note::warning("Failed", "Create", said.message.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,19 @@
+//! Machines: deployments, their sets, the machines of those, and the groups that machines join.
+//!
+//! ```text
+//! CaptMachineDeployment -> CaptMachineSet -> CaptMachine -> WorkspaceTemplateApply <- NodeGroup
+//! ```
+//!
+//! What deployments and sets do is decided by `capt-planner`; here its plans are carried out, on caches that show
+//! what was written before.
+
+pub mod child;
+pub mod context;
+pub mod deployment;
+pub mod group;
+pub mod set;
+pub mod single;
+mod start;
+
+pub use context::Context;
+pub use start::start;

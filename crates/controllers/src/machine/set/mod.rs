@@ -1,0 +1,73 @@
+//! CaptMachineSet: carries out the plans of `capt_planner::set`.
+//!
+//! ```text
+//! observe: the set and its machines, when the caches show what was written before
+//! decide:  capt_planner::set::plan
+//! act:     status first, under the version that was observed; then machines, in the plan's order
+//! ```
+
+mod act;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capt_api::machine::{CaptMachine, CaptMachineSet};
+use capt_api::names::{annotations, finalizers};
+use capt_planner::set::{Observed, plan};
+use kube::ResourceExt;
+
+use super::context::{CATCH_UP, Context, may_belong};
+use crate::runtime::conditions::seconds;
+use crate::runtime::queue::Next;
+use crate::runtime::{Error, Name};
+
+/// What is known of a set.
+struct Family {
+    set: CaptMachineSet,
+    machines: Vec<Arc<CaptMachine>>,
+    absent: Vec<i64>,
+}
+
+/// Looks at one set, and does the next thing for it.
+pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineSet>) -> Result<Next, Error> {
+    let name = Name::of(object.as_ref());
+    let Some(family) = observe(&context, &name).await? else { return Ok(CATCH_UP) };
+    let held = family.set.finalizers().iter().any(|known| known == finalizers::MACHINE_SET);
+    match (held, family.set.metadata.deletion_timestamp.is_some()) {
+        // Nothing was made without it.
+        (false, true) => return Ok(Next::OnChange),
+        (false, false) => {
+            let version = context.writer.hold(&family.set, finalizers::MACHINE_SET).await?;
+            context.own_sets.wrote(&name, name.clone(), version);
+            return Ok(CATCH_UP);
+        }
+        (true, _) => {}
+    }
+    let now = seconds(context.clock.now());
+    let observed = Observed { set: &family.set, machines: &family.machines, absent: &family.absent };
+    let plan = plan(observed, &context.settings, now);
+    let again = act::act(&context, &family, &plan).await?;
+    let wake = plan.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    Ok(match [wake, again].into_iter().flatten().min() {
+        Some(delay) => Next::After(delay.max(Duration::from_millis(10))),
+        None => Next::OnChange,
+    })
+}
+
+/// A set and its machines; nothing while the caches are behind our own writes.
+async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error> {
+    let writer = &context.writer;
+    let caught_up = context.own_sets.caught_up(name, &context.sets, writer).await?
+        && context.machine_writes.caught_up(name, &context.machines, writer).await?;
+    let Some(set) = context.sets.get(name).filter(|_| caught_up) else { return Ok(None) };
+    let mut machines = context.machines.all();
+    machines.retain(|machine| may_belong(machine.as_ref(), set.as_ref()));
+    let mut set = CaptMachineSet::clone(&set);
+    if context.paused(&set).is_some() {
+        // The planner knows one way of being paused.
+        set.metadata.annotations.get_or_insert_default().insert(annotations::PAUSED.into(), String::new());
+    }
+    let pending = set.status.as_ref().and_then(|status| status.allocation.as_ref());
+    let absent = context.absent.of(name, pending.map(|given| given.pending.as_slice()).unwrap_or_default());
+    Ok(Some(Family { set, machines, absent }))
+}

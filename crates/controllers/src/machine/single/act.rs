@@ -1,0 +1,88 @@
+//! The only place that changes anything for a machine but its status.
+
+use capt_api::names::finalizers;
+use capt_api::workspace::WorkspaceTemplateApply;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::super::child::{self, Kinship, Standing};
+use super::super::context::Context;
+use super::decide::Step;
+use super::observe::Observed;
+use crate::runtime::Error;
+use crate::runtime::events::Note;
+use crate::runtime::status::version;
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Acted {
+    /// The machine is gone, or soon will be.
+    pub released: bool,
+    /// The generation that the machine has now, where that changed.
+    pub generation: Option<i64>,
+}
+
+/// Does what was decided.
+pub async fn act(context: &Context, observed: &Observed, step: &Step) -> Result<Acted, Error> {
+    let writer = &context.writer;
+    let (name, child) = (&observed.name, &observed.wanted.name);
+    match step {
+        Step::Rest => {}
+        Step::Create => {
+            if !observed.finalizer {
+                writer.hold(observed.object.as_ref(), finalizers::MACHINE).await?;
+            }
+            let made = writer.create(&observed.wanted.object()).await;
+            match &made {
+                Ok(made) => context.apply_writes.wrote(name, child.clone(), version(made)),
+                Err(_) => context.apply_writes.unknown(name, child.clone()),
+            }
+            made?;
+            let text = format!("workspace {} builds it", child.name);
+            context
+                .events
+                .publish(observed.object.as_ref(), &Note::normal("CreatedWorkspace", "Create", text))
+                .await;
+        }
+        Step::Change(changed) => {
+            let stored = writer.replace(changed.as_ref()).await?;
+            context.apply_writes.wrote(name, child.clone(), version(&stored));
+        }
+        Step::Hand => return hand(context, observed).await,
+        Step::Delete(uid) => {
+            let outcome = writer.delete::<WorkspaceTemplateApply>(child, uid).await?;
+            context.apply_writes.deleted(name, child.clone(), uid, outcome);
+        }
+        Step::Release => return release(context, observed).await,
+    }
+    Ok(Acted::default())
+}
+
+/// Hands on the name that Kubernetes and the cloud have for the machine.
+async fn hand(context: &Context, observed: &Observed) -> Result<Acted, Error> {
+    let Some(apply) = &observed.workspace else { return Ok(Acted::default()) };
+    let id = Standing::of(apply, None).text("provider_id");
+    let body = json!({"spec": {"providerID": id}});
+    let stored = context.writer.merge(observed.object.as_ref(), body).await?;
+    Ok(Acted { generation: stored.metadata.generation, ..Acted::default() })
+}
+
+/// Lets the machine go. The cache may not show a workspace that was made a moment ago by a process that is no more.
+async fn release(context: &Context, observed: &Observed) -> Result<Acted, Error> {
+    let (name, child) = (&observed.name, &observed.wanted.name);
+    if !observed.orphans()
+        && !observed.external
+        && let Some(found) = context.writer.read::<WorkspaceTemplateApply>(child).await?
+        && child::kinship(&found, observed.object.as_ref()) == Kinship::Ours
+    {
+        let uid = found.uid().unwrap_or_default();
+        let outcome = context.writer.delete::<WorkspaceTemplateApply>(child, &uid).await?;
+        context.apply_writes.deleted(name, child.clone(), &uid, outcome);
+        return Ok(Acted::default());
+    }
+    context.writer.release(observed.object.as_ref(), finalizers::MACHINE).await?;
+    context.apply_writes.forget(name);
+    context.machine_status.forget(name);
+    context.interests.forget(name);
+    Ok(Acted { released: true, ..Acted::default() })
+}

@@ -1,0 +1,39 @@
+//! CaptMachine: one workspace of its own, built from its template with the machine's values.
+//!
+//! ```text
+//! observe: the machine, its workspace, its group, what pauses it    (observe, variables)
+//! decide:  what to do next, and why                                  (decide; pure)
+//! act:     finalizer, workspace, providerID, the end                 (act)
+//! report:  phase, outputs, conditions; one write                     (report; pure up to the write)
+//! ```
+
+mod act;
+pub mod decide;
+mod observe;
+mod report;
+mod variables;
+
+use std::sync::Arc;
+
+use capt_api::machine::CaptMachine;
+
+use super::context::{CATCH_UP, Context};
+use crate::runtime::Error;
+use crate::runtime::queue::Next;
+
+/// Looks at one machine, and does the next thing for it.
+pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Result<Next, Error> {
+    let Some(observed) = observe::observe(&context, object).await? else { return Ok(CATCH_UP) };
+    let decision = decide::decide(&observed);
+    let acted = act::act(&context, &observed, &decision.step).await?;
+    report::report(&context, &observed, &decision.phase, &acted, context.clock.now()).await?;
+    Ok(Next::OnChange)
+}
+
+/// Name of a machine's workspace.
+pub fn workspace_of(machine: &str) -> String {
+    format!("{machine}{SUFFIX}")
+}
+
+/// What a machine's workspace has after the machine's name.
+pub const SUFFIX: &str = "-machine";

@@ -1,0 +1,176 @@
+//! One machine: its workspace, its status, what stops it.
+
+use capt_api::machine::{CaptMachine, MachinePhase};
+use capt_e2e::until;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, is_ready, nothing_is_left, reason};
+use crate::stage::{SOON, Stage, condition};
+
+fn spec(kind: &str) -> Value {
+    json!({
+        "workspaceTemplateRef": {"name": "machine"}, "nodeGroupRef": {"name": "workers"}, "instanceType": kind,
+        "labels": {"role": "db"}, "tags": {"team": "blue"},
+    })
+}
+
+async fn goes(stage: &Stage, name: &str) {
+    stage.api::<CaptMachine>().delete(name, &DeleteParams::background()).await.unwrap();
+    stage.when_gone::<CaptMachine>(name).await;
+    nothing_is_left(stage).await;
+}
+
+pub async fn a_machine_lives_and_goes(stage: &Stage) {
+    stage.template("machine", &stage.machine_module()).await;
+    stage.put("CaptMachine", "m", spec("small")).await;
+    let machine = stage.machine("m", "ready", is_ready).await;
+    assert_eq!(stage.traces(), ["created m small"]);
+    assert_eq!(machine.spec.provider_id.as_deref(), Some("test:///m"));
+    let status = machine.status.as_ref().unwrap();
+    assert_eq!(status.instance_id.as_deref(), Some("i-m"));
+    assert_eq!(status.private_ip.as_deref(), Some("10.0.0.7"));
+    assert_eq!(status.addresses.len(), 1);
+    assert_eq!(status.node_group.as_deref(), Some("workers"));
+    assert_eq!(status.phase, Some(MachinePhase::Running));
+    assert_eq!(status.initialization.as_ref().unwrap().provisioned, Some(true));
+    let workspace = stage.get("m-machine").await;
+    assert_eq!(workspace.owner_references()[0].controller, Some(true));
+    assert_eq!(workspace.finalizers(), ["infrastructure.cluster.x-k8s.io/finalizer"]);
+    assert_eq!(condition(&workspace, "Synced").0, "Ready", "an undeclared variable of ours is no fault");
+    let told = &workspace.status.unwrap().outputs["told"];
+    assert_eq!(told["labels"], json!({"role": "db"}));
+    assert_eq!(told["group"], "workers");
+    stage.event("m", "Provisioned").await;
+    goes(stage, "m").await;
+    assert_eq!(stage.traces(), ["created m small", "destroyed m small"]);
+}
+
+pub async fn a_template_is_awaited(stage: &Stage) {
+    stage.put("CaptMachine", "m", spec("small")).await;
+    let waiting = |machine: &CaptMachine| reason(machine, "Ready") == "WorkspaceTemplateNotFound";
+    stage.machine("m", "waits", waiting).await;
+    stage.template("machine", &stage.machine_module()).await;
+    stage.machine("m", "ready", is_ready).await;
+    goes(stage, "m").await;
+}
+
+pub async fn paused_means_paused(stage: &Stage) {
+    stage.template("machine", &stage.machine_module()).await;
+    let mut paused = spec("small");
+    paused["paused"] = json!(true);
+    stage.put("CaptMachine", "m", paused.clone()).await;
+    stage.machine("m", "paused", |machine| reason(machine, "Paused") == "Paused").await;
+    assert!(stage.applies().get_opt("m-machine").await.unwrap().is_none());
+    stage.put("CaptMachine", "m", spec("small")).await;
+    stage.machine("m", "ready", |machine| is_ready(machine) && reason(machine, "Paused").is_empty()).await;
+    stage.put("CaptMachine", "m", paused).await;
+    let still = stage.machine("m", "paused", |machine| reason(machine, "Paused") == "Paused").await;
+    assert!(is_ready(&still), "what runs goes on running");
+    stage.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
+    // Its workspace stands still with it.
+    stage.reason("m-machine", "Paused").await;
+    assert_eq!(stage.traces(), ["created m small"]);
+    stage.put("CaptMachine", "m", spec("small")).await;
+    stage.when_gone::<CaptMachine>("m").await;
+    nothing_is_left(stage).await;
+}
+
+pub async fn somebody_else_manages_it(stage: &Stage) {
+    stage.template("machine", &stage.machine_module()).await;
+    let body = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CaptMachine",
+        "metadata": {"name": "theirs", "annotations": {"cluster.x-k8s.io/managed-by": "others"}}, "spec": spec("small"),
+    });
+    let force = PatchParams::apply("user").force();
+    stage.api::<CaptMachine>().patch("theirs", &force, &Patch::Apply(&body)).await.unwrap();
+    // Another machine shows that this one was looked at, too.
+    stage.put("CaptMachine", "ours", spec("small")).await;
+    stage.machine("ours", "ready", is_ready).await;
+    let theirs = stage.api::<CaptMachine>().get("theirs").await.unwrap();
+    assert!(theirs.status.is_none() && theirs.finalizers().is_empty());
+    assert_eq!(stage.traces(), ["created ours small"]);
+    stage.api::<CaptMachine>().delete("theirs", &DeleteParams::background()).await.unwrap();
+    stage.when_gone::<CaptMachine>("theirs").await;
+    goes(stage, "ours").await;
+}
+
+pub async fn a_failure_is_told(stage: &Stage) {
+    stage.template("machine", &stage.machine_module()).await;
+    stage.put("CaptMachine", "m", spec("broken")).await;
+    let failed = stage.machine("m", "failed", |machine| {
+        machine.status.as_ref().and_then(|status| status.phase) == Some(MachinePhase::Failed)
+    });
+    let status = failed.await.status.unwrap();
+    assert_eq!(status.failure_reason.as_deref(), Some("ApplyFailed"));
+    assert!(status.failure_message.unwrap().contains("no such machine type"));
+    stage.event("m", "Failed").await;
+    // A template that is mended reaches it.
+    stage.template("machine", &stage.machine_module().replace("= broken", "= worse")).await;
+    let mended = stage.machine("m", "ready", is_ready).await.status.unwrap();
+    assert_eq!((mended.failure_reason, mended.phase), (None, Some(MachinePhase::Running)));
+    // Deleted while its workspace is being worked on: it waits, and nothing is left.
+    let gone = stage.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
+    assert!(gone.is_left(), "it is held");
+    let told = until("it says what it waits for, or is gone", SOON, async || {
+        let Some(machine) = stage.api::<CaptMachine>().get_opt("m").await.unwrap() else { return Some(()) };
+        (reason(&machine, "Deleting") == "Deleting").then_some(())
+    });
+    told.await.unwrap();
+    stage.when_gone::<CaptMachine>("m").await;
+    nothing_is_left(stage).await;
+}
+
+/// A Cluster's pause reaches its machines. Cluster API is installed while the controllers run.
+pub async fn a_paused_cluster(stage: &Stage) {
+    stage.template("machine", &stage.machine_module()).await;
+    let force = PatchParams::apply("user").force();
+    let labels = json!({"cluster.x-k8s.io/cluster-name": "demo"});
+    let machine = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CaptMachine",
+        "metadata": {"name": "m", "labels": labels}, "spec": spec("small"),
+    });
+    stage.api::<CaptMachine>().patch("m", &force, &Patch::Apply(&machine)).await.unwrap();
+    stage.machine("m", "ready", is_ready).await;
+    assert_eq!(stage.get("m-machine").await.labels()["cluster.x-k8s.io/cluster-name"], "demo");
+
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "clusters.cluster.x-k8s.io",
+            // The group is protected, as x-k8s.io groups are.
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": "cluster.x-k8s.io", "scope": "Namespaced",
+            "names": {"kind": "Cluster", "plural": "clusters"},
+            "versions": [{
+                "name": "v1beta2", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    let crds: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+    crds.patch("clusters.cluster.x-k8s.io", &force, &Patch::Apply(&crd)).await.unwrap();
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster"));
+    let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), &stage.namespace, &kind);
+    let cluster = |paused: bool| {
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "demo"},
+            "spec": {"paused": paused},
+        })
+    };
+    let served = until("Clusters are served", SOON, async || {
+        clusters.patch("demo", &force, &Patch::Apply(&cluster(true))).await.ok()
+    });
+    served.await.unwrap();
+    stage.machine("m", "paused", |machine| reason(machine, "Paused") == "Paused").await;
+    stage.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
+    stage.reason("m-machine", "Paused").await;
+    assert_eq!(stage.traces(), ["created m small"]);
+    clusters.patch("demo", &force, &Patch::Apply(&cluster(false))).await.unwrap();
+    stage.when_gone::<CaptMachine>("m").await;
+    nothing_is_left(stage).await;
+}
