@@ -98,7 +98,10 @@ impl Job {
     pub async fn prepare(&self) -> Result<Ground, Halt> {
         let record = self.inner.load(&self.workspace).await.map_err(|error| Failure::of_workspace(&error))?;
         let folder = self.folder.clone();
-        let state = blocking(move || settle::read(&folder)).await?;
+        // What the run before could not put in order, because the disk was full, may be put in order now.
+        let state =
+            blocking(move || settle::read(&folder).or_else(|_| settle::settle(&folder, &folder.work())))
+                .await?;
         let mut ground = Ground::bare(record);
         if self.operation == Operation::Destroy
             && !ground.record.remote

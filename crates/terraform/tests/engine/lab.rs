@@ -9,6 +9,7 @@ use std::{
 
 use capt_terraform::{
     Engine, Options,
+    engine::StartError,
     inputs::{BinaryName, Inputs},
     order::{Operation, Order, WorkspaceId},
     view::{Finished, Outcome, View},
@@ -153,7 +154,14 @@ pub async fn start(folder: &Path, tool: &Tool, change: impl FnOnce(&mut Options)
     options.path = Some(tool.path.clone());
     options.grace = Duration::from_secs(10);
     change(&mut options);
-    Engine::start(options).await.expect("the engine starts")
+    // The folder of an engine that was just stopped is free a moment later: a process that is being started has its lock
+    // until it has become another program.
+    let started =
+        capt_e2e::until("the engine starts", PATIENCE, async || match Engine::start(options.clone()).await {
+            Err(StartError::InUse(_)) => None,
+            started => Some(started.expect("the engine starts")),
+        });
+    started.await.expect("the folder is free")
 }
 
 /// One resource: a line in the trace when it is made, and one when it is destroyed. `v` replaces it, `note` does not.

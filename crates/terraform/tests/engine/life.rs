@@ -7,7 +7,7 @@ use capt_terraform::{
 };
 use serde_json::json;
 
-use crate::lab::{Lab, reason, tools};
+use crate::lab::{Lab, reason, tool, tools};
 
 #[tokio::test]
 async fn create_change_and_destroy() {
@@ -186,7 +186,7 @@ async fn a_failure_says_where_and_a_fix_goes_on() {
 
 #[tokio::test]
 async fn one_run_at_a_time_and_a_destroy_overtakes_what_waits() {
-    let Some(tool) = crate::lab::tool() else { return };
+    let Some(tool) = tool() else { return };
     let lab = Lab::with(&tool, |options| options.slots = 1).await;
     let gate = lab.path("gate");
     let text = format!(
@@ -230,4 +230,25 @@ async fn an_existing_thing_is_imported_and_a_state_taken_over() {
         assert_eq!(destroyed.outcome, Outcome::Done, "{destroyed:?}");
         assert_eq!(lab.look("b").resources, 0);
     }
+}
+
+/// As a disk that ran full leaves it: half a state, and its copy from before.
+#[tokio::test]
+async fn half_a_state_is_replaced_by_its_copy_before_the_next_run() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::new(&tool).await;
+    // The second run has something to copy before it begins.
+    for _ in 0..2 {
+        lab.apply("a", lab.traced("a")).await;
+    }
+    let path = lab.folder_of("a").join("state/terraform.tfstate");
+    let whole = std::fs::read(&path).expect("a state");
+    std::fs::write(&path, &whole[..whole.len() / 2]).expect("write");
+    let again = lab.apply("a", lab.traced("a")).await;
+    assert_eq!(again.outcome, Outcome::Done);
+    assert_eq!(lab.trace(), ["create a"], "what exists is known");
+    std::fs::write(&path, &whole[..whole.len() / 2]).expect("write");
+    let gone = lab.run("a", Operation::Destroy, None).await;
+    assert_eq!(gone.outcome, Outcome::Done);
+    assert_eq!(lab.trace(), ["create a", "destroy a"]);
 }
