@@ -1,4 +1,4 @@
-//! The real AWS provider, where `CAPT_PLUGIN_MIRROR` names a filesystem mirror that has it. Plans only: there is no cloud here.
+//! The real AWS provider, where the machine has it in a plugin mirror. Plans only: there is no cloud here.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::lab::{Lab, Tool, tools};
 const CONFIGURATION: &str = "terraform {\n  required_providers {\n    aws = {\n      source = \"hashicorp/aws\"\n    }\n  }\n}\nprovider \"aws\" {\n  region                      = \"us-east-1\"\n  access_key                  = \"none\"\n  secret_key                  = \"none\"\n  skip_credentials_validation = true\n  skip_requesting_account_id  = true\n  skip_metadata_api_check     = true\n}\n";
 
 fn mirror() -> Option<(Tool, PathBuf)> {
-    let mirror = std::env::var_os("CAPT_PLUGIN_MIRROR").map(PathBuf::from)?;
+    let mirror = capt_e2e::aws_mirror()?;
     // The mirror holds what Terraform's registry has; OpenTofu asks for another registry.
     let tool = tools().into_iter().find(|tool| tool.name == BinaryName::Terraform)?;
     mirror.join("registry.terraform.io/hashicorp/aws").is_dir().then_some((tool, mirror))
