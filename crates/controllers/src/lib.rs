@@ -6,15 +6,18 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
+//! | [`cluster`] | how clusters are reached (kubeconfig and CA Secrets); Cluster, where Cluster API core is not installed |
 //! | [`runtime`] | what all controllers share: caches, queues, clock, conditions, events, retries, metrics |
 //! | [`machine`] | CaptMachineDeployment, CaptMachineSet, CaptMachine, NodeGroup |
 //! | [`workspace`] | WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceProviderConfig |
 
 #![warn(missing_docs)]
 
+pub mod cluster;
 pub mod machine;
 pub mod manager;
 pub mod runtime;
 pub mod workspace;
 
+pub use cluster::core::ClusterApi;
 pub use manager::{Controllers, Options};
