@@ -46,26 +46,26 @@ struct Given {
     files: Vec<String>,
 }
 
-/// Reads the credentials.
+/// Reads the credentials that a workspace in `namespace` gets from its template.
 pub async fn read(
     context: &Context,
     looker: &mut Looker,
     template: &WorkspaceTemplate,
+    namespace: &str,
 ) -> Result<Result<Credentials, Problem>, Error> {
     let definition = match definition::read(template) {
         Ok(definition) => definition,
         Err(blocked) => return Ok(Err(blocked.into())),
     };
-    let beside = template.namespace().unwrap_or_default();
     let mut given = Given::default();
     let aws: Vec<_> = definition.env.into_iter().filter(|env| env.name.starts_with("AWS_")).collect();
-    let mut reader = Reader { context, looker, namespace: &beside };
+    let mut reader = Reader { context, looker, namespace };
     match reader.env(&aws, &BTreeMap::new()).await? {
         Ok(env) => given.env.extend(env.into_iter().map(|(name, value)| (name, value.value))),
         Err(blocked) => return Ok(Err(blocked.into())),
     }
     if let Some(config) = &definition.provider_config {
-        let name = Name::new(beside.clone(), config.clone());
+        let name = Name::new(template.namespace().unwrap_or_default(), config.clone());
         if let Err(blocked) = provided(&mut reader, &name, &mut given).await? {
             return Ok(Err(blocked.into()));
         }

@@ -145,73 +145,54 @@ async fn make(
     current: Option<&Secret>,
     now: Timestamp,
 ) -> Result<Result<Made, Problem>, Error> {
-    let workspaces = &context.workspaces;
-    let owner = request.control_plane;
-    let namespace = owner.namespace().unwrap_or_default();
+    let namespace = request.control_plane.namespace().unwrap_or_default();
     let connection = match request.connection {
         Some(name) => secrets::read(&context.writer, looker, name).await?,
         None => None,
     };
-    let template_name = Name::referred(&owner.spec.workspace_template_ref, &namespace);
-    looker.at("WorkspaceTemplate", &template_name);
-    let template = workspaces.templates.get(&template_name);
+    let template = Name::referred(&request.control_plane.spec.workspace_template_ref, &namespace);
+    looker.at("WorkspaceTemplate", &template);
+    let template = context.workspaces.templates.get(&template).ok_or(template);
     let material =
         Material::new(request.outputs, connection.as_ref().and_then(|secret| secret.data.as_ref()));
     let waits = request.connection.filter(|_| connection.is_none());
-    let recipe = match choose(request, template.as_deref(), &material) {
-        Ok(recipe) => recipe,
+    let recipe = match (choose(request, template.as_deref().ok(), &material), waits) {
+        (Ok(recipe), _) => recipe,
         // What is missing may be in there.
-        Err(_) if let Some(name) = waits => {
-            let message =
-                format!("Secret {} with the outputs does not exist yet", name.seen_from(&namespace));
+        (Err(_), Some(name)) => {
+            let shown = name.seen_from(&namespace);
+            let message = format!("Secret {shown} with the outputs does not exist yet");
             return Ok(Err(Problem { reason: reasons::WAITING_FOR_SECRETS, message, waiting: true }));
         }
-        Err(problem) => return Ok(Err(problem)),
+        (Err(problem), None) => return Ok(Err(problem)),
     };
-    let own = Name::new(namespace, owner.name_any());
-    let cas = |pem: &str| {
-        let mut cas = vec![Wanted::ca(&own, pem)];
-        if own != *request.cluster {
-            cas.push(Wanted::ca(request.cluster, pem));
-        }
-        cas
-    };
-    let made = match recipe {
-        Recipe::Given { text, ca } => {
-            let mut secrets = ca.as_deref().map(cas).unwrap_or_default();
-            secrets.push(Wanted::kubeconfig(request.cluster, &text));
-            Made { secrets, due: None }
-        }
+    let (text, ca, due) = match recipe {
+        Recipe::Given { text, ca } => (text, ca, None),
         Recipe::Made { server, ca, login } => {
-            let name = &request.cluster.name;
             let (user, due) = match login {
                 Login::User(user) => (user, None),
                 Login::Eks { cluster, region } => {
-                    let Some(template) = template else {
-                        let message = format!("WorkspaceTemplate {} does not exist", template_name.name);
-                        let reason = reasons::WORKSPACE_TEMPLATE_NOT_FOUND;
-                        return Ok(Err(Problem { reason, message, waiting: true }));
-                    };
-                    let credentials = match credentials::read(workspaces, looker, &template).await? {
-                        Ok(credentials) => credentials,
+                    let wanted =
+                        Token { cluster: &cluster, region, template, seed: request.cluster.to_string() };
+                    match wanted.current_or_new(context, looker, &namespace, current, now).await? {
+                        Ok((token, due)) => (kubeconfig::User::Token(token), Some(due)),
                         Err(problem) => return Ok(Err(problem)),
-                    };
-                    let Some(region) = region.or_else(|| credentials.region.clone()) else {
-                        return Ok(Err(no_region()));
-                    };
-                    let wanted = Token { credentials: &credentials, region: &region, cluster: &cluster };
-                    let seed = request.cluster.to_string();
-                    let (token, due) = wanted.current_or_new(current, &seed, now);
-                    (kubeconfig::User::Token(token), Some(due))
+                    }
                 }
             };
-            let mut secrets = cas(&ca);
-            let text = kubeconfig::text(name, &server, &ca, &user);
-            secrets.push(Wanted::kubeconfig(request.cluster, &text));
-            Made { secrets, due }
+            (kubeconfig::text(&request.cluster.name, &server, &ca, &user), Some(ca), due)
         }
     };
-    Ok(Ok(made))
+    let mut secrets = Vec::with_capacity(3);
+    if let Some(ca) = &ca {
+        let own = Name::of(request.control_plane);
+        secrets.push(Wanted::ca(&own, ca));
+        if own != *request.cluster {
+            secrets.push(Wanted::ca(request.cluster, ca));
+        }
+    }
+    secrets.push(Wanted::kubeconfig(request.cluster, &text));
+    Ok(Ok(Made { secrets, due }))
 }
 
 fn choose(
@@ -237,26 +218,52 @@ fn no_region() -> Problem {
 
 /// A token that is wanted.
 struct Token<'a> {
-    credentials: &'a credentials::Credentials,
-    region: &'a str,
+    /// For this EKS cluster.
     cluster: &'a str,
+    /// In this region, where that is known.
+    region: Option<String>,
+    /// By the credentials of this template; or its name, where there is none.
+    template: Result<Arc<WorkspaceTemplate>, Name>,
+    /// Spreads the renewals of many.
+    seed: String,
 }
 
 impl Token<'_> {
     /// The one that is in use, while it is young and of the same key and region; else a new one. And when to replace it.
-    fn current_or_new(&self, current: Option<&Secret>, seed: &str, now: Timestamp) -> (String, Timestamp) {
-        let signer = self.credentials.signer();
+    async fn current_or_new(
+        self,
+        context: &AccessContext,
+        looker: &mut Looker,
+        namespace: &str,
+        current: Option<&Secret>,
+        now: Timestamp,
+    ) -> Result<Result<(String, Timestamp), Problem>, Error> {
+        let template = match &self.template {
+            Ok(template) => template,
+            Err(name) => {
+                let message = format!("WorkspaceTemplate {} does not exist", name.seen_from(namespace));
+                let reason = reasons::WORKSPACE_TEMPLATE_NOT_FOUND;
+                return Ok(Err(Problem { reason, message, waiting: true }));
+            }
+        };
+        let credentials = match credentials::read(&context.workspaces, looker, template, namespace).await? {
+            Ok(credentials) => credentials,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let Some(region) = self.region.or_else(|| credentials.region.clone()) else {
+            return Ok(Err(no_region()));
+        };
+        let signer = credentials.signer();
+        let of_the_same = |facts: &eks::Facts| facts.key_id == signer.key_id && facts.region == region;
         if let Some(token) = current.and_then(token_in)
-            && let Some(facts) = eks::Facts::of(&token)
-            && facts.key_id == signer.key_id
-            && facts.region == self.region
-            && facts.is_fresh(seed, now)
+            && let Some(facts) = eks::Facts::of(&token).filter(of_the_same)
+            && facts.is_fresh(&self.seed, now)
         {
-            return (token, facts.due(seed));
+            return Ok(Ok((token, facts.due(&self.seed))));
         }
-        let token = eks::mint(&signer, self.region, self.cluster, now);
-        let due = eks::Facts::of(&token).map_or(now, |facts| facts.due(seed));
-        (token, due)
+        let token = eks::mint(&signer, &region, self.cluster, now);
+        let due = eks::Facts::of(&token).map_or(now, |facts| facts.due(&self.seed));
+        Ok(Ok((token, due)))
     }
 }
 
