@@ -16,6 +16,7 @@ mod conflict;
 mod kind;
 mod last_applied;
 mod prune;
+mod scale;
 mod settle;
 mod times;
 mod update;
@@ -25,6 +26,7 @@ use serde_json::{Map, Value};
 pub use apply::apply;
 pub use conflict::{Conflict, ConflictCause, Conflicts};
 pub use kind::{Convert, Kind, ResetFields};
+pub use scale::{ReplicaPaths, Replicas, apply_scale, update_scale};
 pub use times::keep_times;
 pub use update::update;
 
