@@ -68,11 +68,18 @@ fn judge_fields(
         Origin::JsonPatch(_) => format!("json patch {problem}"),
         Origin::Body | Origin::Patch(_) | Origin::Apply(_) => problem,
     };
-    let repeated = match options.field_validation {
+    let mut repeated = match options.field_validation {
         FieldValidation::Strict => options.repeated.problems(),
         FieldValidation::Warn => options.repeated.warnings(),
         FieldValidation::Ignore => return Ok(()),
     };
+    if !resource.custom && *origin == Origin::Body {
+        // Of a field that a type does not have, nobody looks how often it is there.
+        repeated.retain(|problem| {
+            let path = problem.strip_prefix("duplicate field ");
+            !path.is_some_and(|path| unknown.contains(&format!("unknown field {path}")))
+        });
+    }
     if let (FieldValidation::Strict, Origin::Apply(_), [first, ..]) =
         (options.field_validation, origin, &*repeated)
     {

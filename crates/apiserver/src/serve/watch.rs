@@ -45,8 +45,11 @@ impl Api {
         let accepted = negotiate_watch(call.header(header::ACCEPT), endpoint(&target.served))?;
         let from = options.watch_from()?;
         if let (Some(wanted), true) = (from, options.initial_events)
-            && let Err(error) = self.engine.reach(target, wanted).await
+            && let Err(mut error) = self.engine.reach(target, wanted).await
         {
+            if let ApiError::Timeout { retry_after_seconds, .. } = &mut error {
+                *retry_after_seconds = 1;
+            }
             // The watch has begun by then, and this is its one event.
             return Ok(stream(futures::stream::iter([watch::error(&error)])));
         }

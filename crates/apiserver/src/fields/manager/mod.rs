@@ -98,10 +98,10 @@ pub enum FieldsError {
         misfits: Misfits,
     },
     /// The object does not fit its type in the version of another manager.
-    #[error("failed to convert {what}: {misfits}")]
+    #[error("{attempt}: {misfits}")]
     Converted {
-        /// Which object.
-        what: &'static str,
+        /// What was tried, and of which object.
+        attempt: String,
         /// What does not fit.
         misfits: Misfits,
     },
