@@ -30,6 +30,8 @@ pub struct Served {
     pub kind: Arc<Kind>,
     /// What the version that is stored may hold, where that is another served one.
     pub stored_schema: Option<Arc<Schema>>,
+    /// Whether what is written through one version may not be what another one would have written.
+    pub versions_differ: bool,
     /// Objects that were written before may lack defaults that the schema has by now.
     pub defaults_since: Option<u64>,
 }
@@ -138,10 +140,16 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     // Events of both groups are the same objects.
     let group = if resource.group == "events.k8s.io" { "" } else { &resource.group };
     let store_name: Arc<str> = format!("{group}/{}", resource.plural).into();
+    let first = schemas.first().map(|(version, _)| Arc::clone(version));
+    let versions_differ = resource.custom
+        && schemas
+            .iter()
+            .any(|(version, _)| first.as_ref().is_some_and(|first| first.open_api != version.open_api));
     let served = schemas.into_iter().map(|(version, schema)| Served {
         resource: Arc::clone(resource),
         api_version: api_version(&resource.group, &version.name),
         defaults_since: (resource.custom && schema.has_defaults()).then_some(resource.defined_at.0),
+        versions_differ,
         stored_schema: stored.clone().filter(|_| !is_stored(&version)),
         version,
         store_name: Arc::clone(&store_name),

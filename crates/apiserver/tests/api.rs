@@ -284,3 +284,84 @@ async fn a_watch_sees_everything_in_order() {
     }
     assert_eq!(seen, ["ADDED a", "ADDED b", "DELETED a"]);
 }
+
+/// Reads of a revision yet to come wait for it, and not for long.
+#[tokio::test]
+async fn reads_of_the_future() {
+    let client = Client::new();
+    let (_, made) = client.json("POST", ALL, widget("a", 1)).await;
+    let last: u64 = made["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let reads = [
+        format!("{ALL}/a?resourceVersion={}", last + 1),
+        format!("{ALL}?resourceVersion={}", last + 2),
+        format!("{ALL}?resourceVersion={}&resourceVersionMatch=Exact", last + 3),
+    ];
+    for (read, name) in reads.iter().zip(["b", "c", "d"]) {
+        let (answer, _) =
+            tokio::join!(client.json("GET", read, Value::Null), client.json("POST", ALL, widget(name, 1)));
+        assert_eq!(answer.0, 200, "{read}: {}", answer.1);
+    }
+    // From here on nobody writes, and the clock goes on by itself where all wait.
+    tokio::time::pause();
+    for (path, again) in [
+        (format!("{ALL}/a?resourceVersion=1000"), json!(1)),
+        (format!("{ALL}?resourceVersion=1000"), json!(1)),
+        (format!("{ALL}?resourceVersion=1000&resourceVersionMatch=Exact"), json!(1)),
+        (
+            format!("{ALL}?resourceVersion=1000&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Da"),
+            Value::Null,
+        ),
+    ] {
+        let (code, status) = client.json("GET", &path, Value::Null).await;
+        assert_eq!((code.as_u16(), &status["reason"]), (504, &json!("Timeout")), "{path}: {status}");
+        assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+        assert_eq!(status["details"]["retryAfterSeconds"], again, "{path}");
+    }
+    let watch = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=10";
+    let (code, event) = client.json("GET", &format!("{ALL}?{watch}&resourceVersion=1000"), Value::Null).await;
+    assert_eq!(
+        (code.as_u16(), &event["type"], &event["object"]["code"]),
+        (200, &json!("ERROR"), &json!(504))
+    );
+}
+
+#[tokio::test]
+async fn what_a_body_says_twice_is_an_error_a_warning_or_nothing() {
+    let client = Client::new();
+    let body = |name: &str| {
+        format!(
+            "apiVersion: example.com/v1\nkind: Widget\nmetadata:\n  name: {name}\nspec:\n  size: 1\n  size: 2\n"
+        )
+    };
+    for (name, validation, code, warnings) in [
+        ("a", "Strict", 400, vec![]),
+        ("a", "Warn", 201, vec!["299 - \"line 7: key \\\"size\\\" already set in map\""]),
+        ("b", "Ignore", 201, vec![]),
+    ] {
+        let request = Request::builder()
+            .method("POST")
+            .uri(format!("{ALL}?fieldValidation={validation}"))
+            .header("content-type", "application/yaml")
+            .body(Bytes::from(body(name)))
+            .unwrap();
+        let response = client.0.respond(&User::admin(), request).await;
+        let told: Vec<String> = response
+            .headers()
+            .get_all("warning")
+            .iter()
+            .map(|warning| warning.to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(
+            (response.status().as_u16(), told),
+            (code, warnings.into_iter().map(Into::into).collect())
+        );
+        let answer = response.into_body().collect().await.unwrap().to_bytes();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        if code == 201 {
+            assert_eq!(answer["spec"]["size"], 2);
+        } else {
+            let problem = "yaml: unmarshal errors:\n  line 7: key \"size\" already set in map";
+            assert!(answer["message"].as_str().unwrap().ends_with(problem), "{answer}");
+        }
+    }
+}

@@ -191,12 +191,35 @@ pub fn single(text: &str) -> Result<Value, YamlError> {
     }
 }
 
+/// A key that a map has again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Repeated {
+    /// The line of the value it has there.
+    pub line: usize,
+    /// The key, before it was made a text.
+    pub key: Value,
+}
+
+/// Reads the first document of a stream that is not empty, as a server reads it that does not look: of a key that is
+/// there twice the last value counts. Such keys come along, in the order in which their values end.
+pub fn lenient(text: &str) -> Result<(Value, Vec<Repeated>), YamlError> {
+    for (first_line, part) in split(text) {
+        let mut builder = Builder::new(first_line);
+        builder.repeated = Some(Vec::new());
+        let (roots, repeated) = builder.build(part)?;
+        if let Some(root) = roots.first() {
+            return Ok((root.to_json(), repeated));
+        }
+    }
+    Ok((Value::Null, Vec::new()))
+}
+
 /// Reads every document of a stream that is not empty; each stands or falls alone.
 pub fn documents(text: &str) -> Vec<Result<Document, YamlError>> {
     let mut documents = Vec::new();
     for (first_line, part) in split(text) {
         match Builder::new(first_line).build(part) {
-            Ok(roots) => documents.extend(roots.into_iter().map(|root| Ok(Document { root }))),
+            Ok((roots, _)) => documents.extend(roots.into_iter().map(|root| Ok(Document { root }))),
             Err(error) => documents.push(Err(error)),
         }
     }
@@ -241,6 +264,8 @@ struct OpenMap {
 enum Key {
     Merge,
     Name(String, Position),
+    /// One that was there before.
+    Again(String, Position, Value),
 }
 
 /// Turns the events of one part of a stream into nodes.
@@ -250,14 +275,23 @@ struct Builder {
     anchors: HashMap<usize, (Node, usize)>,
     nodes: usize,
     roots: Vec<Node>,
+    /// Keys that are there again; `None` where that is a mistake.
+    repeated: Option<Vec<Repeated>>,
 }
 
 impl Builder {
     fn new(first_line: usize) -> Self {
-        Self { first_line, open: Vec::new(), anchors: HashMap::new(), nodes: 0, roots: Vec::new() }
+        Self {
+            first_line,
+            open: Vec::new(),
+            anchors: HashMap::new(),
+            nodes: 0,
+            roots: Vec::new(),
+            repeated: None,
+        }
     }
 
-    fn build(mut self, text: &str) -> Result<Vec<Node>, YamlError> {
+    fn build(mut self, text: &str) -> Result<(Vec<Node>, Vec<Repeated>), YamlError> {
         for next in Parser::new_from_str(text) {
             let (event, span) = next.map_err(|error| YamlError {
                 at: self.position(error.marker().line(), error.marker().col()),
@@ -268,7 +302,7 @@ impl Builder {
         }
         // `---` with nothing behind it is no document.
         self.roots.retain(|root| !matches!(root.value, NodeValue::Null));
-        Ok(self.roots)
+        Ok((self.roots, self.repeated.unwrap_or_default()))
     }
 
     fn position(&self, line: usize, column: usize) -> Position {
@@ -302,7 +336,7 @@ impl Builder {
         if let Some(Open::Map(map)) = self.open.last_mut()
             && map.key.is_none()
         {
-            return map.take_key(text, is_text, at);
+            return map.take_key(text, is_text, at, self.repeated.is_some());
         }
         let value = if is_text {
             NodeValue::String(text.to_owned())
@@ -356,23 +390,38 @@ impl Builder {
         match self.open.last_mut() {
             None => self.roots.push(node),
             Some(Open::List { items, .. }) => items.push(node),
-            Some(Open::Map(map)) => map.take_value(node)?,
+            Some(Open::Map(map)) => {
+                if let (Some(Key::Again(_, _, key)), Some(repeated)) = (&map.key, &mut self.repeated) {
+                    repeated.push(Repeated { line: node.at.line, key: key.clone() });
+                }
+                map.take_value(node)?;
+            }
         }
         Ok(())
     }
 }
 
 impl OpenMap {
-    fn take_key(&mut self, text: &str, is_text: bool, at: Position) -> Result<(), YamlProblem> {
+    fn take_key(
+        &mut self,
+        text: &str,
+        is_text: bool,
+        at: Position,
+        may_repeat: bool,
+    ) -> Result<(), YamlProblem> {
         if !is_text && text == "<<" {
             self.key = Some(Key::Merge);
             return Ok(());
         }
-        let name = key_text(text, is_text)?;
-        if !self.written.insert(name.clone()) {
+        let key = if is_text { Value::from(text) } else { scalar::resolve(text)? };
+        let name = key_text(&key);
+        self.key = Some(if self.written.insert(name.clone()) {
+            Key::Name(name, at)
+        } else if may_repeat {
+            Key::Again(name, at, key)
+        } else {
             return Err(YamlProblem::DuplicateKey(name));
-        }
-        self.key = Some(Key::Name(name, at));
+        });
         Ok(())
     }
 
@@ -380,6 +429,11 @@ impl OpenMap {
         match self.key.take() {
             None => Err(YamlProblem::ComplexKey),
             Some(Key::Merge) => merge(&mut self.members, value),
+            Some(Key::Again(key, key_at, _)) => {
+                self.members.retain(|member| member.key != key);
+                self.members.push(Member { key, key_at, value });
+                Ok(())
+            }
             Some(Key::Name(key, key_at)) => {
                 // What a merge brought in gives way to what is written here.
                 if self.members.len() >= self.written.len() {
@@ -409,15 +463,12 @@ fn merge(members: &mut Vec<Member>, node: Node) -> Result<(), YamlProblem> {
 }
 
 /// Keys are text; kubectl writes a plain `1` or `yes` as the text of what it means.
-fn key_text(text: &str, is_text: bool) -> Result<String, YamlProblem> {
-    if is_text {
-        return Ok(text.to_owned());
-    }
-    Ok(match scalar::resolve(text)? {
-        Value::String(text) => text,
+fn key_text(key: &Value) -> String {
+    match key {
+        Value::String(text) => text.clone(),
         Value::Null => "null".into(),
         other => other.to_string(),
-    })
+    }
 }
 
 fn size(node: &Node) -> usize {

@@ -8,5 +8,7 @@
 mod document;
 mod scalar;
 
-pub use document::{Document, Member, Node, NodeValue, Position, YamlError, YamlProblem, documents, single};
+pub use document::{
+    Document, Member, Node, NodeValue, Position, Repeated, YamlError, YamlProblem, documents, lenient, single,
+};
 pub use scalar::ScalarError;

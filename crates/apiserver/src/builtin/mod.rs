@@ -19,7 +19,6 @@ pub mod protobuf;
 pub(crate) mod rules;
 mod schema;
 mod structural;
-pub mod table;
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,7 +26,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fields::{Kind, SchemaError, TypeInfo};
 use crate::registry::api_version;
-use crate::resource::{Column, Resource, Version};
+use crate::resource::{Resource, Version};
 
 pub use decode::{DecodeError, Decoded, decode};
 pub use fields::field_value;
@@ -166,7 +165,8 @@ fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
         open_api: Arc::new(open_api),
         status: row.status,
         scale: None,
-        columns: columns(row),
+        // Not all of their cells stand at a path: `output::table` makes them.
+        columns: Vec::new(),
         selectable_fields: fields::selectable(row.group, row.kind),
     };
     Resource {
@@ -188,11 +188,6 @@ fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
         storage_version: "v1".into(),
         defined_at: crate::resource::DefinedAt::default(),
     }
-}
-
-/// The columns without a JSON path are computed by [`table::cells`].
-fn columns(row: &Row) -> Vec<Column> {
-    table::columns(row.group, row.kind).into_iter().filter(|column| column.format != "name").collect()
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ impl Engine {
     ) -> Result<Written, ApiError> {
         let resource = &target.served.resource;
         let stated_version = Meta::of(&object).resource_version().map(str::to_owned);
+        admit::take_emptied(target, &mut object);
         if tracking != Tracking::Done {
             self.track(target, None, &mut object, options, manager);
         }

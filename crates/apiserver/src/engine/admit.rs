@@ -1,7 +1,7 @@
 //! What a body must be before it counts as an object: known fields, defaults, valid metadata, schema and rules.
 
 use capt_schema::{FieldError, FieldErrorKind, FieldPath, Segment, UnknownField, metadata};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Target;
 use crate::builtin::decode::{DecodeError, check_metadata, decode};
@@ -53,6 +53,40 @@ pub fn shape(
         // A patched object is read with its members in order.
         told.sort();
     }
+    judge_fields(target, options, origin, told)
+}
+
+/// Refuses or tells what a write says twice, and what it says of fields that nobody knows.
+fn judge_fields(
+    target: &Target,
+    options: &WriteOptions,
+    origin: &Origin,
+    unknown: Vec<String>,
+) -> Result<(), ApiError> {
+    let resource = &target.served.resource;
+    let of_patch = |problem: String| match origin {
+        Origin::JsonPatch(_) => format!("json patch {problem}"),
+        Origin::Body | Origin::Patch(_) | Origin::Apply(_) => problem,
+    };
+    let mut repeated = match options.field_validation {
+        FieldValidation::Strict => options.repeated.problems(),
+        FieldValidation::Warn => options.repeated.warnings(),
+        FieldValidation::Ignore => return Ok(()),
+    };
+    if !resource.custom && *origin == Origin::Body {
+        // Of a field that a type does not have, nobody looks how often it is there.
+        repeated.retain(|problem| {
+            let path = problem.strip_prefix("duplicate field ");
+            !path.is_some_and(|path| unknown.contains(&format!("unknown field {path}")))
+        });
+    }
+    if let (FieldValidation::Strict, Origin::Apply(_), [first, ..]) =
+        (options.field_validation, origin, &*repeated)
+    {
+        let text = format!("error strict decoding YAML: error converting YAML to JSON: {first}");
+        return Err(ApiError::BadRequest(text));
+    }
+    let told: Vec<String> = repeated.into_iter().map(of_patch).chain(unknown).collect();
     match options.field_validation {
         FieldValidation::Strict if !told.is_empty() => Err(match origin {
             Origin::Patch(patch) | Origin::JsonPatch(patch) => {
@@ -90,13 +124,35 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
     let resource = &target.served.resource;
     // Nobody's fields, said on purpose, is not the same as nothing said of them.
     let forgets = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
+    let emptied = take_emptied(target, object);
     let decoded = decode(&resource.group, &resource.kind, object.take());
     let decoded = decoded.map_err(|error| undecodable(target, &error, origin))?;
     *object = decoded.object;
     if forgets {
         metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
     }
+    put_emptied(object, &emptied);
     Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
+}
+
+/// Takes out the maps that a write empties on purpose. They are not stored and nobody manages them; but where an object
+/// is immutable, an empty map is not the same as none.
+pub fn take_emptied(target: &Target, object: &mut Value) -> Vec<&'static str> {
+    let Value::Object(members) = object else { return Vec::new() };
+    if !matches!(&*target.served.store_name, "/secrets" | "/configmaps") {
+        return Vec::new();
+    }
+    let is_empty = |name: &&str| members.get(*name).and_then(Value::as_object).is_some_and(Map::is_empty);
+    let emptied: Vec<&str> = ["data", "binaryData"].into_iter().filter(is_empty).collect();
+    members.retain(|name, _| !emptied.contains(&name.as_str()));
+    emptied
+}
+
+/// Puts them back, to be judged.
+pub fn put_emptied(object: &mut Value, emptied: &[&str]) {
+    for name in emptied {
+        object[*name] = Value::Object(Map::new());
+    }
 }
 
 fn wrong_patch(patch: &str, error: &str) -> ApiError {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Target;
 use crate::builtin::events;
-use crate::object::Meta;
+use crate::object::{Meta, update};
 use crate::store::{self, Object};
 
 /// The stored form of an object. The resource version goes to the end of `metadata`, where the store writes it
@@ -100,21 +100,35 @@ pub fn to_value(target: &Target, object: &Object) -> Value {
     if is_new_event(target) {
         return events::from_core(value);
     }
-    if value["apiVersion"] != target.served.api_version.as_str() {
-        value["apiVersion"] = target.served.api_version.as_str().into();
-        if target.served.stored_schema.is_some() {
-            target.served.schema.prune(&mut value);
-        }
-    }
+    let served = &target.served;
     if may_lack_defaults(target, object) {
-        target.served.schema.default(&mut value);
+        // What is stored has the defaults of the version that is stored; another one only leaves fields out.
+        served.stored_schema.as_ref().unwrap_or(&served.schema).default(&mut value);
+    }
+    if value["apiVersion"] != served.api_version.as_str() {
+        value["apiVersion"] = served.api_version.as_str().into();
+        if served.stored_schema.is_some() {
+            served.schema.prune(&mut value);
+        }
     }
     value
 }
 
-/// Whether an object was written before its definition was as it is.
+/// Whether storing `new` would change what is stored; `old` is that in the version of the path.
+pub fn changes(target: &Target, stored: &Object, old: &Value, new: &Value) -> bool {
+    if !may_lack_defaults(target, stored) {
+        return !update::is_no_change(old, new);
+    }
+    let mut stored: Value =
+        serde_json::from_slice(stored.bytes()).expect("the store holds the JSON it was given");
+    stored["apiVersion"] = new["apiVersion"].clone();
+    !update::is_no_change(&stored, new)
+}
+
+/// Whether an object was written before its definition was as it is, or through a version that is another.
 fn may_lack_defaults(target: &Target, object: &Object) -> bool {
-    target.served.defaults_since.is_some_and(|since| object.revision().get() < since)
+    let served = &target.served;
+    served.versions_differ || served.defaults_since.is_some_and(|since| object.revision().get() < since)
 }
 
 /// Whether a stored object is being deleted. Nearly none is, and it is not parsed to see that.

@@ -1,6 +1,7 @@
 //! Reads: one object, a collection, a collection as it changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -10,6 +11,9 @@ use crate::request::cursor::{self, Cursor};
 use crate::request::query::{ListFrom, ListOptions};
 use crate::status::ApiError;
 use crate::store::{At, Continue, Filter, Object, Page, Query, ReadError, Revision, Watcher};
+
+/// How long a read waits for a revision of the future; as long as Kubernetes does.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A collection, or a page of it.
 #[derive(Debug)]
@@ -35,15 +39,39 @@ impl Engine {
         Ok(encode::to_value(target, &*self.find(target, name)?))
     }
 
+    /// Waits a moment for a revision that is not there yet, for a read that is to be no older.
+    pub async fn reach(&self, target: &Target, wanted: u64) -> Result<(), ApiError> {
+        let wanted = Revision::new(wanted);
+        let reached = async {
+            let Ok(mut changes) = self.store.watch(Filter::default(), self.store.revision()) else { return };
+            while self.store.revision() < wanted && changes.next().await.is_ok() {}
+        };
+        if wanted > self.store.revision() && is_cached(target) {
+            // Whether it was reached is asked below.
+            let _ = tokio::time::timeout(PATIENCE, reached).await;
+        }
+        let current = self.store.revision();
+        if wanted <= current {
+            return Ok(());
+        }
+        Err(ApiError::too_large_revision(wanted.get(), current.get(), is_cached(target)))
+    }
+
+    /// Waits a moment for the revision of a list, where upstream would list from its cache.
+    pub async fn reach_list(&self, target: &Target, options: &ListOptions) -> Result<(), ApiError> {
+        match options.list_from()? {
+            ListFrom::NotOlderThan(wanted) => self.reach(target, wanted).await,
+            ListFrom::Exact(wanted) if !is_one(target, options) => self.reach(target, wanted).await,
+            _ => Ok(()),
+        }
+    }
+
     /// A collection.
     pub fn list(&self, target: &Target, options: &ListOptions) -> Result<Listed, ApiError> {
-        let (at, from) = self.list_start(options)?;
+        let (at, from) = self.list_start(target, options)?;
         let mut limit = usize::try_from(options.limit.unwrap_or(0)).unwrap_or(usize::MAX);
-        // Upstream answers from a cache (but for events), which knows no pages, and looks a name up instead of going through all.
-        let one = options.fields.exact("metadata.name").is_some()
-            && (target.namespace.is_some() || !target.served.resource.namespaced);
-        let cached = &*target.served.store_name != "/events";
-        if one || (cached && matches!(options.list_from()?, ListFrom::Any)) {
+        // Upstream answers from a cache, which knows no pages, and looks a name up instead of going through all.
+        if is_one(target, options) || (is_cached(target) && matches!(options.list_from()?, ListFrom::Any)) {
             limit = 0;
         }
         let filtered = !options.labels.is_empty() || !options.fields.is_empty();
@@ -77,8 +105,12 @@ impl Engine {
         Ok((chosen.collect(), page.revision))
     }
 
-    fn list_start(&self, options: &ListOptions) -> Result<(At, Option<Continue>), ApiError> {
+    fn list_start(&self, target: &Target, options: &ListOptions) -> Result<(At, Option<Continue>), ApiError> {
         Ok(match options.list_from()? {
+            // A limit makes a revision exact, but not where a name is looked up.
+            ListFrom::Exact(revision) if is_one(target, options) && options.version_match.is_none() => {
+                (At::NotOlderThan(Revision::new(revision)), None)
+            }
             ListFrom::Latest | ListFrom::Any => (At::Latest, None),
             ListFrom::NotOlderThan(revision) => (At::NotOlderThan(Revision::new(revision)), None),
             ListFrom::Exact(revision) => (At::Exactly(Revision::new(revision)), None),
@@ -111,7 +143,9 @@ impl Engine {
         self.store.list(&query).map_err(|error| match error {
             ReadError::Gone { .. } if from.is_some() => ApiError::continue_expired(None),
             ReadError::Gone { .. } => ApiError::too_old_list(),
-            ReadError::Future { asked, current } => ApiError::too_large_revision(asked.get(), current.get()),
+            ReadError::Future { asked, current } => {
+                ApiError::too_large_revision(asked.get(), current.get(), false)
+            }
         })
     }
 
@@ -125,12 +159,20 @@ impl Engine {
             crate::store::WatchError::Start(ReadError::Gone { asked, compacted }) => {
                 ApiError::too_old_watch(asked.get(), compacted.get())
             }
-            crate::store::WatchError::Start(ReadError::Future { asked, current }) => {
-                ApiError::too_large_revision(asked.get(), current.get())
-            }
             other => ApiError::Internal(other.to_string()),
         })
     }
+}
+
+/// Whether a list is of one object at most, by its name.
+fn is_one(target: &Target, options: &ListOptions) -> bool {
+    options.fields.exact("metadata.name").is_some()
+        && (target.namespace.is_some() || !target.served.resource.namespaced)
+}
+
+/// Whether upstream answers from a cache, which shows in what it does not do then.
+fn is_cached(target: &Target) -> bool {
+    &*target.served.store_name != "/events"
 }
 
 /// Whether the selectors of a request select an object.

@@ -28,9 +28,18 @@ impl Engine {
             let now = self.source.now();
             let deletion = match hold_definition(target, &object, &now) {
                 Some(held) => Deletion::Mark(held),
+                None if is_emptied(target, &object) => Deletion::Waiting,
                 None => delete::begin(&object, propagation(target, options), &now),
             };
             let outcome = match deletion {
+                // Read in another version, it may have lost what that one does not know.
+                Deletion::Waiting
+                    if !options.dry_run && encode::changes(target, &stored, &object, &object) =>
+                {
+                    let value = encode::to_store(target, &object);
+                    let written = self.store.update(target.key(name), value, Some(stored.revision())).await;
+                    written.map(|stored| encode::to_value(target, &stored))
+                }
                 Deletion::Waiting => return Ok(object),
                 Deletion::Remove if options.dry_run => return Ok(gone(target, name, &object)),
                 Deletion::Mark(marked) if options.dry_run => return Ok(marked),
@@ -97,6 +106,12 @@ impl Engine {
         }
         Ok(listed)
     }
+}
+
+/// A namespace that is being emptied waits for that, whatever a second request says of dependents.
+fn is_emptied(target: &Target, object: &Value) -> bool {
+    let waits = object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
+    &*target.served.store_name == "/namespaces" && Meta::of(object).deletion_timestamp().is_some() && waits
 }
 
 /// A definition that is deleted for the first time stays until its objects are gone, whatever the request says of

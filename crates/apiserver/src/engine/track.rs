@@ -1,42 +1,32 @@
 //! Who manages which field: what a write makes of `managedFields`.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Engine, Target};
 use crate::builtin::rules;
-use crate::fields::{self, FieldSet, FieldsError, ResetFields, Timestamp, Write};
+use crate::fields::{self, FieldSet, FieldsError, Replicas, ResetFields, Timestamp, Write};
 use crate::object::update::Part;
 use crate::registry::api_version;
 use crate::request::write::WriteOptions;
+use crate::resource::Version;
 use crate::status::{ApiError, Cause};
 
-/// Whether somebody manages the replicas, in any version.
-fn is_scale_managed(target: &Target, object: &Value) -> bool {
+/// Where the replicas are in each version.
+fn replica_paths(target: &Target) -> Vec<(String, Option<FieldSet>)> {
     let resource = &target.served.resource;
-    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-    entries.into_iter().any(|entry| {
-        let written = |version: &str| entry["apiVersion"] == api_version(&resource.group, version).as_str();
-        let version = resource.versions.iter().find(|version| written(&version.name));
-        let scale = version.and_then(|version| version.scale.as_ref());
-        scale.is_some_and(|scale| {
-            let mut names = scale.spec_replicas.split('.').skip(1);
-            names.try_fold(&entry["fieldsV1"], |fields, name| fields.get(format!("f:{name}"))).is_some()
-        })
-    })
+    let path = |version: &Version| {
+        let scale = version.scale.as_ref()?;
+        let names: Vec<&str> = scale.spec_replicas.split('.').skip(1).collect();
+        Some(FieldSet::of_fields(&[&names]))
+    };
+    let versions = resource.versions.iter();
+    versions.map(|version| (api_version(&resource.group, &version.name), path(version))).collect()
 }
 
-/// In a scale, 0 replicas are none that are said, and nobody manages what nobody said.
-fn forget_no_replicas(target: &Target, object: &mut Value, manager: &str) {
-    let Some(scale) = &target.served.version.scale else { return };
-    let replicas = scale.spec_replicas.split('.').skip(1).try_fold(&*object, |value, name| value.get(name));
-    if replicas.and_then(Value::as_i64) != Some(0) {
-        return;
-    }
-    if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
-        entries.retain(|entry| {
-            entry["subresource"] != "scale" || entry["manager"] != manager || entry["operation"] != "Update"
-        });
-    }
+fn replicas(target: &Target, object: &Value) -> i64 {
+    let path = target.served.version.scale.as_ref().map_or("", |scale| &scale.spec_replicas);
+    let found = path.split('.').skip(1).try_fold(object, |value, name| value.get(name));
+    found.and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// Whether fields are still to be tracked.
@@ -57,8 +47,11 @@ impl Engine {
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Value, ApiError> {
-        self.with_write(target, options, manager, |write| fields::apply(write, live, applied, options.force))
-            .map_err(fields_error)
+        let applied = self.with_write(target, options, manager, |write| match live {
+            Some(live) if options.through_scale => scaled(target, write, live, applied, options.force),
+            _ => fields::apply(write, live, applied, options.force),
+        });
+        applied.map_err(fields_error)
     }
 
     /// A write never fails for its managedFields: after an error the object has none.
@@ -70,14 +63,15 @@ impl Engine {
         options: &WriteOptions,
         manager: &str,
     ) {
-        if options.through_scale && !live.is_some_and(|live| is_scale_managed(target, live)) {
-            // Upstream begins to track nothing through a scale.
-            return;
-        }
-        let _ = self.with_write(target, options, manager, |write| fields::update(write, live, new));
-        if options.through_scale {
-            forget_no_replicas(target, new, manager);
-        }
+        self.with_write(target, options, manager, |write| match live {
+            Some(live) if options.through_scale => {
+                let replicas = Replicas { old: replicas(target, live), new: replicas(target, new) };
+                fields::update_scale(write, new, &replica_paths(target), replicas);
+            }
+            _ => {
+                let _ = fields::update(write, live, new);
+            }
+        });
     }
 
     fn with_write<T>(
@@ -113,6 +107,29 @@ impl Engine {
             now,
         })
     }
+}
+
+/// The object after its scale was applied to; of what is applied, only the replicas count, and which object is meant.
+fn scaled(
+    target: &Target,
+    write: &Write<'_>,
+    live: &Value,
+    applied: &Value,
+    force: bool,
+) -> Result<Value, FieldsError> {
+    let mut new = live.clone();
+    let mut patch = applied.clone();
+    patch["metadata"] = Value::Object(Map::new());
+    for name in ["name", "namespace", "uid", "resourceVersion"] {
+        if let Some(value) = applied["metadata"].get(name) {
+            patch["metadata"][name] = value.clone();
+        }
+    }
+    // A merge of objects does not fail.
+    let _ = crate::patch::merge_patch(&mut new, patch);
+    let replicas = Replicas { old: replicas(target, live), new: replicas(target, &new) };
+    fields::apply_scale(write, &mut new, &replica_paths(target), replicas, force)?;
+    Ok(new)
 }
 
 pub(super) fn part_of(target: &Target) -> Part {

@@ -92,7 +92,7 @@ impl Engine {
             let revision = live.revision();
             let old = encode::to_value(target, &live);
             let new = self.changed(target, name, &old, change, options, manager)?;
-            if update::is_no_change(&old, &new) {
+            if !encode::changes(target, &live, &old, &new) {
                 return Ok(Written { object: encode::to_bytes(target, &live), created: false });
             }
             if options.dry_run {
@@ -188,14 +188,22 @@ impl Engine {
             version_number(&new)?;
             needs_version(target, name, &new)?;
         } else {
+            let untouched = applies && target.served.versions_differ && is_untouched(live, &new);
             admit::shape(target, &mut new, options, &origin)?;
             admit::fits_path(target, &mut new, Some(name))?;
+            if untouched {
+                // Nothing is filled in where nothing was applied but what is there.
+                let managed = new["metadata"]["managedFields"].take();
+                new = live.clone();
+                metadata_mut(&mut new).insert("managedFields".into(), managed);
+            }
         }
         if let Change::Replace(_) = change {
             check_uid(target, name, live, &new, options)?;
         }
         check_version(target, name, live, &new)?;
         let stated = ["uid", "deletionTimestamp"].map(|name| (name, new["metadata"].get(name).cloned()));
+        let emptied = admit::take_emptied(target, &mut new);
         if !applies {
             self.track(target, Some(live), &mut new, options, manager);
         }
@@ -221,9 +229,14 @@ impl Engine {
             }
         }
         self.check_grant(target, name, &new, Some(live), options)?;
+        admit::put_emptied(&mut new, &emptied);
         admit::validate(target, &new, Some(live))?;
         admit::warn(target, &new, options);
-        encode::settle(target, &mut new);
+        admit::take_emptied(target, &mut new);
+        // What goes does not go through the store.
+        if !delete::is_finished(&new) {
+            encode::settle(target, &mut new);
+        }
         Ok(new)
     }
 
@@ -244,6 +257,14 @@ impl Engine {
         let stored = self.store.update(key, encode::to_store(target, new), Some(expected)).await?;
         Ok(encode::to_bytes(target, &stored))
     }
+}
+
+/// Whether an apply left an object as it was, but for its managers.
+fn is_untouched(live: &Value, new: &Value) -> bool {
+    let mut same = new.clone();
+    metadata_mut(&mut same)
+        .insert("managedFields".into(), live["metadata"].get("managedFields").cloned().unwrap_or_default());
+    fields::equal(live, &same)
 }
 
 fn with_version(mut object: Value, revision: Revision) -> Value {

@@ -91,12 +91,5 @@ pub fn all(resources: &[Arc<Resource>]) -> (Value, Vec<(String, String, Value)>)
     (index, found)
 }
 
-/// Whether an `Accept` header lets an OpenAPI document be JSON.
-pub fn accepts_json(accept: &str) -> bool {
-    let types = accept.split(',').map(|entry| entry.split(';').next().unwrap_or_default().trim());
-    let mut types = types.filter(|name| !name.is_empty()).peekable();
-    types.peek().is_none() || types.any(|name| matches!(name, "application/json" | "application/*" | "*/*"))
-}
-
 #[cfg(test)]
 mod tests;

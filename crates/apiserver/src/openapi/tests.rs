@@ -99,13 +99,3 @@ fn the_index_leads_to_documents_by_their_content() {
     assert_eq!(index["paths"].as_object().unwrap().len(), documents.len());
     assert_eq!(self::document("nobody.example.com", "v1", &resources()), None);
 }
-
-#[test]
-fn protobuf_alone_is_not_json() {
-    for accept in
-        ["", "*/*", "application/json", "application/json;q=0.5, application/x", "text/html, application/*"]
-    {
-        assert!(accepts_json(accept), "{accept}");
-    }
-    assert!(!accepts_json("application/com.github.proto-openapi.spec.v2@v1.0+protobuf"));
-}

@@ -283,6 +283,65 @@ fn events_are_lines() {
 }
 
 #[test]
+fn built_in_kinds_have_a_cell_for_each_column() {
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    let event = json!({
+        "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p"}, "type": "Normal", "reason": "R",
+        "message": " m\n", "eventTime": "2026-01-01T00:00:00Z", "reportingComponent": "c", "reportingInstance": "i",
+    });
+    let binding = json!({
+        "metadata": {"name": "b", "creationTimestamp": "2026-01-01T00:00:00Z"}, "roleRef": {"kind": "Role", "name": "r"},
+        "subjects": [{"kind": "User", "name": "u"}, {"kind": "User", "name": "v"}, {"kind": "ServiceAccount", "name": "s", "namespace": "n"}],
+    });
+    let node = json!({
+        "metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": "", "kubernetes.io/role": "x"}},
+        "spec": {"unschedulable": true},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}], "nodeInfo": {"kernelVersion": "6", "architecture": "arm64"}},
+    });
+    let secret = json!({"metadata": {"name": "s"}, "type": "Opaque", "data": {"a": ""}});
+    let role = json!({"metadata": {"name": "r", "creationTimestamp": "2026-01-01T00:00:00Z"}});
+    let status = "NotReady,SchedulingDisabled";
+    let rows = [
+        ("", "secrets", secret, json!(["s", "Opaque", 1, "<unknown>"])),
+        ("", "events", event, json!(["5m", "Normal", "R", "pod/p", "", "c, i", "m", "5m", 1, "e"])),
+        (RBAC, "rolebindings", binding, json!(["b", "Role/r", "5m", "u, v", "", "n/s"])),
+        (RBAC, "roles", role, json!(["r", "2026-01-01T00:00:00Z"])),
+        (
+            "",
+            "nodes",
+            node,
+            json!([
+                "n",
+                status,
+                "control-plane,x",
+                "<unknown>",
+                "",
+                "<none>",
+                "<none>",
+                "<unknown>",
+                "6 (arm64)",
+                "<unknown>"
+            ]),
+        ),
+    ];
+    for (group, plural, object, expected) in rows {
+        let kind = resource(group, plural, "Any", true, version(Vec::new(), &[]));
+        let printer = Printer::new(&kind, &kind.versions[0]);
+        let table = read(&printer.one(
+            &object,
+            TableOptions::parse(&Query::default(), MetaVersion::V1).unwrap(),
+            now(),
+        ));
+        assert_eq!(table["rows"][0]["cells"], expected, "{plural}");
+        assert_eq!(
+            table["columnDefinitions"].as_array().unwrap().len(),
+            expected.as_array().unwrap().len(),
+            "{plural}"
+        );
+    }
+}
+
+#[test]
 fn unknown_built_in_kinds_have_a_name_and_an_age() {
     let accounts = resource("", "serviceaccounts", "ServiceAccount", true, version(Vec::new(), &[]));
     let printer = Printer::new(&accounts, &accounts.versions[0]);

@@ -28,9 +28,62 @@ const SUMMARY: usize = 30;
 pub struct Decoded {
     /// The value.
     pub value: Value,
-    /// Paths of members that were given more than once. Always empty for YAML, whose parser decides.
-    pub duplicates: Vec<String>,
+    /// What it says more than once; the last counts.
+    pub repeated: Repeated,
 }
+
+/// What a body says more than once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Repeated {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Members of JSON, each with its path.
+    Members(Vec<String>),
+    /// Keys of YAML, each with its line.
+    Keys(Vec<String>),
+}
+
+impl Repeated {
+    fn members(paths: Vec<String>) -> Self {
+        if paths.is_empty() { Self::Nothing } else { Self::Members(paths) }
+    }
+
+    fn keys(repeated: &[capt_yaml::Repeated]) -> Self {
+        if repeated.is_empty() {
+            return Self::Nothing;
+        }
+        let key = |again: &capt_yaml::Repeated| {
+            let key = match &again.key {
+                Value::String(text) => go::quote(text),
+                Value::Null => "<nil>".to_owned(),
+                other => other.to_string(),
+            };
+            format!("line {}: key {key} already set in map", again.line)
+        };
+        Self::Keys(repeated.iter().map(key).collect())
+    }
+
+    /// The problems of a strict write.
+    pub fn problems(&self) -> Vec<String> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Members(paths) => paths.iter().map(|path| duplicate_field(path)).collect(),
+            Self::Keys(lines) => vec![format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))],
+        }
+    }
+
+    /// What whoever does not write strictly is told.
+    pub fn warnings(&self) -> Vec<String> {
+        match self {
+            Self::Nothing | Self::Members(_) => self.problems(),
+            Self::Keys(lines) => lines.clone(),
+        }
+    }
+}
+
+/// A YAML document that was read.
+pub type Yaml = (Value, Vec<capt_yaml::Repeated>);
 
 /// Why a body is no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,13 +107,13 @@ pub fn decode_kind(
     bytes: &Bytes,
     format: BodyFormat,
     (group, kind): (&str, &str),
-    yaml: impl Fn(&str) -> Result<Value, String>,
+    yaml: impl Fn(&str) -> Result<Yaml, String>,
 ) -> Result<Decoded, BodyError> {
     match format {
         BodyFormat::Text(format) => decode(bytes, format, yaml),
         BodyFormat::Protobuf if bytes.len() > BODY_LIMIT => Err(BodyError::TooLarge),
         BodyFormat::Protobuf => {
-            Ok(Decoded { value: protobuf::decode(bytes, group, kind)?, duplicates: Vec::new() })
+            Ok(Decoded { value: protobuf::decode(bytes, group, kind)?, repeated: Repeated::Nothing })
         }
     }
 }
@@ -69,7 +122,7 @@ pub fn decode_kind(
 pub fn decode(
     bytes: &Bytes,
     format: Format,
-    yaml: impl Fn(&str) -> Result<Value, String>,
+    yaml: impl Fn(&str) -> Result<Yaml, String>,
 ) -> Result<Decoded, BodyError> {
     if bytes.len() > BODY_LIMIT {
         return Err(BodyError::TooLarge);
@@ -77,16 +130,16 @@ pub fn decode(
     match format {
         Format::Json => {
             let json::Parsed { value, duplicates } = json::parse(bytes).map_err(BodyError::Json)?;
-            Ok(Decoded { value, duplicates })
+            Ok(Decoded { value, repeated: Repeated::members(duplicates) })
         }
         Format::Yaml => {
             if let Some(value) = flow::parse(bytes) {
-                return Ok(Decoded { value, duplicates: Vec::new() });
+                return Ok(Decoded { value, repeated: Repeated::Nothing });
             }
             let text = std::str::from_utf8(bytes);
             let text = text.map_err(|_| BodyError::Yaml("yaml: invalid leading UTF-8 octet".to_owned()))?;
-            let value = yaml(text).map_err(BodyError::Yaml)?;
-            Ok(Decoded { value, duplicates: Vec::new() })
+            let (value, repeated) = yaml(text).map_err(BodyError::Yaml)?;
+            Ok(Decoded { value, repeated: Repeated::keys(&repeated) })
         }
     }
 }

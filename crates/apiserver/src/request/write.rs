@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::{accept::PatchType, query::Query};
+use super::{accept::PatchType, body::Repeated, query::Query};
 use crate::door::User;
 use crate::status::{ApiError, Cause, go};
 
@@ -66,6 +66,8 @@ pub struct WriteOptions {
     pub force: bool,
     /// Whose rights limit what may be written; the server itself has no limits.
     pub user: Option<Arc<User>>,
+    /// What the body says more than once.
+    pub repeated: Repeated,
     /// Whether the write comes through `/scale`.
     pub through_scale: bool,
     /// What the client should know, whether the write succeeds or not.
@@ -115,6 +117,7 @@ impl WriteOptions {
             field_validation,
             force: force.unwrap_or(false),
             user: None,
+            repeated: Repeated::Nothing,
             through_scale: false,
             warnings: Warnings::default(),
         })

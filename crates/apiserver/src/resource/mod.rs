@@ -66,6 +66,7 @@ pub struct Version {
     /// `/scale`, where there is one.
     pub scale: Option<Scale>,
     /// Columns of `kubectl get`, after NAME and before what the client adds. For CRDs without columns: AGE.
+    /// Built-in kinds have theirs from [`crate::output::table`].
     pub columns: Vec<Column>,
     /// Fields that may be selected by, besides metadata.name and metadata.namespace: `spec.nodeName`, with their JSON paths.
     pub selectable_fields: Vec<String>,

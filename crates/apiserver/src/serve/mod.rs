@@ -27,6 +27,7 @@ pub use documents::Descriptions;
 use crate::door::{self, User};
 use crate::engine::Engine;
 use crate::rbac;
+use crate::request::body::Yaml;
 use crate::request::path::Target;
 use crate::request::query::Query;
 use crate::request::write::{Warnings, Write, WriteOptions};
@@ -45,16 +46,11 @@ pub struct Api {
 }
 
 /// A YAML body as JSON, or what is wrong with it. Of several documents the first one counts, as upstream.
-pub(crate) fn read_yaml(text: &str) -> Result<serde_json::Value, String> {
-    match capt_yaml::documents(text).into_iter().next() {
-        None => Ok(serde_json::Value::Null),
-        Some(Ok(document)) => {
-            let mut value = document.root.to_json();
-            shorten(&mut value);
-            Ok(value)
-        }
-        Some(Err(error)) => Err(format!("yaml: line {}: {error}", error.at.line)),
-    }
+pub(crate) fn read_yaml(text: &str) -> Result<Yaml, String> {
+    let read = capt_yaml::lenient(text);
+    let (mut value, repeated) = read.map_err(|error| format!("yaml: line {}: {error}", error.at.line))?;
+    shorten(&mut value);
+    Ok((value, repeated))
 }
 
 /// Writes numbers without a fraction as integers, as JSON is read.

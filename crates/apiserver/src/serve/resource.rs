@@ -12,10 +12,10 @@ use crate::control;
 use crate::engine::{Change, PatchBody, Target, Written};
 use crate::registry::{Catalogue, Served};
 use crate::request::accept::{self, BodyFormat, Endpoint, Format, PatchType};
-use crate::request::body;
+use crate::request::body::{self, Decoded, Repeated};
 use crate::request::delete::DeleteOptions;
 use crate::request::path::{ResourcePath, Verb};
-use crate::request::query::ListOptions;
+use crate::request::query::{GetOptions, ListOptions};
 use crate::request::write::{FieldValidation, Write, WriteOptions};
 use crate::status::{ApiError, GroupResource};
 
@@ -98,8 +98,8 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         let target = Target { served: Arc::clone(served), namespace: None, status: false };
         let name = name.filter(|_| call.method == http::Method::PUT).ok_or(ApiError::MethodNotAllowed)?;
-        let options = call.write_options(Write::Update)?;
-        let body = Self::body(&target, call, &options)?;
+        let mut options = call.write_options(Write::Update)?;
+        let body = Self::body(&target, call, &mut options)?;
         let finalizers = body["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
         let namespace = self.engine.finalize(&target, name, &finalizers).await?;
         answer::object(served, call, StatusCode::OK, &namespace)
@@ -130,7 +130,7 @@ impl Api {
             }
             Verb::Patch => {
                 let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
-                (Change::Patch(patch_body(kind, call)?), Write::Patch(kind))
+                (Change::Patch(patch_body(kind, call)?.0), Write::Patch(kind))
             }
             Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection => {
                 return Err(not_allowed(&target.served, verb.as_str()));
@@ -150,11 +150,15 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         match (verb, name) {
             (Verb::Get, Some(name)) => {
+                if let Some(wanted) = GetOptions::parse(&call.query)?.not_older_than {
+                    self.engine.reach(target, wanted).await?;
+                }
                 let object = self.engine.get(target, name)?;
                 answer::stored(&target.served, call, StatusCode::OK, &object)
             }
             (Verb::List, _) => {
                 let options = Self::list_options(target, call)?;
+                self.engine.reach_list(target, &options).await?;
                 answer::list(&target.served, call, &self.engine.list(target, &options)?)
             }
             (Verb::Watch, name) => {
@@ -162,7 +166,7 @@ impl Api {
                 if let Some(name) = name {
                     options.only(name)?;
                 }
-                self.watch(target, &options, call)
+                self.watch(target, &options, call).await
             }
             // A router would refuse a name here; custom resources have none, and nobody looks at it.
             (Verb::Create, _) if !target.status => self.create(target, call).await,
@@ -191,16 +195,16 @@ impl Api {
     }
 
     async fn create(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        let options = call.write_options(Write::Create)?;
-        let object = Self::body(target, call, &options)?;
+        let mut options = call.write_options(Write::Create)?;
+        let object = Self::body(target, call, &mut options)?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.create(target, object, &options, &manager).await?;
         Self::written(target, call, &written)
     }
 
     async fn update(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
-        let options = call.write_options(Write::Update)?;
-        let object = Self::body(target, call, &options)?;
+        let mut options = call.write_options(Write::Update)?;
+        let object = Self::body(target, call, &mut options)?;
         let manager = options.manager(call.user_agent());
         let written = self.engine.change(target, name, &Change::Replace(object), &options, &manager).await?;
         Self::written(target, call, &written)
@@ -208,14 +212,15 @@ impl Api {
 
     async fn patch(&self, target: &Target, name: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
-        let options = call.write_options(Write::Patch(kind))?;
-        let body = patch_body(kind, call).or_else(|error| {
+        let mut options = call.write_options(Write::Patch(kind))?;
+        let (body, repeated) = patch_body(kind, call).or_else(|error| {
             // Nobody reads a patch of what is not there, except one that would make it.
             if kind != PatchType::Apply {
                 self.engine.get(target, name)?;
             }
             Err(error)
         })?;
+        options.repeated = repeated;
         let manager = options.manager(call.user_agent());
         let written = self.engine.change(target, name, &Change::Patch(body), &options, &manager).await?;
         Self::written(target, call, &written)
@@ -228,7 +233,7 @@ impl Api {
     }
 
     /// The object that a request brings.
-    fn body(target: &Target, call: &Call<'_>, options: &WriteOptions) -> Result<Value, ApiError> {
+    fn body(target: &Target, call: &Call<'_>, options: &mut WriteOptions) -> Result<Value, ApiError> {
         let served = &target.served;
         let format = accept::body_format(call.header(header::CONTENT_TYPE), endpoint(served))?;
         let kind = (&*served.resource.group, &*served.resource.kind);
@@ -258,20 +263,8 @@ impl Api {
                 _ => error,
             },
         )?;
-        let duplicates: Vec<String> =
-            decoded.duplicates.iter().map(|path| body::duplicate_field(path)).collect();
-        match options.field_validation {
-            FieldValidation::Strict if !duplicates.is_empty() => {
-                Err(body::strict_error(&served.resource.kind, &served.version.name, &duplicates))
-            }
-            FieldValidation::Warn => {
-                for duplicate in duplicates {
-                    options.warnings.add(duplicate);
-                }
-                Ok(decoded.value)
-            }
-            FieldValidation::Strict | FieldValidation::Ignore => Ok(decoded.value),
-        }
+        options.repeated = decoded.repeated;
+        Ok(decoded.value)
     }
 
     fn written(target: &Target, call: &Call<'_>, written: &Written) -> Result<Response<Body>, ApiError> {
@@ -299,15 +292,16 @@ fn nothing_there(catalogue: &Catalogue, group: &str) -> ApiError {
     }
 }
 
-fn patch_body(kind: PatchType, call: &Call<'_>) -> Result<PatchBody, ApiError> {
+fn patch_body(kind: PatchType, call: &Call<'_>) -> Result<(PatchBody, Repeated), ApiError> {
     let decoded = body::decode(call.body, kind.format(), super::read_yaml);
-    let value = decoded.map_err(|error| error.of_patch())?.value;
-    Ok(match kind {
+    let Decoded { value, repeated } = decoded.map_err(|error| error.of_patch())?;
+    let body = match kind {
         PatchType::Json => PatchBody::Json(value),
         PatchType::Merge => PatchBody::Merge(value),
         PatchType::Strategic => PatchBody::Strategic(value),
         PatchType::Apply => PatchBody::Apply(value),
-    })
+    };
+    Ok((body, repeated))
 }
 
 fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {

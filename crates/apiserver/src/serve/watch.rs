@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
 use http::{Response, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
@@ -35,7 +36,7 @@ const BOOKMARK: Duration = Duration::from_secs(60);
 
 impl Api {
     /// Starts a watch.
-    pub(super) fn watch(
+    pub(super) async fn watch(
         self: &Arc<Self>,
         target: &Target,
         options: &ListOptions,
@@ -43,6 +44,15 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         let accepted = negotiate_watch(call.header(header::ACCEPT), endpoint(&target.served))?;
         let from = options.watch_from()?;
+        if let (Some(wanted), true) = (from, options.initial_events)
+            && let Err(mut error) = self.engine.reach(target, wanted).await
+        {
+            if let ApiError::Timeout { retry_after_seconds, .. } = &mut error {
+                *retry_after_seconds = 1;
+            }
+            // The watch has begun by then, and this is its one event.
+            return Ok(stream(futures::stream::iter([watch::error(&error)])));
+        }
         let (initial, start) = match from {
             Some(revision) if revision > 0 && !options.initial_events => (None, Revision::new(revision)),
             _ => {
@@ -69,15 +79,19 @@ impl Api {
             headed: AtomicBool::new(false),
         };
         tokio::spawn(task.run(initial, start, watcher));
-        let frames = futures::stream::unfold(receiver, |mut receiver| async move {
+        Ok(stream(futures::stream::unfold(receiver, |mut receiver| async move {
             let bytes: Bytes = receiver.recv().await?;
-            Some((Ok(Frame::data(bytes)), receiver))
-        });
-        Ok(Response::builder()
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(StreamBody::new(frames).boxed_unsync())
-            .expect("headers of our own are valid"))
+            Some((bytes, receiver))
+        })))
     }
+}
+
+fn stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    let frames = events.map(|bytes| Ok(Frame::data(bytes)));
+    Response::builder()
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(StreamBody::new(frames).boxed_unsync())
+        .expect("headers of our own are valid")
 }
 
 /// The client is gone, or the watch is over.

@@ -322,11 +322,11 @@ impl ApiError {
         Self::Expired { message, continue_token: None }
     }
 
-    /// A revision was asked for that does not exist yet.
-    pub fn too_large_revision(wanted: u64, current: u64) -> Self {
+    /// A revision was asked for that does not exist yet; `again` asks the client to come back.
+    pub fn too_large_revision(wanted: u64, current: u64, again: bool) -> Self {
         Self::Timeout {
             message: format!("Too large resource version: {wanted}, current: {current}"),
-            retry_after_seconds: 1,
+            retry_after_seconds: u32::from(again),
             causes: vec![Cause::new("ResourceVersionTooLarge", "Too large resource version", "")],
         }
     }

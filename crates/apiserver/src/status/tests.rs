@@ -60,7 +60,7 @@ fn errors_are_worded_as_kubernetes_does() {
         (ApiError::too_old_list(), 410, "Expired", "The resourceVersion for the provided list is too old."),
         (ApiError::too_large_body(3), 413, "RequestEntityTooLarge", "Request entity too large: limit is 3"),
         (
-            ApiError::too_large_revision(9, 7),
+            ApiError::too_large_revision(9, 7, true),
             504,
             "Timeout",
             "Timeout: Too large resource version: 9, current: 7",
@@ -98,7 +98,7 @@ fn details_say_only_what_is_known() {
             json!({"retryAfterSeconds": 1}),
         ),
         (
-            ApiError::too_large_revision(9, 7),
+            ApiError::too_large_revision(9, 7, true),
             json!({
                 "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
                 "retryAfterSeconds": 1,

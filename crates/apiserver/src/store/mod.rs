@@ -221,7 +221,7 @@ impl Store {
         self.one(Op::Delete { key, expected }).await
     }
 
-    /// Watches the changes after `from`.
+    /// Watches the changes after `from`, which may be yet to come.
     pub fn watch(&self, filter: Filter, from: Revision) -> Result<Watcher, WatchError> {
         Watcher::start(self.0.shared.clone(), filter, from)
     }

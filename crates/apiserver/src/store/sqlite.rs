@@ -14,11 +14,13 @@
 use std::{
     fs::{self, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
 };
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 
 use super::{
@@ -78,11 +80,16 @@ impl Database {
         if !files.exist()? {
             files.create(&folder)?;
         }
+        let logged = files.is_logged()?;
         let connection = files.connect()?;
         files.check_identity(&connection)?;
         set_up(&connection, quota).map_err(files.failed("set up"))?;
-        files.check_pages(&connection)?;
-        let state = files.load(&connection)?;
+        let state = if logged {
+            files.check_pages(&connection)?;
+            files.load(&connection)?
+        } else {
+            files.load_while_checked(&connection)?
+        };
         // The log is made by the first use of the database above; its name has to last too.
         folder.sync()?;
         Ok((Self { connection, path, _folder: folder }, state))
@@ -238,6 +245,31 @@ impl Files<'_> {
         if verdict == "ok" { Ok(()) } else { Err(self.damaged(&verdict)) }
     }
 
+    /// Whether there is something in the log, without which the file is not the database.
+    fn is_logged(&self) -> Result<bool, OpenError> {
+        match fs::metadata(log_of(self.0)) {
+            Ok(log) => Ok(log.len() > 0),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(self.refused("look at the log of", source)),
+        }
+    }
+
+    /// Reads the rows beside another thread that checks the pages, through a connection of its own that needs no locks.
+    /// What the pages say goes first, as it does where one follows the other.
+    fn load_while_checked(&self, connection: &Connection) -> Result<State, OpenError> {
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        let other = Connection::open_with_flags(as_uri(self.0), flags).map_err(self.failed("open"))?;
+        thread::scope(|scope| {
+            let check = thread::Builder::new().name("store-check".to_owned());
+            let check =
+                check.spawn_scoped(scope, move || self.check_pages(&other)).map_err(OpenError::Thread)?;
+            let loaded = self.load(connection);
+            check.join().expect("a check does not panic")?;
+            loaded
+        })
+    }
+
     fn load(&self, connection: &Connection) -> Result<State, OpenError> {
         row::load(connection).map_err(|error| match error {
             row::RowError::Sqlite(source) => self.failed("read")(source),
@@ -265,6 +297,13 @@ impl Files<'_> {
             _ => self.damaged(&source.to_string()),
         }
     }
+}
+
+/// The name of a file that nobody changes, as SQLite takes it.
+fn as_uri(path: &Path) -> String {
+    const KEPT: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    format!("file:{}?immutable=1", percent_encode(path.as_os_str().as_bytes(), KEPT))
 }
 
 fn set_up(connection: &Connection, quota: Option<u64>) -> rusqlite::Result<()> {

@@ -72,8 +72,11 @@ impl Watcher {
         // Subscribed first: a change between the two is then seen, or wakes the first wait.
         let wake = shared.hub.subscribe(filter.resource.as_ref());
         let watcher = Self { shared, filter, at: from, wake };
-        watcher.shared.state().check(from)?;
-        Ok(watcher)
+        match watcher.shared.state().check(from) {
+            // What comes up to then is passed over.
+            Ok(()) | Err(ReadError::Future { .. }) => Ok(watcher),
+            Err(gone @ ReadError::Gone { .. }) => Err(gone.into()),
+        }
     }
 
     /// Waits for the next event. Dropping the future loses nothing.

@@ -188,10 +188,10 @@ fn write(sent: &Sent, query: &Query, resource: &Resource, kind: Write) -> Result
     let bytes = Bytes::copy_from_slice(sent.body.as_bytes());
     let kind_of = (&*resource.group, &*resource.kind);
     let decoded = body::decode_kind(&bytes, format, kind_of, |_| Err("yaml: not here".to_owned()));
-    let Decoded { mut value, duplicates } = decoded.map_err(|error| error.of_kind(&resource.kind, &bytes))?;
+    let Decoded { mut value, repeated } = decoded.map_err(|error| error.of_kind(&resource.kind, &bytes))?;
     body::check_kind(&mut value, resource, "v1", &bytes)?;
-    if options.field_validation == FieldValidation::Strict && !duplicates.is_empty() {
-        let problems: Vec<_> = duplicates.iter().map(|path| body::duplicate_field(path)).collect();
+    let problems = repeated.problems();
+    if options.field_validation == FieldValidation::Strict && !problems.is_empty() {
         return Err(body::strict_error(&resource.kind, "v1", &problems));
     }
     if value["metadata"]["name"].is_null() && kind == Write::Create {

@@ -356,6 +356,45 @@ pub fn thing(chance: &mut Chance, status: bool) -> Members {
     out
 }
 
+/// Members of both versions; each knows its own.
+pub fn half(chance: &mut Chance, status: bool) -> Members {
+    let item: fn(&mut Chance) -> Value = |chance| {
+        let mut out =
+            chance.members(30, &[("left", Chance::text), ("right", Chance::text), ("port", Chance::number)]);
+        out.insert("name".into(), json!(chance.word(&["a", "b", "c"])));
+        out.into()
+    };
+    let nested = |chance: &mut Chance| {
+        let truth = |chance: &mut Chance| json!(chance.percent(50));
+        chance.members(40, &[("a", Chance::text), ("b", Chance::text), ("c", truth)]).into()
+    };
+    let mut out = Members::new();
+    if !status || chance.percent(30) {
+        let mut spec = chance.members(
+            35,
+            &[
+                ("text", Chance::text),
+                ("count", Chance::number),
+                ("left", Chance::text),
+                ("right", Chance::text),
+                ("nested", nested),
+                ("entries", |chance| chance.entries(2, Chance::text)),
+                ("free", |chance| chance.entries(2, |chance| chance.anything(1))),
+            ],
+        );
+        if chance.percent(40) {
+            spec.insert("items".into(), chance.distinct(3, item, |a, b| a["name"] == b["name"]));
+        }
+        out.insert("spec".into(), spoil(chance, spec).into());
+    }
+    if status || chance.percent(15) {
+        let status =
+            chance.members(40, &[("phase", Chance::text), ("left", Chance::text), ("right", Chance::text)]);
+        out.insert("status".into(), spoil(chance, status).into());
+    }
+    out
+}
+
 pub fn wide(chance: &mut Chance, status: bool) -> Members {
     let name = if status { "status" } else { chance.word(&["spec", "data", "other"]) };
     let mut out = Members::new();

@@ -62,6 +62,24 @@ fn schema(about: &str) -> Value {
     }}})
 }
 
+/// Two schemas of one kind: fields that only one has, and others that they fill in differently.
+fn half(own: &str, text: &str, count: Value, nested: Value) -> Value {
+    let item = json!({"type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string"}, own: {"type": "string", "default": text}, "port": {"type": "integer"}}});
+    json!({"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "text": {"type": "string", "default": text},
+            "count": count,
+            own: {"type": "string"},
+            "nested": {"type": "object", "default": {}, "properties": nested},
+            "entries": {"type": "object", "additionalProperties": {"type": "string"}},
+            "items": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": item},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }},
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}, own: {"type": "string", "default": "s"}}},
+    }}})
+}
+
 fn definition(plural: &str, kind: &str, scope: &str, versions: Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -102,6 +120,17 @@ fn all() -> Vec<Value> {
             ]),
         ),
         definition(
+            "halves",
+            "Half",
+            "Namespaced",
+            json!([
+                {"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                    "schema": half("left", "l", json!({"type": "integer", "default": 1}), json!({"a": {"type": "string", "default": "x"}, "b": {"type": "string"}}))},
+                {"name": "v2", "served": true, "storage": false, "subresources": {"status": {}},
+                    "schema": half("right", "r", json!({"type": "integer", "minimum": 0}), json!({"b": {"type": "string", "default": "y"}, "c": {"type": "boolean", "default": true}}))},
+            ]),
+        ),
+        definition(
             "wides",
             "Wide",
             "Cluster",
@@ -123,6 +152,8 @@ pub async fn install(sides: &Sides) {
     let probes = [
         "/apis/stream.capt.dev/v1/namespaces/x/things/none/scale",
         "/apis/stream.capt.dev/v1beta1/namespaces/x/things/none/scale",
+        "/apis/stream.capt.dev/v1/namespaces/x/halves/none/status",
+        "/apis/stream.capt.dev/v2/namespaces/x/halves/none/status",
         "/apis/stream.capt.dev/v1/wides/none/status",
         "/apis/stream.capt.dev/v1alpha1/namespaces/x/plains/none",
     ];

@@ -100,6 +100,7 @@ pub const KINDS: &[Kind] = &[
         ..kind(GROUP, "things", "Thing", contents::thing)
     },
     Kind { versions: &["v1alpha1"], ..kind(GROUP, "plains", "Plain", contents::thing) },
+    Kind { versions: &["v1", "v2"], status: true, ..kind(GROUP, "halves", "Half", contents::half) },
     Kind { namespaced: false, status: true, ..kind(GROUP, "wides", "Wide", contents::wide) },
     Kind {
         namespaced: false,

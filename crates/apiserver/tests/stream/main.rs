@@ -24,6 +24,7 @@ mod contents;
 mod crds;
 mod definitions;
 mod deletes;
+mod doubled;
 mod episode;
 mod follow;
 mod kinds;

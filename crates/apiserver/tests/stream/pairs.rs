@@ -3,7 +3,7 @@
 //! Each is learned from answers, one pair at a time, and must never be paired otherwise again. Requests name a pair
 //! by a placeholder such as `@uid3@`, and each server is told its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Pairs of one sort.
 #[derive(Default)]
@@ -32,6 +32,14 @@ impl Sort {
         self.ours.insert(ours.to_owned(), self.all.len());
         self.all.push((real.to_owned(), ours.to_owned()));
         self.all.len() - 1
+    }
+
+    /// From now on the real server has another word for the same.
+    pub fn rename(&mut self, real: &str, ours: &str) {
+        if let Some(index) = self.ours.get(ours) {
+            self.real.insert(real.to_owned(), *index);
+            self.all[*index].0 = real.to_owned();
+        }
     }
 
     fn replaced(&self, which: Which, word: &str) -> Option<usize> {
@@ -67,6 +75,8 @@ pub struct Pairs {
     pub moments: Sort,
     pub names: Sort,
     pub tokens: Sort,
+    /// Revisions of the real server that changed nothing that anybody sees.
+    pub silent: HashSet<String>,
 }
 
 impl Pairs {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::doubled::{self, Style};
 use crate::episode::{Body, Episode, Request};
 
 impl Episode<'_> {
@@ -16,13 +17,12 @@ impl Episode<'_> {
             _ => ("strategic-merge-patch+json", self.strategic_patch(index, version, &name, status)),
         };
         headers[0].1 = format!("application/{of}");
-        Request {
-            method: "PATCH",
-            path,
-            headers,
-            body: Body::Text(body.to_string()),
-            about: Some((index, name)),
+        let mut text = body.to_string();
+        if self.chance.percent(4) {
+            let style = Style::json(&mut self.chance);
+            text = doubled::text(&mut self.chance, &body, style);
         }
+        Request { method: "PATCH", path, headers, body: Body::Text(text), about: Some((index, name)) }
     }
 
     pub fn merge_patch(&mut self, index: usize, version: &str, name: &str, status: bool) -> Value {

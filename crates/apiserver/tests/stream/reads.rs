@@ -5,6 +5,9 @@ use serde_json::json;
 use crate::episode::{Body, Episode, Request};
 use crate::requests::escape;
 
+/// A revision that no server comes to.
+const AHEAD: &str = "?resourceVersion=4000000000";
+
 impl Episode<'_> {
     pub fn scale(&mut self, index: usize) -> Request {
         let (version, name) = (self.version(index), self.name(index));
@@ -54,6 +57,7 @@ impl Episode<'_> {
             "?includeObject=Object",
         ]);
         let headers = self.accept().into_iter().collect();
+        let suffix = if self.chance.percent(2) { AHEAD } else { suffix };
         let method = if self.chance.percent(4) { "HEAD" } else { "GET" };
         Request {
             method,
@@ -143,6 +147,17 @@ impl Episode<'_> {
         let mut path = self.listing(index);
         if self.chance.percent(35) {
             path.push_str(&format!("&limit={}", 1 + self.chance.below(3)));
+        }
+        if self.chance.percent(3) {
+            path.push_str(&format!("&{}", &AHEAD[1..]));
+            path.push_str(self.chance.word(&[
+                "",
+                "&resourceVersionMatch=NotOlderThan",
+                "&resourceVersionMatch=Exact",
+                "&watch=true&timeoutSeconds=1",
+                "&watch=true&timeoutSeconds=5&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+            ]));
+            return request(path);
         }
         let moments = self.pairs.moments.all.len();
         match self.chance.below(12) {

@@ -4,6 +4,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 use crate::definitions::{GROUP, OWNER};
+use crate::doubled::{self, Style};
 use crate::episode::{Body, Edit, Episode, Request};
 
 pub fn escape(text: &str) -> String {
@@ -193,6 +194,13 @@ impl Episode<'_> {
         if self.chance.percent(10) {
             headers[0].1 = "application/yaml".to_owned();
             body = serde_saphyr::to_string(&object).unwrap();
+            if self.chance.percent(40) {
+                let style = Style::yaml(&mut self.chance);
+                body = doubled::text(&mut self.chance, &object, style);
+            }
+        } else if self.chance.percent(4) {
+            let style = Style::json(&mut self.chance);
+            body = doubled::text(&mut self.chance, &object, style);
         }
         Request {
             method: "POST",
@@ -222,6 +230,9 @@ impl Episode<'_> {
         headers[0].1 = "application/apply-patch+yaml".to_owned();
         let body = if self.chance.percent(30) {
             serde_saphyr::to_string(&object).unwrap()
+        } else if self.chance.percent(8) {
+            let style = Style::yaml(&mut self.chance);
+            doubled::text(&mut self.chance, &object, style)
         } else {
             object.to_string()
         };
@@ -236,7 +247,12 @@ impl Episode<'_> {
         let about = Some((index, name.clone()));
         if !self.known.contains_key(&(index, name.clone())) || self.chance.percent(12) {
             let object = self.object(index, version, Some(&name), status);
-            return Request { method: "PUT", path, headers, body: Body::Text(object.to_string()), about };
+            let mut body = object.to_string();
+            if self.chance.percent(20) {
+                let style = Style::json(&mut self.chance);
+                body = doubled::text(&mut self.chance, &object, style);
+            }
+            return Request { method: "PUT", path, headers, body: Body::Text(body), about };
         }
         let mut edits = vec![Edit::Set("/apiVersion", json!(self.kind(index).api_version(version)))];
         let fresh = self.object(index, version, Some(&name), status);

@@ -62,8 +62,8 @@ impl Sides {
         write_kubeconfig(&path, &door.url(), &identity).unwrap();
         let kubeconfig = Kubeconfig::read_from(&path).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        let ours = Side { client: Client::try_from(config).unwrap() };
-        Self { real: Side { client: real.client() }, ours, _door: door, _server: server }
+        let (real, ours) = (Side::new(real.config().clone()), Side::new(config));
+        Self { real, ours, _door: door, _server: server }
     }
 
     /// Asks both the same thing, at the same time.
@@ -83,6 +83,12 @@ impl Sides {
 }
 
 impl Side {
+    fn new(mut config: Config) -> Self {
+        // What is to be tried again is an answer like any other.
+        config.default_retry = false;
+        Self { client: Client::try_from(config).unwrap() }
+    }
+
     /// The answer; a server that gives none is one that differs.
     pub async fn ask(&self, asked: &Asked) -> Answer {
         let answer = tokio::time::timeout(PATIENCE, self.answer(asked)).await;

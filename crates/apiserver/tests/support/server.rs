@@ -100,7 +100,8 @@ impl Pages {
             "api" => Some(discovery::api_versions("127.0.0.1")),
             "apis" => Some(discovery::api_groups(&self.resources)),
             "version" => Some(json!({"major": "1", "minor": "36", "gitVersion": "v1.36.0"})),
-            "openapi/v2" if !openapi::accepts_json(accept) => {
+            // kubectl asks for protobuf first, and for JSON where that is refused.
+            "openapi/v2" if accept.contains("protobuf") && !accept.contains("json") => {
                 return (
                     406,
                     "application/json",

@@ -93,3 +93,16 @@ fn every_value_knows_its_place() {
     assert_eq!(items[0].member("b").unwrap().key_at.to_string(), "6:7");
     assert_eq!(items[0].get("b").unwrap().at.to_string(), "6:10");
 }
+
+#[test]
+fn a_reader_that_does_not_look_takes_the_last() {
+    let text = "a: 1\nb:\n  c: 1\n  c:\n    - x\n1: q\nb: {d: 2, d: 3}\n1: r\na: 4\n---\nz: 1\n";
+    let (value, repeated) = lenient(text).unwrap();
+    assert_eq!(value, json!({"a": 4, "b": {"d": 3}, "1": "r"}));
+    let repeated: Vec<String> =
+        repeated.iter().map(|again| format!("{} {}", again.line, again.key)).collect();
+    assert_eq!(repeated, ["5 \"c\"", "7 \"d\"", "7 \"b\"", "8 1", "9 \"a\""]);
+    assert_eq!(lenient("x: &m {a: 1}\ny:\n  <<: *m\n  a: 2\n").unwrap().1, [], "a merge repeats nothing");
+    assert_eq!(lenient("").unwrap(), (Value::Null, Vec::new()));
+    assert!(lenient("a: [").is_err());
+}

@@ -33,19 +33,44 @@ pub(super) fn bytes(text: &str) -> Result<Value, DecodeError> {
 /// A time as Kubernetes writes it: in UTC, in whole seconds or in microseconds.
 pub(super) fn time(text: &str, micro: bool) -> Result<Value, DecodeError> {
     let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };
-    if let Some((rest, element)) = mismatch(text, micro) {
-        return Err(DecodeError::Time(format!(
-            "{text:?} as {layout:?}: cannot parse {rest:?} as {element:?}"
-        )));
-    }
-    let time: Timestamp =
-        text.parse().map_err(|_| DecodeError::Time(format!("{text:?} as {layout:?}: out of range")))?;
+    let wrong = |why: String| DecodeError::Time(format!("{}{why}", quoted(text)));
+    mismatch(text, micro).map_err(|mismatch| {
+        wrong(match mismatch {
+            Mismatch::Layout { rest, element } => {
+                format!(" as {}: cannot parse {} as {}", quoted(layout), quoted(rest), quoted(element))
+            }
+            Mismatch::Range(what) => format!(": {what} out of range"),
+        })
+    })?;
+    // All else is within its range.
+    let time: Timestamp = text.parse().map_err(|_| wrong(": day out of range".to_owned()))?;
     let format = if micro { "%Y-%m-%dT%H:%M:%S.%6fZ" } else { "%Y-%m-%dT%H:%M:%SZ" };
     Ok(time.to_zoned(TimeZone::UTC).strftime(format).to_string().into())
 }
 
-/// The rest of a text from where it leaves the layout on, and what the layout has there.
-fn mismatch(text: &str, micro: bool) -> Option<(&str, &'static str)> {
+/// A text as Go's package of times quotes it: what is not ASCII byte by byte.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b' '..=0x7f => out.push(char::from(byte)),
+            _ => out.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// How a text leaves a layout.
+enum Mismatch<'a> {
+    /// The rest of the text from there on, and what the layout has there.
+    Layout { rest: &'a str, element: &'static str },
+    /// A number that is too large, or zero where that is none.
+    Range(&'static str),
+}
+
+fn mismatch(text: &str, micro: bool) -> Result<(), Mismatch<'_>> {
     const DATE_AND_TIME: [(&str, usize); 11] = [
         ("2006", 4),
         ("-", 0),
@@ -61,16 +86,20 @@ fn mismatch(text: &str, micro: bool) -> Option<(&str, &'static str)> {
     ];
     let mut rest = text;
     for (element, digits) in DATE_AND_TIME {
-        rest = match if digits == 0 { rest.strip_prefix(element) } else { strip_digits(rest, digits) } {
-            Some(rest) => rest,
-            None => return Some((rest, element)),
-        };
+        let after = if digits == 0 { rest.strip_prefix(element) } else { strip_digits(rest, digits) };
+        let after = after.ok_or(Mismatch::Layout { rest, element })?;
+        let number: u32 = rest[..rest.len() - after.len()].parse().unwrap_or(0);
+        match element {
+            "01" if !(1..=12).contains(&number) => return Err(Mismatch::Range("month")),
+            "15" if number >= 24 => return Err(Mismatch::Range("hour")),
+            "04" if number >= 60 => return Err(Mismatch::Range("minute")),
+            "05" if number >= 60 => return Err(Mismatch::Range("second")),
+            _ => rest = after,
+        }
     }
     if micro {
-        rest = match rest.strip_prefix('.').and_then(|fraction| strip_digits(fraction, 6)) {
-            Some(rest) => rest,
-            None => return Some((rest, ".000000")),
-        };
+        let after = rest.strip_prefix('.').and_then(|fraction| strip_digits(fraction, 6));
+        rest = after.ok_or(Mismatch::Layout { rest, element: ".000000" })?;
     } else if let Some(fraction) = rest.strip_prefix('.') {
         rest = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
     }
@@ -79,7 +108,8 @@ fn mismatch(text: &str, micro: bool) -> Option<(&str, &'static str)> {
         let rest = strip_digits(rest, 2)?.strip_prefix(':')?;
         Some(strip_digits(rest, 2)?.is_empty())
     };
-    (rest != "Z" && offset(rest) != Some(true)).then_some((rest, "Z07:00"))
+    let fits = rest == "Z" || offset(rest) == Some(true);
+    if fits { Ok(()) } else { Err(Mismatch::Layout { rest, element: "Z07:00" }) }
 }
 
 fn strip_digits(text: &str, count: usize) -> Option<&str> {

@@ -146,6 +146,26 @@ fn wrong_types_are_refused_in_gos_words() {
         ),
         (
             lease,
+            json!({"spec": {"renewTime": "ü\"\n"}}),
+            "parsing time \"\\xc3\\xbc\\\"\\x0a\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"\\xc3\\xbc\\\"\\x0a\" as \"2006\"",
+        ),
+        (
+            ("", "Secret"),
+            json!({"metadata": {"creationTimestamp": "2020-13-01T00:00:00Z"}}),
+            "parsing time \"2020-13-01T00:00:00Z\": month out of range",
+        ),
+        (
+            ("", "Secret"),
+            json!({"metadata": {"creationTimestamp": "2020-02-30T00:00:00Z"}}),
+            "parsing time \"2020-02-30T00:00:00Z\": day out of range",
+        ),
+        (
+            ("", "Secret"),
+            json!({"metadata": {"creationTimestamp": "2020-01-01T00:60:00Z"}}),
+            "parsing time \"2020-01-01T00:60:00Z\": minute out of range",
+        ),
+        (
+            lease,
             json!({"spec": []}),
             "json: cannot unmarshal array into Go struct field Lease.spec of type v1.LeaseSpec",
         ),

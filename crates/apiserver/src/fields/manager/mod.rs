@@ -16,6 +16,7 @@ mod conflict;
 mod kind;
 mod last_applied;
 mod prune;
+mod scale;
 mod settle;
 mod times;
 mod update;
@@ -25,6 +26,7 @@ use serde_json::{Map, Value};
 pub use apply::apply;
 pub use conflict::{Conflict, ConflictCause, Conflicts};
 pub use kind::{Convert, Kind, ResetFields};
+pub use scale::{ReplicaPaths, Replicas, apply_scale, update_scale};
 pub use times::keep_times;
 pub use update::update;
 
@@ -96,10 +98,10 @@ pub enum FieldsError {
         misfits: Misfits,
     },
     /// The object does not fit its type in the version of another manager.
-    #[error("failed to convert {what}: {misfits}")]
+    #[error("{attempt}: {misfits}")]
     Converted {
-        /// Which object.
-        what: &'static str,
+        /// What was tried, and of which object.
+        attempt: String,
         /// What does not fit.
         misfits: Misfits,
     },

@@ -29,14 +29,18 @@ pub(super) fn prune(
     if last.fields.is_empty() || !given_up || write.kind.types(&last.api_version).is_none() {
         return Ok(merged);
     }
-    let (converted, types) =
-        at_version(write, &merged, &last.api_version, "merged object to last applied version")?;
+    let (converted, types) = at_version(write, &merged, &last.api_version, || {
+        "failed to prune fields: failed to convert merged object to last applied version".into()
+    })?;
     let last_fields = last.fields.with_declared_fields(types, Some(types.root()));
     let pruned = remove_items(&converted, &last_fields, types);
     let (merged_then, pruned) =
         add_back_owned(write, converted.into_owned(), pruned, managed, &last.api_version)?;
     // Only what the applier had may go: not what is unowned or what others left.
-    let (pruned, _) = at_version(write, &pruned, &last.api_version, "pruned object to last applied version")?;
+    let (pruned, _) = at_version(write, &pruned, &last.api_version, || {
+        "failed to prune fields: failed add back dangling items: failed to convert pruned object to last applied version"
+            .into()
+    })?;
     let mut gone = fields_of(&merged_then, types);
     gone.subtract(&fields_of(&pruned, types));
     let out = remove_items(&merged_then, &gone.intersection(&last_fields), types);
@@ -65,8 +69,13 @@ fn add_back_owned(
         if write.kind.types(version).is_none() {
             continue;
         }
-        let (merged_there, types) = at_version(write, &merged, version, "merged object")?;
-        let (pruned_there, _) = at_version(write, &pruned, version, "pruned object")?;
+        let attempt = |what: &str| {
+            format!(
+                "failed to prune fields: failed add back owned items: failed to convert {what} object at version {version}"
+            )
+        };
+        let (merged_there, types) = at_version(write, &merged, version, || attempt("merged"))?;
+        let (pruned_there, _) = at_version(write, &pruned, version, || attempt("pruned"))?;
         let kept =
             fields_of(&pruned_there, types).union(fields.with_declared_fields(types, Some(types.root())));
         let mut gone = fields_of(&merged_there, types);

@@ -27,7 +27,10 @@ pub(super) fn reconcile_all(
         let Some(types) = write.kind.types(&entry.api_version) else { return false };
         if entry.api_version != write.api_version && !checked.contains(&entry.api_version) {
             checked.push(entry.api_version.clone());
-            failed = failed.take().or(at_version(write, live, &entry.api_version, "live object").err());
+            failed = failed
+                .take()
+                .or(at_version(write, live, &entry.api_version, || "failed to convert live object".into())
+                    .err());
         }
         reconcile(&mut entry.fields, types);
         true
@@ -40,7 +43,7 @@ pub(super) fn at_version<'v>(
     write: &Write<'v>,
     object: &'v Value,
     api_version: &str,
-    what: &'static str,
+    attempt: impl FnOnce() -> String,
 ) -> Result<(Cow<'v, Value>, &'v TypeInfo), FieldsError> {
     let Some(types) = write.kind.types(api_version) else {
         return Ok((Cow::Borrowed(object), write.types()?));
@@ -51,7 +54,7 @@ pub(super) fn at_version<'v>(
     let converted = write.kind.converted(object, api_version);
     match validate(&converted, types, Duplicates::Refused) {
         Ok(()) => Ok((converted, types)),
-        Err(misfits) => Err(FieldsError::Converted { what, misfits }),
+        Err(misfits) => Err(FieldsError::Converted { attempt: attempt(), misfits }),
     }
 }
 
@@ -116,8 +119,8 @@ fn compare_at(
     new: &Value,
     api_version: &str,
 ) -> Result<(String, Comparison, FieldSet), FieldsError> {
-    let (old, types) = at_version(write, old, api_version, "old object")?;
-    let (new, _) = at_version(write, new, api_version, "new object")?;
+    let (old, types) = at_version(write, old, api_version, || "failed to convert old object".into())?;
+    let (new, _) = at_version(write, new, api_version, || "failed to convert new object".into())?;
     let mut comparison = compare(&old, &new, types);
     if let Some(reset) = write.reset.of(api_version) {
         comparison.ignore(reset);

@@ -6,12 +6,13 @@ use super::{config_maps, things};
 use crate::request::{
     accept::Format,
     body::{
-        BODY_LIMIT, BodyError, Decoded, check_kind, decode, duplicate_field, strict_error, unknown_field,
+        BODY_LIMIT, BodyError, Decoded, Repeated, Yaml, check_kind, decode, duplicate_field, strict_error,
+        unknown_field,
     },
     json::{parse, syntax_error},
 };
 
-fn no_yaml(_: &str) -> Result<Value, String> {
+fn no_yaml(_: &str) -> Result<Yaml, String> {
     Err("yaml: not here".to_owned())
 }
 
@@ -22,10 +23,28 @@ fn json_body(text: &str) -> Result<Decoded, BodyError> {
 #[test]
 fn members_given_twice_are_noted() {
     let text = r#"{"metadata":{"name":"a","name":"b"},"spec":{"a":1,"a":2,"a":3,"l":[0,{"x":1,"x":2}]},"a.b":1,"a.b":2}"#;
-    let Decoded { value, duplicates } = json_body(text).unwrap();
-    assert_eq!(duplicates, ["metadata.name", "spec.a", "spec.l[1].x", "a.b"]);
+    let Decoded { value, repeated } = json_body(text).unwrap();
+    let paths = ["metadata.name", "spec.a", "spec.l[1].x", "a.b"];
+    assert_eq!(repeated, Repeated::Members(paths.map(str::to_owned).into()));
     assert_eq!(value["metadata"]["name"], "b");
     assert_eq!(value["spec"]["l"][1], json!({"x": 2}));
+}
+
+#[test]
+fn keys_given_twice_are_noted_by_line() {
+    let body = Bytes::from_static(b"a: 1\nb:\n  c: x\n  c: z\na: 2\n");
+    let Decoded { value, repeated } = decode(&body, Format::Yaml, crate::serve::read_yaml).unwrap();
+    assert_eq!(value, json!({"a": 2, "b": {"c": "z"}}));
+    let lines = ["line 4: key \"c\" already set in map", "line 5: key \"a\" already set in map"];
+    assert_eq!(repeated.warnings(), lines);
+    assert_eq!(repeated.problems(), [format!("yaml: unmarshal errors:\n  {}\n  {}", lines[0], lines[1])]);
+    // What is JSON is read as YAML then, too.
+    let body = Bytes::from_static(b"{\"a\": 1, \"a\": 2}");
+    let Decoded { value, repeated } = decode(&body, Format::Yaml, crate::serve::read_yaml).unwrap();
+    assert_eq!(
+        (value, repeated.warnings()),
+        (json!({"a": 2}), vec!["line 1: key \"a\" already set in map".to_owned()])
+    );
 }
 
 #[test]
@@ -95,7 +114,7 @@ fn bodies_are_limited() {
 #[test]
 fn yaml_is_somebody_elses() {
     let body = Bytes::from_static(b"a: 1");
-    let decoded = decode(&body, Format::Yaml, |text| Ok(json!({"text": text})));
+    let decoded = decode(&body, Format::Yaml, |text| Ok((json!({"text": text}), Vec::new())));
     assert_eq!(decoded.unwrap().value, json!({"text": "a: 1"}));
     let error = decode(&body, Format::Yaml, no_yaml).unwrap_err();
     let expected = "the object provided is unrecognized (must be of type Thing): yaml: not here (613a2031)";

@@ -82,7 +82,7 @@ pub(super) fn validate(version: &Value, shared: &Shared, at: &FieldPath, errors:
     }
     let fields = at.field("selectableFields");
     if !shared.selectable && !list(version, &["selectableFields"]).is_empty() {
-        if shared.schema {
+        if shared.schema || get(version, &["schema", "openAPIV3Schema"]).is_null() {
             let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
             errors.push(invalid(&fields, "", detail));
         } else {
@@ -110,7 +110,7 @@ pub(super) fn validate_shared(
     }
     if shared.selectable && !list(first, &["selectableFields"]).is_empty() {
         let fields = at.field("selectableFields");
-        if shared.schema {
+        if shared.schema && !get(first, &["schema"]).is_null() {
             selectable_fields(first, &fields, errors);
         } else {
             errors.push(invalid(&fields, "", "may only be set when validations.schema is included"));

@@ -1,8 +1,10 @@
 //! The folder: who may use it, and what is refused in it.
 
 use std::{
+    env,
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt as _,
+    process::Command,
 };
 
 use rusqlite::Connection;
@@ -124,4 +126,44 @@ fn a_start_that_was_cut_short_is_started_again() {
     let folder = private();
     fs::write(folder.path().join("store.db.new"), "half").unwrap();
     assert_eq!(open(folder.path()).revision(), Revision::START);
+}
+
+const STRANGER: &str = "CAPT_TEST_STRANGER";
+
+/// What another program sees of a database in use; does nothing unless told where one is.
+#[test]
+fn stranger() {
+    let Some(path) = env::var_os(STRANGER) else { return };
+    let other = Connection::open(path).unwrap();
+    other.busy_timeout(Duration::ZERO).unwrap();
+    let error = other.execute_batch("BEGIN IMMEDIATE").unwrap_err();
+    assert_eq!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy), "{error}");
+}
+
+/// The second connection that checks a closed store when it is opened leaves the locks of the first alone.
+#[tokio::test]
+async fn other_programs_are_kept_out() {
+    let folder = private();
+    drop(open(folder.path()));
+    let store = open(folder.path());
+    let (_, module) = module_path!().split_once("::").unwrap();
+    for written in [false, true] {
+        if written {
+            store.create(key("things", "", "a"), value("a")).await.unwrap();
+        }
+        let status = Command::new(env::current_exe().unwrap())
+            .args(["--exact", &format!("{module}::stranger"), "--nocapture"])
+            .env(STRANGER, folder.path().join("store.db"))
+            .status()
+            .unwrap();
+        assert!(status.success(), "written: {written}");
+    }
+}
+
+#[test]
+fn a_folder_may_have_any_name() {
+    let parent = private();
+    let folder = parent.path().join("50% of ünï? #1 & more");
+    drop(open(&folder));
+    assert_eq!(open(&folder).revision(), Revision::START);
 }

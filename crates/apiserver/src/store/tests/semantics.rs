@@ -182,7 +182,7 @@ async fn counts_and_stats() {
     assert_eq!(snapshot.count("nothing", None), 0);
     let watchers: Vec<_> =
         (0..3).map(|_| store.watch(Filter::default(), store.revision()).unwrap()).collect();
-    store.watch(Filter::default(), Revision::new(99)).unwrap_err();
+    store.watch(Filter::default(), Revision::new(0)).unwrap_err();
     let stats = store.stats();
     assert_eq!(stats.objects, [("others".into(), 1), ("things".into(), 4)]);
     assert_eq!((stats.revision.get(), stats.history_events, stats.watchers), (6, 5, 3));
@@ -247,4 +247,15 @@ async fn progress_never_passes_an_event_not_taken() {
     assert_eq!(watcher.progress(), Ok(Revision::new(2)), "an event waits");
     assert_eq!(watcher.next().await.map(|event| short(&event)), Ok("+3 a".to_owned()));
     assert_eq!(watcher.progress(), Ok(Revision::new(4)));
+}
+
+#[tokio::test]
+async fn a_watch_from_a_revision_yet_to_come_passes_over_what_is_before_it() {
+    let store = memory();
+    let mut watcher = store.watch(Filter::default(), Revision::new(3)).unwrap();
+    for name in ["a", "b", "c"] {
+        store.create(key("things", "", name), value(name)).await.unwrap();
+    }
+    assert_eq!(watcher.next().await.map(|event| short(&event)), Ok("+4 c".to_owned()));
+    assert_eq!(watcher.try_next(), Ok(None));
 }
