@@ -43,6 +43,7 @@ bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked -p capt --bench server
 	$(CARGO) bench --locked -p capt-terraform --bench engine
 	$(CARGO) bench --locked -p capt-controllers --bench workspaces
+	$(CARGO) bench --locked -p capt-controllers --bench machines
 
 fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
 	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-apiserver --test fuzz -- --nocapture

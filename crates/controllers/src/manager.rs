@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplate, WorkspaceTemplateApply};
 use capt_planner::set::Settings;
@@ -16,10 +17,11 @@ use tokio::task::JoinSet;
 use crate::cluster::{self, core::ClusterApi};
 use crate::machine;
 use crate::runtime::backoff::Backoff;
-use crate::runtime::cache::{Cache, metadata_changes};
+use crate::runtime::cache::{Cache, Index, by_owner, metadata_changes, no_index};
 use crate::runtime::events::Events;
 use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
+use crate::runtime::queue::Pace;
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Clock, Clusters, Name, OwnWrites, SystemClock, Writer, queue};
 use crate::workspace::context::{Context, MANAGER, instance_of};
@@ -31,6 +33,10 @@ use crate::workspace::{apply, provider_config, template};
 pub struct Options {
     /// Objects of one kind that are looked at at the same time.
     pub concurrency: u16,
+    /// The least time between two looks at one object that changes bring.
+    pub pause: Duration,
+    /// How often every object is looked at though nothing changed.
+    pub resync: Duration,
     /// How long to wait after a run that failed.
     pub backoff: Backoff,
     /// Tells the time.
@@ -49,6 +55,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             concurrency: 16,
+            pause: Duration::from_millis(100),
+            resync: Duration::from_secs(10 * 60),
             backoff: Backoff::RUN,
             clock: Arc::new(SystemClock),
             keeper: None,
@@ -56,6 +64,13 @@ impl Default for Options {
             cluster_api: ClusterApi::default(),
             instance: None,
         }
+    }
+}
+
+impl Options {
+    /// How fast each controller works.
+    fn pace(&self) -> Pace {
+        Pace { concurrency: usize::from(self.concurrency.max(1)), pause: self.pause, resync: self.resync }
     }
 }
 
@@ -76,8 +91,8 @@ impl Controllers {
         run_templates(&context, options, &mut tasks);
         run_configs(&context, options, &mut tasks);
         let machines = Arc::new(machine_context(&context, options, &mut tasks));
-        machine::start(&machines, options.concurrency, &mut tasks);
-        cluster::core::start(&machines, options.cluster_api, options.concurrency, &mut tasks);
+        machine::start(&machines, options.pace(), &mut tasks);
+        cluster::core::start(&machines, options.cluster_api, options.pace(), &mut tasks);
         Self { tasks, metrics }
     }
 
@@ -92,7 +107,7 @@ impl Controllers {
     }
 }
 
-fn cached<K>(client: &Client, tasks: &mut JoinSet<()>) -> Cache<K>
+fn cached<K>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) -> Cache<K>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -102,7 +117,7 @@ where
         + Sync
         + 'static,
 {
-    let (cache, work) = Cache::new(Api::all(client.clone()));
+    let (cache, work) = Cache::new(Api::all(client.clone()), index);
     tasks.spawn(work);
     cache
 }
@@ -122,9 +137,9 @@ fn context(
         backoff: options.backoff,
         events: Events::new(client.clone(), "capt", options.instance.clone()),
         metrics: Arc::clone(metrics),
-        templates: cached::<WorkspaceTemplate>(client, tasks),
-        applies: cached::<WorkspaceTemplateApply>(client, tasks),
-        configs: cached::<WorkspaceProviderConfig>(client, tasks),
+        templates: cached::<WorkspaceTemplate>(client, no_index, tasks),
+        applies: cached::<WorkspaceTemplateApply>(client, apply::dependencies::index, tasks),
+        configs: cached::<WorkspaceProviderConfig>(client, no_index, tasks),
         interests: Arc::default(),
         config_interests: Arc::default(),
         history: apply::history::RunHistory::default(),
@@ -145,10 +160,10 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
         metrics: Arc::clone(&workspaces.metrics),
         settings: options.machines,
         clusters,
-        deployments: cached(client, tasks),
-        sets: cached(client, tasks),
-        machines: cached(client, tasks),
-        groups: cached(client, tasks),
+        deployments: cached(client, no_index, tasks),
+        sets: cached(client, by_owner, tasks),
+        machines: cached(client, machine::index, tasks),
+        groups: cached(client, no_index, tasks),
         applies: workspaces.applies.clone(),
         own_deployments: OwnWrites::default(),
         own_sets: OwnWrites::default(),
@@ -186,7 +201,7 @@ fn run_applies(context: &Arc<Context>, options: &Options, tasks: &mut JoinSet<()
             "workspacetemplateapply",
             &cache,
             select_all(triggers),
-            options.concurrency,
+            options.pace(),
             metrics,
             reconcile,
         )
@@ -202,15 +217,8 @@ fn run_templates(context: &Arc<Context>, options: &Options, tasks: &mut JoinSet<
         futures::join!(work.templates.ready(), work.applies.ready());
         let (cache, metrics) = (work.templates.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| template::reconcile(Arc::clone(&work), object);
-        queue::run(
-            "workspacetemplate",
-            &cache,
-            select_all(triggers),
-            options.concurrency,
-            metrics,
-            reconcile,
-        )
-        .await;
+        queue::run("workspacetemplate", &cache, select_all(triggers), options.pace(), metrics, reconcile)
+            .await;
     });
 }
 
@@ -227,7 +235,7 @@ fn run_configs(context: &Arc<Context>, options: &Options, tasks: &mut JoinSet<()
             "workspaceproviderconfig",
             &cache,
             select_all(triggers),
-            options.concurrency,
+            options.pace(),
             metrics,
             reconcile,
         )
@@ -252,9 +260,7 @@ fn engine_changes(context: &Arc<Context>) -> BoxStream<'static, Name> {
     futures::stream::unfold((receiver, applies), |(mut receiver, applies)| async move {
         let batch = match receiver.recv().await {
             Ok(workspace) => instance_of(&workspace).into_iter().collect(),
-            Err(broadcast::error::RecvError::Lagged(_)) => {
-                applies.all().iter().map(|object| Name::of(object.as_ref())).collect::<Vec<_>>()
-            }
+            Err(broadcast::error::RecvError::Lagged(_)) => applies.names(),
             Err(broadcast::error::RecvError::Closed) => return None,
         };
         Some((futures::stream::iter(batch), (receiver, applies)))
@@ -276,7 +282,7 @@ fn templates_of_users(context: &Arc<Context>) -> BoxStream<'static, Name> {
             Some(_) => Vec::new(),
             None => {
                 known.remove(&name);
-                templates.all().iter().map(|template| Name::of(template.as_ref())).collect()
+                templates.names()
             }
         };
         futures::stream::iter(touched)

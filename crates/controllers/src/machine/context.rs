@@ -117,12 +117,6 @@ pub fn controller_uid<K: Resource>(object: &K) -> Option<&str> {
     owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
 }
 
-/// Whether an object may be one's child: it is, or nobody controls it.
-pub fn may_belong<K: Resource, P: Resource>(child: &K, parent: &P) -> bool {
-    child.meta().namespace == parent.meta().namespace
-        && controller_uid(child).is_none_or(|uid| parent.meta().uid.as_deref() == Some(uid))
-}
-
 /// A few lines, and how many more there are.
 pub fn few(lines: &[String]) -> String {
     const NAMED: usize = 5;

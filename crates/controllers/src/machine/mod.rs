@@ -16,4 +16,4 @@ pub mod single;
 mod start;
 
 pub use context::Context;
-pub use start::start;
+pub use start::{index, start};

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use capt_api::machine::CaptMachine;
 use capt_api::names::labels;
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
@@ -12,17 +13,19 @@ use tokio::task::JoinSet;
 use super::context::Context;
 use super::{deployment, group, set, single};
 use crate::manager::interested;
+use crate::runtime::cache::{Key, by_owner};
+use crate::runtime::queue::Pace;
 use crate::runtime::{Cache, Kind, Name, queue};
 
 /// Starts them.
-pub fn start(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
-    run_deployments(context, concurrency, tasks);
-    run_sets(context, concurrency, tasks);
-    run_machines(context, concurrency, tasks);
-    run_groups(context, concurrency, tasks);
+pub fn start(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
+    run_deployments(context, pace, tasks);
+    run_sets(context, pace, tasks);
+    run_machines(context, pace, tasks);
+    run_groups(context, pace, tasks);
 }
 
-fn run_deployments(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
+fn run_deployments(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
     let triggers: Vec<BoxStream<'static, Name>> = vec![
         context.deployments.changes().boxed(),
         parents(&context.sets, &context.deployments, "CaptMachineDeployment"),
@@ -34,11 +37,11 @@ fn run_deployments(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet
         let (cache, metrics) = (work.deployments.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| deployment::reconcile(Arc::clone(&work), object);
         let triggers = select_all(triggers);
-        queue::run("captmachinedeployment", &cache, triggers, concurrency, metrics, reconcile).await;
+        queue::run("captmachinedeployment", &cache, triggers, pace, metrics, reconcile).await;
     });
 }
 
-fn run_sets(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
+fn run_sets(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
     let triggers: Vec<BoxStream<'static, Name>> = vec![
         context.sets.changes().boxed(),
         parents(&context.machines, &context.sets, "CaptMachineSet"),
@@ -49,11 +52,11 @@ fn run_sets(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
         futures::join!(work.sets.ready(), work.machines.ready());
         let (cache, metrics) = (work.sets.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| set::reconcile(Arc::clone(&work), object);
-        queue::run("captmachineset", &cache, select_all(triggers), concurrency, metrics, reconcile).await;
+        queue::run("captmachineset", &cache, select_all(triggers), pace, metrics, reconcile).await;
     });
 }
 
-fn run_machines(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
+fn run_machines(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
     let triggers: Vec<BoxStream<'static, Name>> = vec![
         context.machines.changes().boxed(),
         without_suffix(context.applies.changes(), single::SUFFIX),
@@ -66,11 +69,11 @@ fn run_machines(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()
         futures::join!(work.machines.ready(), work.applies.ready(), work.groups.ready());
         let (cache, metrics) = (work.machines.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| single::reconcile(Arc::clone(&work), object);
-        queue::run("captmachine", &cache, select_all(triggers), concurrency, metrics, reconcile).await;
+        queue::run("captmachine", &cache, select_all(triggers), pace, metrics, reconcile).await;
     });
 }
 
-fn run_groups(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
+fn run_groups(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
     let triggers: Vec<BoxStream<'static, Name>> = vec![
         context.groups.changes().boxed(),
         without_suffix(context.applies.changes(), group::SUFFIX),
@@ -82,8 +85,14 @@ fn run_groups(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>)
         futures::join!(work.groups.ready(), work.machines.ready(), work.applies.ready());
         let (cache, metrics) = (work.groups.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| group::reconcile(Arc::clone(&work), object);
-        queue::run("nodegroup", &cache, select_all(triggers), concurrency, metrics, reconcile).await;
+        queue::run("nodegroup", &cache, select_all(triggers), pace, metrics, reconcile).await;
     });
+}
+
+/// What machines are found by: who owns them, and the group that they name.
+pub fn index(machine: &CaptMachine) -> Vec<Key> {
+    let group = group::group_of(machine).map(|group| Key::Refers("NodeGroup", group));
+    by_owner(machine).into_iter().chain(group).collect()
 }
 
 /// Owners of workspaces that changed: their names tell.
@@ -109,9 +118,9 @@ fn parents<K: Kind, P: Kind>(
     let known: Mutex<HashMap<Name, Name>> = Mutex::default();
     let (cache, all) = (children.clone(), parents.clone());
     let beside = move |child: &Name| {
-        let all = all.all();
-        let near = all.iter().filter(|parent| parent.meta().namespace.as_ref() == Some(&child.namespace));
-        near.map(|parent| Name::of(parent.as_ref())).collect::<Vec<_>>()
+        let mut near = all.names();
+        near.retain(|parent| parent.namespace == child.namespace);
+        near
     };
     let touched = move |child: Name| {
         let owner = cache.get(&child).map(|object| owner_of(object.as_ref(), kind));
@@ -165,10 +174,7 @@ fn groups_of_members(context: &Arc<Context>) -> BoxStream<'static, Name> {
                 },
                 None => Vec::new(),
             },
-            None => known.remove(&name).map_or_else(
-                || groups.all().iter().map(|group| Name::of(group.as_ref())).collect(),
-                |group| vec![group],
-            ),
+            None => known.remove(&name).map_or_else(|| groups.names(), |group| vec![group]),
         };
         futures::stream::iter(touched)
     };

@@ -1,15 +1,17 @@
 //! A copy of all objects of a kind, kept fresh by one watch, and word of each change to whoever wants it.
+//!
+//! Objects can be found by name, and by keys that the kind's index gives them (an owner, a template): who needs a few of
+//! ten thousand looks at a few.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use futures::{Stream, StreamExt};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::reflector::{self, Lookup, ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, watch};
 
@@ -18,22 +20,30 @@ use super::name::Name;
 /// Changes that wait for a slow controller; one that falls behind looks at everything again.
 const BACKLOG: usize = 4096;
 
+/// What an object can be found by, besides its name.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Key {
+    /// The uid of the object that controls it.
+    Owner(String),
+    /// Nobody controls it; it is in this namespace.
+    Orphan(String),
+    /// It refers to an object of that kind.
+    Refers(&'static str, Name),
+}
+
+/// Gives the keys of an object.
+pub type Index<K> = fn(&K) -> Vec<Key>;
+
 /// All objects of a kind.
-pub struct Cache<K: Lookup + Clone + 'static>
-where
-    K::DynamicType: Eq + std::hash::Hash + Clone,
-{
-    store: Store<K>,
+pub struct Cache<K> {
+    shelf: Arc<RwLock<Shelf<K>>>,
     changes: broadcast::Sender<Name>,
     listed: watch::Receiver<bool>,
 }
 
-impl<K: Lookup + Clone + 'static> Clone for Cache<K>
-where
-    K::DynamicType: Eq + std::hash::Hash + Clone,
-{
+impl<K> Clone for Cache<K> {
     fn clone(&self) -> Self {
-        Self { store: self.store.clone(), changes: self.changes.clone(), listed: self.listed.clone() }
+        Self { shelf: Arc::clone(&self.shelf), changes: self.changes.clone(), listed: self.listed.clone() }
     }
 }
 
@@ -42,69 +52,147 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     /// A cache, and the work that keeps it fresh.
-    pub fn new(api: Api<K>) -> (Self, impl Future<Output = ()> + Send) {
+    pub fn new(api: Api<K>, index: Index<K>) -> (Self, impl Future<Output = ()> + Send) {
         // Who wrote which field is two thirds of an object's memory, and no controller asks.
         let events = watcher::watcher(api, watcher::Config::default()).modify(|object| {
-            object.managed_fields_mut().clear();
+            object.meta_mut().managed_fields = None;
         });
-        Self::follow(events.default_backoff())
+        Self::follow(events.default_backoff(), index)
     }
 
     pub(super) fn follow(
         events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
+        index: Index<K>,
     ) -> (Self, impl Future<Output = ()> + Send) {
-        let (store, writer) = reflector::store();
+        let shelf = Arc::new(RwLock::new(Shelf::new(index)));
         let (changes, _) = broadcast::channel(BACKLOG);
         let (listed, is_listed) = watch::channel(false);
-        let announce =
-            Announce { store: store.clone(), changes: changes.clone(), listed, relisted: HashSet::new() };
-        let work = announce.follow(reflector::reflector(writer, events));
-        (Self { store, changes, listed: is_listed }, work)
+        let keeper =
+            Keeper { shelf: Arc::clone(&shelf), changes: changes.clone(), listed, incoming: Vec::new() };
+        (Self { shelf, changes, listed: is_listed }, keeper.follow(events))
     }
 
     /// One object.
     pub fn get(&self, name: &Name) -> Option<Arc<K>> {
-        self.store.get(&ObjectRef::new(&name.name).within(&name.namespace))
+        self.read().objects.get(name).cloned()
     }
 
     /// All objects.
     pub fn all(&self) -> Vec<Arc<K>> {
-        self.store.state()
+        self.read().objects.values().cloned().collect()
     }
 
-    /// What it is made of.
-    pub fn store(&self) -> Store<K> {
-        self.store.clone()
+    /// Names of all objects.
+    pub fn names(&self) -> Vec<Name> {
+        self.read().names()
+    }
+
+    /// Objects that have one of these keys, all as of one moment; in no order.
+    pub fn by(&self, keys: &[Key]) -> Vec<Arc<K>> {
+        let shelf = self.read();
+        let found = keys.iter().filter_map(|key| shelf.keyed.get(key)).flatten();
+        found.filter_map(|name| shelf.objects.get(name).cloned()).collect()
+    }
+
+    /// Objects that `parent` controls, and those beside it that nobody does: what it has or may take.
+    pub fn family<P: Resource>(&self, parent: &P) -> Vec<Arc<K>> {
+        let mut keys: Vec<Key> = parent.meta().uid.clone().map(Key::Owner).into_iter().collect();
+        keys.push(Key::Orphan(parent.meta().namespace.clone().unwrap_or_default()));
+        let mut all = self.by(&keys);
+        all.retain(|child| child.meta().namespace == parent.meta().namespace);
+        all
     }
 
     /// Names of objects that changed from now on, or went; after falling behind, of all that are there.
     pub fn changes(&self) -> impl Stream<Item = Name> + Send + 'static {
-        let store = self.store.clone();
-        names(self.changes.subscribe(), move || {
-            store.state().iter().map(|object| Name::of(object.as_ref())).collect()
-        })
+        let shelf = Arc::clone(&self.shelf);
+        names(self.changes.subscribe(), move || shelf.read().unwrap_or_else(PoisonError::into_inner).names())
     }
 
-    /// Waits until the first list is here. Any number may wait: the store's own way to wait wakes only one.
+    /// Waits until the first list is here.
     pub async fn ready(&self) {
         // An error says that the watch ended, and with it everything else.
         let _ = self.listed.clone().wait_for(|listed| *listed).await;
     }
+
+    fn read(&self) -> RwLockReadGuard<'_, Shelf<K>> {
+        self.shelf.read().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Tells of changes, after the store has them: whoever is told finds what they are told of.
-struct Announce<K: Lookup + Clone + 'static>
-where
-    K::DynamicType: Eq + std::hash::Hash + Clone,
-{
-    store: Store<K>,
+/// An index by owner.
+pub fn by_owner<K: Resource>(object: &K) -> Vec<Key> {
+    let owners = object.meta().owner_references.iter().flatten();
+    let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
+    let orphan = || Key::Orphan(object.meta().namespace.clone().unwrap_or_default());
+    vec![owner.map_or_else(orphan, |owner| Key::Owner(owner.uid.clone()))]
+}
+
+/// For kinds that are only found by name.
+pub fn no_index<K>(_: &K) -> Vec<Key> {
+    Vec::new()
+}
+
+/// The objects, and where to find them. Names are shared between the two: ten thousand of them count.
+struct Shelf<K> {
+    index: Index<K>,
+    objects: HashMap<Arc<Name>, Arc<K>>,
+    keyed: HashMap<Key, HashSet<Arc<Name>>>,
+}
+
+impl<K: Resource> Shelf<K> {
+    fn new(index: Index<K>) -> Self {
+        Self { index, objects: HashMap::new(), keyed: HashMap::new() }
+    }
+
+    fn names(&self) -> Vec<Name> {
+        self.objects.keys().map(|name| Name::clone(name)).collect()
+    }
+
+    fn put(&mut self, name: Name, object: K) {
+        let known =
+            self.objects.get_key_value(&name).map(|(name, before)| (Arc::clone(name), Arc::clone(before)));
+        let keys = (self.index)(&object);
+        let (name, before) = match known {
+            Some((name, before)) => (name, (self.index)(&before)),
+            None => (Arc::new(name), Vec::new()),
+        };
+        for key in before.iter().filter(|key| !keys.contains(key)) {
+            self.unkey(key, &name);
+        }
+        for key in keys {
+            self.keyed.entry(key).or_default().insert(Arc::clone(&name));
+        }
+        self.objects.insert(name, Arc::new(object));
+    }
+
+    fn take(&mut self, name: &Name) {
+        let Some(before) = self.objects.remove(name) else { return };
+        for key in (self.index)(&before) {
+            self.unkey(&key, name);
+        }
+    }
+
+    fn unkey(&mut self, key: &Key, name: &Name) {
+        if let Some(names) = self.keyed.get_mut(key) {
+            names.remove(name);
+            if names.is_empty() {
+                self.keyed.remove(key);
+            }
+        }
+    }
+}
+
+/// Keeps the shelf, and tells of changes after it has them: whoever is told finds what they are told of.
+struct Keeper<K> {
+    shelf: Arc<RwLock<Shelf<K>>>,
     changes: broadcast::Sender<Name>,
     listed: watch::Sender<bool>,
-    /// Objects of a list that is under way, and those before it, which may be gone.
-    relisted: HashSet<Name>,
+    /// Objects of a list that is under way.
+    incoming: Vec<K>,
 }
 
-impl<K> Announce<K>
+impl<K> Keeper<K>
 where
     K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
 {
@@ -112,26 +200,53 @@ where
         futures::pin_mut!(events);
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => self.pass(&event),
+                Ok(event) => self.pass(event),
                 Err(error) => tracing::warn!(kind = %K::kind(&()), %error, "watch failed, goes on"),
             }
         }
     }
 
-    fn pass(&mut self, event: &Event<K>) {
+    fn pass(&mut self, event: Event<K>) {
         match event {
-            Event::Apply(object) | Event::Delete(object) => self.tell(Name::of(object)),
-            Event::Init => {
-                self.relisted = self.store.state().iter().map(|known| Name::of(known.as_ref())).collect();
+            Event::Apply(object) => {
+                let name = Name::of(&object);
+                self.write().put(name.clone(), object);
+                self.tell(name);
             }
-            Event::InitApply(object) => drop(self.relisted.insert(Name::of(object))),
+            Event::Delete(object) => {
+                let name = Name::of(&object);
+                self.write().take(&name);
+                self.tell(name);
+            }
+            Event::Init => self.incoming.clear(),
+            Event::InitApply(object) => self.incoming.push(object),
             Event::InitDone => {
-                for name in std::mem::take(&mut self.relisted) {
+                let incoming = std::mem::take(&mut self.incoming);
+                let touched = self.replace(incoming);
+                for name in touched {
                     self.tell(name);
                 }
                 self.listed.send_replace(true);
             }
         }
+    }
+
+    /// Puts a whole list in place of what was there; the names of both.
+    fn replace(&self, incoming: Vec<K>) -> HashSet<Name> {
+        let mut shelf = self.write();
+        let mut touched: HashSet<Name> = shelf.names().into_iter().collect();
+        let mut fresh = Shelf::new(shelf.index);
+        for object in incoming {
+            let name = Name::of(&object);
+            touched.insert(name.clone());
+            fresh.put(name, object);
+        }
+        *shelf = fresh;
+        touched
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Shelf<K>> {
+        self.shelf.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tell(&self, name: Name) {
@@ -172,4 +287,80 @@ pub fn names(
         Some((futures::stream::iter(batch), (receiver, everything)))
     })
     .flatten()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use capt_api::machine::{CaptMachine, CaptMachineSet, CaptMachineSetSpec, CaptMachineSpec};
+    use futures::channel::mpsc;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+    use kube::ResourceExt;
+
+    use super::*;
+
+    fn machine(name: &str, namespace: &str, owner: Option<&str>) -> CaptMachine {
+        let mut machine = CaptMachine::new(name, CaptMachineSpec::default());
+        machine.metadata.namespace = Some(namespace.into());
+        machine.metadata.owner_references = owner.map(|uid| {
+            vec![OwnerReference { uid: uid.into(), controller: Some(true), ..OwnerReference::default() }]
+        });
+        machine
+    }
+
+    fn set(uid: &str) -> CaptMachineSet {
+        let mut set = CaptMachineSet::new("s", CaptMachineSetSpec::default());
+        set.metadata.namespace = Some("n".into());
+        set.metadata.uid = Some(uid.into());
+        set
+    }
+
+    #[tokio::test]
+    async fn a_family_is_what_one_has_and_may_take() {
+        let (events, stream) = mpsc::unbounded();
+        let (cache, work) = Cache::<CaptMachine>::follow(stream, by_owner);
+        let send = |event| events.unbounded_send(Ok(event)).unwrap();
+        send(Event::Init);
+        send(Event::InitApply(machine("mine", "n", Some("a"))));
+        send(Event::InitApply(machine("hers", "n", Some("b"))));
+        send(Event::InitApply(machine("nobodys", "n", None)));
+        send(Event::InitApply(machine("far", "elsewhere", None)));
+        send(Event::InitDone);
+        send(Event::Apply(machine("adopted", "n", None)));
+        send(Event::Apply(machine("adopted", "n", Some("a"))));
+        send(Event::Apply(machine("released", "n", Some("a"))));
+        send(Event::Apply(machine("released", "n", None)));
+        send(Event::Apply(machine("gone", "n", Some("a"))));
+        send(Event::Delete(machine("gone", "n", Some("a"))));
+        drop(events);
+        work.await;
+        let family = |uid| {
+            let mut names: Vec<String> =
+                cache.family(&set(uid)).iter().map(|machine| machine.name_any()).collect();
+            names.sort();
+            names.join(" ")
+        };
+        assert_eq!(family("a"), "adopted mine nobodys released");
+        assert_eq!(family("b"), "hers nobodys released");
+        assert_eq!(cache.all().len(), 6);
+    }
+
+    #[tokio::test]
+    async fn a_new_list_takes_the_place_of_the_old() {
+        let (events, stream) = mpsc::unbounded();
+        let (cache, work) = Cache::<CaptMachine>::follow(stream, by_owner);
+        let mut changes = std::pin::pin!(cache.changes());
+        for name in ["one", "two"] {
+            events.unbounded_send(Ok(Event::Init)).unwrap();
+            events.unbounded_send(Ok(Event::InitApply(machine(name, "n", Some("a"))))).unwrap();
+            events.unbounded_send(Ok(Event::InitDone)).unwrap();
+        }
+        drop(events);
+        work.await;
+        assert_eq!(cache.family(&set("a")).len(), 1);
+        assert_eq!(cache.get(&Name::new("n", "one")), None);
+        let told: Vec<Name> =
+            vec![changes.next().await.unwrap(), changes.next().await.unwrap(), changes.next().await.unwrap()];
+        assert_eq!(told.iter().filter(|name| name.name == "one").count(), 2, "come and gone");
+    }
 }

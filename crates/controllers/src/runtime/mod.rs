@@ -1,5 +1,6 @@
 //! What all controllers share.
 
+mod agenda;
 pub mod backoff;
 pub mod cache;
 pub mod clock;

@@ -147,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn a_cache_that_lags_is_waited_for() {
         let (events, stream) = mpsc::unbounded();
-        let (cache, work) = Cache::<CaptMachine>::follow(stream);
+        let (cache, work) = Cache::<CaptMachine>::follow(stream, crate::runtime::cache::by_owner);
         tokio::spawn(work);
         let mut changes = std::pin::pin!(cache.changes());
         let mut show = async |event: Event<CaptMachine>| {

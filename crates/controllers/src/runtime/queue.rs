@@ -1,16 +1,18 @@
 //! Runs a reconcile for each name that a stream brings: one at a time for one object, a few at a time for all.
 
-use std::convert::Infallible;
+use std::collections::HashMap;
 use std::fmt::Debug;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::Resource;
-use kube::runtime::controller::{Action, Config, applier};
-use kube::runtime::reflector::ObjectRef;
 use serde::de::DeserializeOwned;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
+use super::agenda::Agenda;
 use super::backoff::{Backoff, Failures};
 use super::cache::Cache;
 use super::error::{Class, Error};
@@ -26,57 +28,128 @@ pub enum Next {
     After(Duration),
 }
 
+/// How fast a controller works.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Objects that are looked at at the same time.
+    pub concurrency: usize,
+    /// The least time between two looks at one object that changes bring.
+    pub pause: Duration,
+    /// How often every object is looked at though nothing changed.
+    pub resync: Duration,
+}
+
+/// In how many parts a resync is done: a moment of work each, not all at once.
+const SLICES: u32 = 64;
+
 /// Looks at every object once, then at those that `triggers` name, until they end. The cache must be ready.
 pub async fn run<K, F>(
     controller: &'static str,
     cache: &Cache<K>,
     triggers: impl Stream<Item = Name> + Send + 'static,
-    concurrency: u16,
+    pace: Pace,
     metrics: Arc<Metrics>,
     reconcile: impl Fn(Arc<K>) -> F + Send + Sync + 'static,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     F: Future<Output = Result<Next, Error>> + Send + 'static,
 {
-    let failures = Arc::new(Failures::default());
-    let all: Vec<Name> = cache.all().iter().map(|object| Name::of(object.as_ref())).collect();
-    let queue = futures::stream::iter(all)
-        .chain(triggers)
-        .map(|name| Ok::<_, Infallible>(ObjectRef::<K>::new(&name.name).within(&name.namespace)));
-    let count = Arc::clone(&failures);
-    let measure = Arc::clone(&metrics);
-    let once = move |object: Arc<K>, _: Arc<()>| {
-        let name = Name::of(object.as_ref());
-        let (count, measure) = (Arc::clone(&count), Arc::clone(&measure));
-        let work = reconcile(object);
-        Box::pin(async move {
-            let next = work.await;
-            measure.reconciled(controller, next.as_ref().err());
-            let next = next?;
-            count.clear(&name);
-            Ok::<_, Error>(match next {
-                Next::OnChange => Action::await_change(),
-                Next::After(delay) => Action::requeue(delay),
-            })
-        })
-    };
-    let on_error = move |object: Arc<K>, error: &Error, _: Arc<()>| {
-        let name = Name::of(object.as_ref());
-        let failed = failures.add(&name);
-        let delay = error.retry(failed, &Backoff::API);
-        match error.class() {
-            Class::Stale => tracing::debug!(controller, %name, error = chain(error), "again"),
-            Class::Transient => {
-                tracing::warn!(controller, %name, failed, error = chain(error), "again later");
+    let mut agenda = Agenda::new(pace.pause);
+    let failures = Failures::default();
+    let mut work = JoinSet::new();
+    let mut names: HashMap<Id, Name> = HashMap::new();
+    for name in cache.names() {
+        agenda.wake(&name, Instant::now());
+    }
+    let slice = (pace.resync / SLICES).max(Duration::from_millis(1));
+    let mut resync = interval_at(Instant::now() + slice, slice);
+    resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut turn = 0;
+    let mut triggers = std::pin::pin!(triggers);
+    loop {
+        while work.len() < pace.concurrency
+            && let Some(name) = agenda.take(Instant::now())
+        {
+            // An object that is gone needs nothing.
+            let Some(object) = cache.get(&name) else {
+                agenda.forget(&name);
+                failures.clear(&name);
+                continue;
+            };
+            names.insert(work.spawn(reconcile(object)).id(), name);
+        }
+        let due = agenda.due().filter(|_| work.len() < pace.concurrency);
+        tokio::select! {
+            name = triggers.next() => match name {
+                Some(name) => agenda.wake(&name, Instant::now()),
+                None => return,
+            },
+            Some(ended) = work.join_next_with_id() => {
+                let Some((name, next)) = settle(controller, &mut names, ended) else { continue };
+                metrics.reconciled(controller, next.as_ref().err());
+                let delay = after(controller, &name, next, &failures);
+                agenda.ended(&name, delay.map(|delay| Instant::now() + delay));
+            }
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            _ = resync.tick() => {
+                agenda.tidy(Instant::now());
+                for name in cache.names().iter().filter(|name| slice_of(name) == turn) {
+                    agenda.wake(name, Instant::now());
+                }
+                turn = (turn + 1) % SLICES;
             }
         }
-        Action::requeue(delay)
+    }
+}
+
+fn slice_of(name: &Name) -> u32 {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(name);
+    u32::try_from(hash % u64::from(SLICES)).expect("a small number")
+}
+
+/// Which object a look was about, and how it ended; a panic of one is passed on, as it would be without tasks.
+fn settle(
+    controller: &'static str,
+    names: &mut HashMap<Id, Name>,
+    ended: Result<(Id, Result<Next, Error>), JoinError>,
+) -> Option<(Name, Result<Next, Error>)> {
+    match ended {
+        Ok((id, next)) => names.remove(&id).map(|name| (name, next)),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => {
+                tracing::debug!(controller, %error, "stopped");
+                None
+            }
+        },
+    }
+}
+
+/// When to look again, by how a look ended.
+fn after(
+    controller: &'static str,
+    name: &Name,
+    next: Result<Next, Error>,
+    failures: &Failures,
+) -> Option<Duration> {
+    let error = match next {
+        Ok(next) => {
+            failures.clear(name);
+            return match next {
+                Next::OnChange => None,
+                Next::After(delay) => Some(delay),
+            };
+        }
+        Err(error) => error,
     };
-    let config = Config::default().concurrency(concurrency);
-    applier(once, on_error, Arc::new(()), cache.store(), queue, config)
-        // Errors were seen by `on_error`; an object that is gone needs nothing.
-        .for_each(|_| std::future::ready(()))
-        .await;
+    let failed = failures.add(name);
+    match error.class() {
+        Class::Stale => tracing::debug!(controller, %name, error = chain(&error), "again"),
+        Class::Transient => {
+            tracing::warn!(controller, %name, failed, error = chain(&error), "again later");
+        }
+    }
+    Some(error.retry(failed, &Backoff::API))
 }
 
 /// An error with its causes.

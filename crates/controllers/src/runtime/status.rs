@@ -41,10 +41,15 @@ where
 
     /// The status as it is: that of the cache, or ours where the cache is behind.
     pub fn current<K: Resource>(&self, object: &K, cached: Option<&S>) -> Option<S> {
-        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        match written.get(&Name::of(object)) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = Name::of(object);
+        match written.get(&name) {
             Some(ours) if ours.version > version(object) => Some(ours.status.clone()),
-            _ => cached.cloned(),
+            Some(_) => {
+                written.remove(&name);
+                cached.cloned()
+            }
+            None => cached.cloned(),
         }
     }
 

@@ -52,7 +52,8 @@ impl<M> Copy for Observed<'_, M> {}
 /// What a controller may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The most machines that are created, or updated in place, by one plan.
+    /// The most machines that are created, deleted to have fewer, or updated in place by one plan: what somebody decides
+    /// meanwhile is seen before the next ones.
     pub burst: usize,
     /// How long a machine must have failed before it is replaced.
     pub failed_grace: SignedDuration,
@@ -332,7 +333,7 @@ fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut Plan) {
     // under way in a crash. The same create settles it; then it can go.
     plan.actions.extend(context.pending.iter().map(|number| create(*number, Reason::NotSeenYet)));
     if have > wanted {
-        let excess = usize::try_from(context.live_count() - wanted).unwrap_or(0);
+        let excess = usize::try_from(context.live_count() - wanted).unwrap_or(0).min(settings.burst);
         let victims = victims::choose(context, settings.seed, excess);
         plan.actions.extend(victims.into_iter().map(|(live, first)| Action::Delete {
             name: live.name().to_owned(),

@@ -115,6 +115,9 @@ impl Inner {
             return Err(Refused::Stopping);
         }
         let revision = self.aim(&order);
+        if let Some(imagine) = &self.options.imagine {
+            return Ok(self.imagine(imagine, &order, revision));
+        }
         let mut table = self.table();
         table.orders += 1;
         let id = run_id(table.orders);
@@ -285,6 +288,9 @@ impl Inner {
     }
 
     pub fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
+        if self.options.imagine.is_some() {
+            return revision_of(inputs, "none");
+        }
         let binary = self.binaries.find(&inputs.binary)?;
         revision_of(inputs, &binary.name)
     }
@@ -317,6 +323,6 @@ fn under_way(slots: usize) -> usize {
 }
 
 /// Sorts by time; the number tells those of one microsecond apart.
-fn run_id(number: u64) -> RunId {
+pub(super) fn run_id(number: u64) -> RunId {
     RunId(format!("{}-{number}", Timestamp::now().strftime("%Y%m%dT%H%M%S.%6f")))
 }

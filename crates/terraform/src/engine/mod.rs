@@ -4,6 +4,7 @@ mod adopt;
 mod arguments;
 mod end;
 mod follow;
+mod imagine;
 mod inner;
 mod job;
 mod judge;
@@ -23,6 +24,7 @@ use std::{
 
 use tokio::sync::{broadcast, watch};
 
+pub use imagine::Imagine;
 pub use options::Options;
 
 use self::{inner::Inner, table::Table};
@@ -148,7 +150,8 @@ impl Engine {
         let done = {
             let mut table = self.inner.table();
             let entry = table.entry(workspace);
-            (entry.known || entry.run.is_some()).then(|| entry.view.clone())
+            (entry.known || entry.run.is_some() || self.inner.options.imagine.is_some())
+                .then(|| entry.view.clone())
         };
         if let Some(view) = done {
             return Ok(view);
@@ -189,6 +192,11 @@ impl Engine {
     /// Forgets a workspace: folder, plan, inputs, state, here and with the keeper. Refused during a run.
     pub async fn forget(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
         let _reserved = self.inner.reserve(workspace)?;
+        if self.inner.options.imagine.is_some() {
+            self.inner.table().entries.remove(workspace);
+            self.inner.changed(workspace);
+            return Ok(());
+        }
         if let Some(keeper) = &self.inner.options.keeper {
             keeper.remove(workspace).await?;
         }

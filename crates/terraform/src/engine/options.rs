@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
+use super::imagine::Imagine;
 use crate::keeper::Keeper;
 
 /// How an engine runs. [`Options::new`] has defaults for all but the folder.
@@ -28,6 +29,8 @@ pub struct Options {
     pub runs_kept: usize,
     /// How long `version` may take.
     pub version_timeout: Duration,
+    /// Runs are only imagined: nothing is built, kept or destroyed. For measuring and testing what stands around an engine.
+    pub imagine: Option<Imagine>,
 }
 
 impl Options {
@@ -44,6 +47,7 @@ impl Options {
             log_bytes: 4 << 20,
             runs_kept: 10,
             version_timeout: Duration::from_secs(20),
+            imagine: None,
         }
     }
 }

@@ -19,13 +19,15 @@ use super::{ClusterApi, Context, MANAGER};
 use crate::machine;
 use crate::machine::context::controller_uid;
 use crate::runtime::status::StatusWriter;
+use crate::runtime::cache::no_index;
+use crate::runtime::queue::Pace;
 use crate::runtime::{Cache, Kind, Name, Writer, queue};
 
 /// How long until the CRD is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts it, as far as `mode` wants it.
-pub fn start(machines: &Arc<machine::Context>, mode: ClusterApi, concurrency: u16, tasks: &mut JoinSet<()>) {
+pub fn start(machines: &Arc<machine::Context>, mode: ClusterApi, pace: Pace, tasks: &mut JoinSet<()>) {
     if mode == ClusterApi::Core {
         return;
     }
@@ -34,7 +36,7 @@ pub fn start(machines: &Arc<machine::Context>, mode: ClusterApi, concurrency: u1
         if mode == ClusterApi::Own {
             put_crd(machines.writer.client()).await;
         }
-        supervise(&machines, concurrency).await;
+        supervise(&machines, pace).await;
     });
 }
 
@@ -56,7 +58,7 @@ async fn put_crd(client: &Client) {
 }
 
 /// Follows the CRD, which may come, go, or become somebody else's at any time.
-async fn supervise(machines: &Arc<machine::Context>, concurrency: u16) {
+async fn supervise(machines: &Arc<machine::Context>, pace: Pace) {
     let client = machines.writer.client();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let events = watcher::watch_object(crds, install::NAME).default_backoff();
@@ -72,7 +74,7 @@ async fn supervise(machines: &Arc<machine::Context>, concurrency: u16) {
         };
         if ours && running.is_none() {
             tracing::info!("Cluster API core is not installed: CAPT takes care of Clusters");
-            running = Some(run(machines, concurrency));
+            running = Some(run(machines, pace));
         } else if !ours && running.take().is_some() {
             tracing::info!("the CRD of Cluster is not CAPT's any more: Clusters are left alone");
         }
@@ -80,10 +82,10 @@ async fn supervise(machines: &Arc<machine::Context>, concurrency: u16) {
 }
 
 /// The controller, until what is given back is dropped.
-fn run(machines: &Arc<machine::Context>, concurrency: u16) -> JoinSet<()> {
+fn run(machines: &Arc<machine::Context>, pace: Pace) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let client = machines.writer.client();
-    let (clusters, work) = Cache::<Cluster>::new(Api::all(client.clone()));
+    let (clusters, work) = Cache::<Cluster>::new(Api::all(client.clone()), no_index);
     tasks.spawn(work);
     let context = Arc::new(Context {
         writer: Writer::new(client.clone(), MANAGER),
@@ -117,7 +119,7 @@ fn run(machines: &Arc<machine::Context>, concurrency: u16) -> JoinSet<()> {
         );
         let (cache, metrics) = (work.clusters.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| super::reconcile(Arc::clone(&work), object);
-        queue::run("cluster", &cache, select_all(triggers), concurrency, metrics, reconcile).await;
+        queue::run("cluster", &cache, select_all(triggers), pace, metrics, reconcile).await;
     });
     tasks
 }

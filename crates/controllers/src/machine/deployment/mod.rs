@@ -17,7 +17,7 @@ use capt_api::names::finalizers;
 use capt_planner::deployment::{Observed, plan};
 use kube::ResourceExt;
 
-use super::context::{CATCH_UP, Context, may_belong};
+use super::context::{CATCH_UP, Context};
 use crate::runtime::conditions::seconds;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
@@ -64,8 +64,7 @@ async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error
     let caught_up = context.own_deployments.caught_up(name, &context.deployments, writer).await?
         && context.set_writes.caught_up(name, &context.sets, writer).await?;
     let Some(deployment) = context.deployments.get(name).filter(|_| caught_up) else { return Ok(None) };
-    let mut sets = context.sets.all();
-    sets.retain(|set| may_belong(set.as_ref(), deployment.as_ref()));
+    let sets = context.sets.family(deployment.as_ref());
     let mut deployment = CaptMachineDeployment::clone(&deployment);
     let frozen = context.paused(&deployment).is_some();
     if frozen {

@@ -21,6 +21,7 @@ use serde_json::json;
 
 use super::child::{self, Variables, Wanted};
 use super::context::{CATCH_UP, Context};
+use crate::runtime::cache::Key;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
 
@@ -73,10 +74,9 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
         owner: child::owner(object.as_ref()),
     });
     let own = object.spec.paused.then(|| "spec.paused is true".to_owned());
-    let all = context.machines.all();
-    let joined = all.iter().filter(|machine| group_of(machine).as_ref() == Some(&name));
+    let joined = context.machines.by(&[Key::Refers("NodeGroup", name.clone())]);
     let mut members: Vec<String> =
-        joined.map(|machine| Name::of(machine.as_ref()).seen_from(&name.namespace)).collect();
+        joined.iter().map(|machine| Name::of(machine.as_ref()).seen_from(&name.namespace)).collect();
     members.sort();
     Observed {
         status: context.group_status.current(object.as_ref(), object.status.as_ref()),

@@ -6,7 +6,7 @@ use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::finalizers;
 use capt_planner::set::{Action, Plan, batches, in_place_update, machine};
 use futures::future::join_all;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 use serde_json::{Value, json};
 
 use super::super::context::{Context, controller_uid, few};
@@ -14,6 +14,9 @@ use super::Family;
 use crate::runtime::events::Note;
 use crate::runtime::status::version;
 use crate::runtime::{Error, Name};
+
+/// Deletes that are under way together.
+const AT_ONCE: usize = 32;
 
 /// Does what was planned, in order, up to the first failure. Says when to look again though nothing may change.
 pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Option<Duration>, Error> {
@@ -55,6 +58,17 @@ async fn carry_out<'a>(
                     again |= made?;
                     done.push(action);
                 }
+            }
+            rest = later;
+            continue;
+        }
+        let deletes = rest.iter().take_while(|action| matches!(action, Action::Delete { .. })).count();
+        if deletes > 0 {
+            let (now, later) = rest.split_at(deletes.min(AT_ONCE));
+            let gone = join_all(now.iter().map(|action| one(context, family, action))).await;
+            for (action, gone) in now.iter().zip(gone) {
+                again |= gone?;
+                done.push(action);
             }
             rest = later;
             continue;
@@ -166,7 +180,7 @@ fn noted(context: &Context, parent: &Name, child: Name, written: Result<u64, Err
 }
 
 fn member<'a>(family: &'a Family, name: &str) -> Option<&'a CaptMachine> {
-    family.machines.iter().map(AsRef::as_ref).find(|machine| machine.name_any() == name)
+    family.machines.iter().map(AsRef::as_ref).find(|machine| machine.metadata.name.as_deref() == Some(name))
 }
 
 /// A machine as it is applied: what its set wants of it and nothing else.

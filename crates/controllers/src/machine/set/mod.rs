@@ -16,7 +16,7 @@ use capt_api::names::{annotations, finalizers};
 use capt_planner::set::{Observed, plan};
 use kube::ResourceExt;
 
-use super::context::{CATCH_UP, Context, may_belong};
+use super::context::{CATCH_UP, Context};
 use crate::runtime::conditions::seconds;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
@@ -60,8 +60,7 @@ async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error
     let caught_up = context.own_sets.caught_up(name, &context.sets, writer).await?
         && context.machine_writes.caught_up(name, &context.machines, writer).await?;
     let Some(set) = context.sets.get(name).filter(|_| caught_up) else { return Ok(None) };
-    let mut machines = context.machines.all();
-    machines.retain(|machine| may_belong(machine.as_ref(), set.as_ref()));
+    let machines = context.machines.family(set.as_ref());
     let mut set = CaptMachineSet::clone(&set);
     if context.paused(&set).is_some() {
         // The planner knows one way of being paused.

@@ -26,6 +26,10 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Resul
     let Some(observed) = observe::observe(&context, object).await? else { return Ok(CATCH_UP) };
     let decision = decide::decide(&observed);
     let acted = act::act(&context, &observed, &decision.step).await?;
+    if decision.step == decide::Step::Create {
+        // The workspace wakes us when the cache has it: how it stands by then is one write instead of two.
+        return Ok(CATCH_UP);
+    }
     report::report(&context, &observed, &decision.phase, &acted, context.clock.now()).await?;
     Ok(Next::OnChange)
 }

@@ -6,6 +6,15 @@ use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
 use crate::runtime::Name;
+use crate::runtime::cache::Key;
+
+/// What instances are found by: their template, and the workspaces they wait for or take outputs from.
+pub fn index(object: &WorkspaceTemplateApply) -> Vec<Key> {
+    let namespace = object.namespace().unwrap_or_default();
+    let template = Name::referred(&object.spec.template_ref, &namespace);
+    let others = dependencies(object).into_iter().map(|other| Key::Refers("WorkspaceTemplateApply", other));
+    [Key::Refers("WorkspaceTemplate", template)].into_iter().chain(others).collect()
+}
 
 /// The workspaces that an instance waits for or takes outputs from.
 pub fn dependencies(object: &WorkspaceTemplateApply) -> Vec<Name> {

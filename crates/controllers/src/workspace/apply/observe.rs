@@ -18,6 +18,7 @@ use super::dependencies;
 use super::prepare::{self, Blocked, Prepared, TemplateFacts};
 use super::values::Reader;
 use crate::runtime::backoff::Backoff;
+use crate::runtime::cache::Key;
 use crate::runtime::{Error, Looker, Name, conditions};
 
 /// How long a run may take where the object does not say.
@@ -207,13 +208,11 @@ async fn dependents(context: &Context, looker: &mut Looker, name: &Name) -> Resu
         return Ok(Vec::new());
     }
     let mut standing = Vec::new();
-    for user in context.applies.all() {
-        if dependencies::dependencies(&user).contains(name) {
-            let user = Name::of(user.as_ref());
-            looker.at("WorkspaceTemplateApply", &user);
-            if context.open(&user).await?.touched {
-                standing.push(user.seen_from(&name.namespace));
-            }
+    for user in context.applies.by(&[Key::Refers("WorkspaceTemplateApply", name.clone())]) {
+        let user = Name::of(user.as_ref());
+        looker.at("WorkspaceTemplateApply", &user);
+        if context.open(&user).await?.touched {
+            standing.push(user.seen_from(&name.namespace));
         }
     }
     standing.sort();

@@ -23,6 +23,8 @@ use crate::runtime::events::Note;
 
 /// Progress is shown at most this often: each time is a write.
 const PROGRESS: Duration = Duration::from_secs(3);
+/// How soon after its start a run is reported.
+const STARTED: Duration = Duration::from_millis(20);
 /// Outputs larger than this stay out of the status: an object has a size limit.
 const LARGEST_OUTPUTS: usize = 256 * 1024;
 /// Changes that a message names one by one.
@@ -45,6 +47,10 @@ pub async fn report(
 ) -> Result<Shown, Error> {
     if acted.released {
         return Ok(Shown::default());
+    }
+    // How far the run is, and for a quick one how it ended, the next look tells: one write instead of two.
+    if acted.started.is_some() {
+        return Ok(Shown { again: Some(STARTED) });
     }
     let old = observed.status.clone().unwrap_or_default();
     let mut new = status(observed, &decision.phase, now);

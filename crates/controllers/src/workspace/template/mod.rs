@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::apply::definition;
 use super::context::{Context, MANAGER};
+use crate::runtime::cache::Key;
 use crate::runtime::conditions::{Conditions, find};
 use crate::runtime::events::Note;
 use crate::runtime::queue::Next;
@@ -47,12 +48,9 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplate>) ->
 
 /// Names of the instances that use a template.
 fn users(context: &Context, name: &Name) -> Vec<String> {
-    let all = context.applies.all();
-    let users = all.iter().filter(|user| {
-        Name::referred(&user.spec.template_ref, &user.namespace().unwrap_or_default()) == *name
-    });
+    let users = context.applies.by(&[Key::Refers("WorkspaceTemplate", name.clone())]);
     let mut names: Vec<String> =
-        users.map(|user| Name::of(user.as_ref()).seen_from(&name.namespace)).collect();
+        users.iter().map(|user| Name::of(user.as_ref()).seen_from(&name.namespace)).collect();
     names.sort();
     names
 }

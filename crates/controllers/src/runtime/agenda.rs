@@ -1,0 +1,161 @@
+//! Who is looked at when.
+//!
+//! An object whose turn comes is looked at at once, then at most once per pause: what happens meanwhile is one look, not
+//! many. So a set of ten thousand machines costs a few looks a second while they change, not one per change.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::name::Name;
+
+/// Turns of objects. One that is being looked at keeps its next turn until that has ended.
+#[derive(Debug)]
+pub(super) struct Agenda {
+    pause: Duration,
+    /// By time; those that are being looked at are not in here.
+    turns: BTreeSet<(Instant, Arc<Name>)>,
+    entries: HashMap<Arc<Name>, Entry>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    /// When its turn is.
+    turn: Option<Instant>,
+    /// When the last look began.
+    began: Option<Instant>,
+    looking: bool,
+}
+
+impl Agenda {
+    pub(super) fn new(pause: Duration) -> Self {
+        Self { pause, turns: BTreeSet::new(), entries: HashMap::new() }
+    }
+
+    /// Something changed for an object.
+    pub(super) fn wake(&mut self, name: &Name, now: Instant) {
+        let began = self.entries.get(name).and_then(|entry| entry.began);
+        self.schedule(name, began.map_or(now, |began| now.max(began + self.pause)));
+    }
+
+    /// Gives an object a turn; an earlier one that it has stays.
+    fn schedule(&mut self, name: &Name, at: Instant) {
+        let (name, mut entry) = match self.entries.get_key_value(name) {
+            Some((name, entry)) => (Arc::clone(name), *entry),
+            None => (Arc::new(name.clone()), Entry::default()),
+        };
+        if entry.turn.is_some_and(|turn| turn <= at) {
+            return;
+        }
+        let before = entry.turn.replace(at);
+        if !entry.looking {
+            if let Some(before) = before {
+                self.turns.remove(&(before, Arc::clone(&name)));
+            }
+            self.turns.insert((at, Arc::clone(&name)));
+        }
+        self.entries.insert(name, entry);
+    }
+
+    /// When the next turn is.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.turns.first().map(|(at, _)| *at)
+    }
+
+    /// The object whose turn it is.
+    pub(super) fn take(&mut self, now: Instant) -> Option<Name> {
+        let (_, name) = self.turns.first().filter(|(at, _)| *at <= now)?.clone();
+        self.turns.pop_first();
+        let entry = self.entries.entry(Arc::clone(&name)).or_default();
+        *entry = Entry { turn: None, began: Some(now), looking: true };
+        Some(Name::clone(&name))
+    }
+
+    /// A look ended, and asks for another one.
+    pub(super) fn ended(&mut self, name: &Name, again: Option<Instant>) {
+        let Some((name, entry)) =
+            self.entries.get_key_value(name).map(|(name, entry)| (Arc::clone(name), *entry))
+        else {
+            return;
+        };
+        let turn = match (entry.turn, again) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        if let Some(at) = turn {
+            self.turns.insert((at, Arc::clone(&name)));
+        }
+        self.entries.insert(name, Entry { turn, looking: false, ..entry });
+    }
+
+    /// Drops what nobody needs any more: objects at rest cost nothing here.
+    pub(super) fn tidy(&mut self, now: Instant) {
+        let pause = self.pause;
+        let rests = |entry: &Entry| {
+            entry.turn.is_none() && !entry.looking && entry.began.is_none_or(|began| began + pause <= now)
+        };
+        self.entries.retain(|_, entry| !rests(entry));
+    }
+
+    /// An object is gone.
+    pub(super) fn forget(&mut self, name: &Name) {
+        self.entries.remove(name);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_millis(100);
+
+    fn after(start: Instant, milliseconds: u64) -> Instant {
+        start + Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn many_changes_are_one_look_and_none_is_lost() {
+        let (name, start) = (Name::new("n", "a"), Instant::now());
+        let mut agenda = Agenda::new(PAUSE);
+        agenda.wake(&name, start);
+        agenda.wake(&name, start);
+        assert_eq!(agenda.take(start), Some(name.clone()), "the first at once");
+        assert_eq!(agenda.take(start), None, "once");
+        for moment in [1, 5, 20] {
+            agenda.wake(&name, after(start, moment));
+        }
+        assert_eq!(agenda.take(after(start, 500)), None, "never two at a time");
+        agenda.ended(&name, None);
+        assert_eq!(agenda.due(), Some(start + PAUSE), "the pause counts from the last look");
+        assert_eq!(agenda.take(after(start, 99)), None);
+        assert_eq!(agenda.take(after(start, 100)), Some(name.clone()), "all of them are one");
+        agenda.ended(&name, None);
+        assert_eq!(agenda.due(), None);
+        agenda.wake(&name, after(start, 900));
+        assert_eq!(agenda.take(after(start, 900)), Some(name), "after a rest at once again");
+    }
+
+    #[test]
+    fn the_earlier_turn_counts() {
+        let (name, start) = (Name::new("n", "a"), Instant::now());
+        let mut agenda = Agenda::new(PAUSE);
+        agenda.wake(&name, start);
+        agenda.take(start).unwrap();
+        agenda.ended(&name, Some(after(start, 10)));
+        agenda.wake(&name, after(start, 5));
+        assert_eq!(agenda.due(), Some(after(start, 10)), "what a look asks for is not put off");
+        agenda.take(after(start, 10)).unwrap();
+        agenda.ended(&name, Some(after(start, 60_000)));
+        agenda.wake(&name, after(start, 3_000));
+        assert_eq!(agenda.due(), Some(after(start, 3_000)));
+        agenda.take(after(start, 3_000)).unwrap();
+        agenda.ended(&name, None);
+        agenda.tidy(after(start, 3_001));
+        assert_eq!(agenda.entries.len(), 1, "its pause still holds");
+        agenda.tidy(after(start, 3_100));
+        assert!(agenda.entries.is_empty());
+    }
+}
