@@ -17,6 +17,7 @@ use capt_apiserver::store::{Event, Filter, Key, Op, Options, Query, Store, Value
 const OBJECTS: usize = 10_000;
 const CLIENTS: usize = 16;
 const SIZE: usize = 1_400;
+const OPENS: usize = 20;
 
 fn key(n: usize) -> Key {
     Key::new("example.dev/machines", format!("ns-{}", n % 10), format!("machine-{n:06}"))
@@ -126,6 +127,18 @@ async fn reads(store: &Store) {
     println!("page of 500, {count} changes undone: {}", percentiles(times));
 }
 
+/// The shortest of several starts, as other work only makes one longer.
+fn best_of(count: usize, open: &dyn Fn() -> Store) -> Duration {
+    let once = || {
+        let started = Instant::now();
+        let store = open();
+        let took = started.elapsed();
+        drop(store);
+        took
+    };
+    (0..count).map(|_| once()).min().unwrap_or_default()
+}
+
 async fn run(folder: Option<PathBuf>) {
     println!("{:<34} RSS {}", "before", rss());
     let open = || match &folder {
@@ -184,18 +197,12 @@ async fn run(folder: Option<PathBuf>) {
         let started = Instant::now();
         drop(store);
         println!("close: {:?}", started.elapsed());
-        let started = Instant::now();
+        println!("open with 10,000 objects and full history: {:?}", best_of(OPENS, &open));
         let store = open();
-        println!("open with 10,000 objects and full history: {:?}", started.elapsed());
         store.compact(store.revision()).await.unwrap();
         drop(store);
-        let started = Instant::now();
-        let store = open();
-        println!(
-            "open with 10,000 objects: {:?}, disk {} KiB",
-            started.elapsed(),
-            store.stats().disk_bytes / 1024
-        );
+        let best = best_of(OPENS, &open);
+        println!("open with 10,000 objects: {best:?}, disk {} KiB", open().stats().disk_bytes / 1024);
     }
 }
 

@@ -328,6 +328,21 @@ async fn a_new_default_shows_on_what_is_stored() {
 }
 
 #[tokio::test]
+async fn the_version_that_is_stored_may_be_another_one() {
+    let server = Server::in_memory().await.unwrap();
+    let client = server.client("default");
+    serve_widgets(&client).await;
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut definition = crds.get("widgets.example.com").await.unwrap();
+    let mut second = definition.spec.versions[0].clone();
+    second.name = "v2".into();
+    definition.spec.versions[0].storage = false;
+    definition.spec.versions.push(second);
+    let replaced = crds.replace("widgets.example.com", &PostParams::default(), &definition).await.unwrap();
+    assert_eq!(replaced.status.unwrap().stored_versions.unwrap(), ["v1", "v2"]);
+}
+
+#[tokio::test]
 async fn events_and_leases() {
     let server = Server::in_memory().await.unwrap();
     record_and_lead(&server.client("default")).await;

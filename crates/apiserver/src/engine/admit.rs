@@ -42,6 +42,12 @@ pub fn shape(
         if let Some(Err(error)) = metadata.map(check_metadata) {
             return Err(undecodable(target, &error, origin));
         }
+        for name in ["labels", "annotations"] {
+            let texts = object.get_mut("metadata").and_then(|metadata| metadata.get_mut(name));
+            let texts = texts.and_then(Value::as_object_mut).into_iter().flatten();
+            // As Go reads nothing into a map of texts.
+            texts.filter(|(_, value)| value.is_null()).for_each(|(_, value)| *value = "".into());
+        }
         shape_custom(target, object, origin)
     } else {
         let told = shape_builtin(target, object, origin)?;
@@ -131,27 +137,26 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
     if forgets {
         metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
     }
-    put_emptied(object, &emptied);
+    put_emptied(object, emptied);
     Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
 }
 
-/// Takes out the maps that a write empties on purpose. They are not stored and nobody manages them; but where an object
-/// is immutable, an empty map is not the same as none.
-pub fn take_emptied(target: &Target, object: &mut Value) -> Vec<&'static str> {
-    let Value::Object(members) = object else { return Vec::new() };
-    if !matches!(&*target.served.store_name, "/secrets" | "/configmaps") {
-        return Vec::new();
+/// Takes out the data of a secret that a write empties on purpose. It is not stored and nobody manages it; but where a
+/// secret is immutable, an empty map is not the same as none.
+pub fn take_emptied(target: &Target, object: &mut Value) -> bool {
+    let Value::Object(members) = object else { return false };
+    let is_empty = members.get("data").and_then(Value::as_object).is_some_and(Map::is_empty);
+    if !is_empty || &*target.served.store_name != "/secrets" {
+        return false;
     }
-    let is_empty = |name: &&str| members.get(*name).and_then(Value::as_object).is_some_and(Map::is_empty);
-    let emptied: Vec<&str> = ["data", "binaryData"].into_iter().filter(is_empty).collect();
-    members.retain(|name, _| !emptied.contains(&name.as_str()));
-    emptied
+    members.shift_remove("data");
+    true
 }
 
-/// Puts them back, to be judged.
-pub fn put_emptied(object: &mut Value, emptied: &[&str]) {
-    for name in emptied {
-        object[*name] = Value::Object(Map::new());
+/// Puts it back, to be judged.
+pub fn put_emptied(object: &mut Value, emptied: bool) {
+    if emptied {
+        object["data"] = Value::Object(Map::new());
     }
 }
 
@@ -205,6 +210,7 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
     if resource.custom {
         errors = target.served.schema.validate_after(errors, object, old);
         errors.extend(wrong_replicas(target, object));
+        errors.extend(wrong_selector(target, object));
         if target.status {
             // The status is judged by itself then, and names its members from there.
             for error in &mut errors {
@@ -267,17 +273,7 @@ fn wrong_replicas(target: &Target, object: &Value) -> Option<FieldError> {
     let found = path.split('.').skip(1).try_fold(object, |value, name| value.get(name))?;
     let at = FieldPath::root().field(path);
     let Some(number) = found.as_i64() else {
-        let of = match found {
-            Value::String(_) => "string",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "float64",
-            Value::Array(_) => "[]interface {}",
-            Value::Object(_) => "map[string]interface {}",
-            Value::Null => "<nil>",
-        };
-        let shown = text::in_message(found);
-        let detail = format!("{path} accessor error: {shown} is of the type {of}, expected int64");
-        return Some(rules::invalid(&at, 0, detail));
+        return Some(rules::invalid(&at, 0, accessor_error(path, found, "int64")));
     };
     let detail = match number {
         ..0 => "should be a non-negative integer",
@@ -285,6 +281,28 @@ fn wrong_replicas(target: &Target, object: &Value) -> Option<FieldError> {
         _ => "should be less than or equal to 2147483647",
     };
     Some(rules::invalid(&at, number, detail))
+}
+
+/// The selector of a scale is judged with the status.
+fn wrong_selector(target: &Target, object: &Value) -> Option<FieldError> {
+    let scale = target.served.version.scale.as_ref().filter(|_| target.status)?;
+    let path = scale.label_selector.as_ref()?;
+    let found = path.split('.').skip(1).try_fold(object, |value, name| value.get(name))?;
+    let at = FieldPath::root().field(path);
+    (!found.is_string()).then(|| rules::invalid(&at, "", accessor_error(path, found, "string")))
+}
+
+fn accessor_error(path: &str, found: &Value, expected: &str) -> String {
+    let of = match found {
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+        Value::Null => "<nil>",
+    };
+    format!("{path} accessor error: {} is of the type {of}, expected {expected}", text::in_message(found))
 }
 
 /// An object keeps its uid, and when it was deleted. A replacement that names another uid was refused before.

@@ -45,7 +45,11 @@ fn encode(object: &Value, api_version: &str) -> store::Value {
     // Most objects fit; what is kept is copied to its own length.
     let mut bytes = BytesMut::with_capacity(2048);
     let mut after = None;
-    let members = object.as_object().into_iter().flatten();
+    let members = || object.as_object().into_iter().flatten();
+    let is_type = |key: &str| matches!(key, "apiVersion" | "kind");
+    // Lists take from the beginning what they do not show.
+    let first = members().filter(|(key, _)| is_type(key));
+    let members = first.chain(members().filter(|(key, _)| !is_type(key)));
     for (index, (key, value)) in members.enumerate() {
         bytes.put_u8(if index == 0 { b'{' } else { b',' });
         put_json(&mut bytes, &Value::from(key.as_str()));
@@ -148,5 +152,24 @@ pub fn to_bytes(target: &Target, object: &Object) -> Bytes {
         object.bytes().clone()
     } else {
         Bytes::from(to_value(target, object).to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::{Key, Revision};
+
+    #[test]
+    fn what_an_object_is_comes_first() {
+        let object = json!({"action": "a", "metadata": {"resourceVersion": "1", "name": "x"}, "kind": "K", "apiVersion": "v0"});
+        let key = Key::new("things", "", "x");
+        let stored = Object::new(key, encode(&object, "v1"), Revision::new(7), Revision::new(7));
+        assert_eq!(
+            std::str::from_utf8(stored.bytes()).unwrap(),
+            r#"{"kind":"K","apiVersion":"v1","action":"a","metadata":{"name":"x","resourceVersion":"7"}}"#
+        );
     }
 }

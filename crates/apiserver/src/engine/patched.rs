@@ -62,7 +62,8 @@ fn sort_touched(object: &mut Value, patch: &Value) {
             // A stored object begins with what it is.
             for (index, name) in ["apiVersion", "kind"].into_iter().enumerate() {
                 if let Some(value) = members.shift_remove(name) {
-                    members.shift_insert(index, name.to_owned(), value);
+                    // There may be a kind of something without a version.
+                    members.shift_insert(index.min(members.len()), name.to_owned(), value);
                 }
             }
             place = name.and_then(|name| members.get_mut(&name.replace("~1", "/").replace("~0", "~")));
@@ -75,4 +76,21 @@ fn not_an_object(patch: &Value) -> String {
     format!(
         "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_walked_through_is_in_order() {
+        let mut object = json!({"z": {"kind": "x"}, "kind": "K", "a": {"y": 1, "b": 2}, "apiVersion": "v1"});
+        sort_touched(&mut object, &json!([{"path": "/z/q"}, {"path": "/none/q"}, {"path": ""}, {"op": 1}]));
+        assert_eq!(
+            object.to_string(),
+            r#"{"apiVersion":"v1","kind":"K","a":{"y":1,"b":2},"z":{"kind":"x"}}"#
+        );
+    }
 }

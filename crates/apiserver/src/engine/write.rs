@@ -20,6 +20,7 @@ use crate::object::{Meta, delete, metadata_mut};
 use crate::rbac::Grant;
 use crate::request::path::check_name;
 use crate::request::write::WriteOptions;
+use crate::resource::crd;
 use crate::status::ApiError;
 use crate::store::{Revision, WriteError};
 
@@ -185,6 +186,7 @@ impl Engine {
             }
         };
         if matches!(change, Change::Replace(_)) {
+            check_uid(target, name, live, &new, options)?;
             version_number(&new)?;
             needs_version(target, name, &new)?;
         } else {
@@ -197,9 +199,6 @@ impl Engine {
                 new = live.clone();
                 metadata_mut(&mut new).insert("managedFields".into(), managed);
             }
-        }
-        if let Change::Replace(_) = change {
-            check_uid(target, name, live, &new, options)?;
         }
         check_version(target, name, live, &new)?;
         let stated = ["uid", "deletionTimestamp"].map(|name| (name, new["metadata"].get(name).cloned()));
@@ -214,6 +213,10 @@ impl Engine {
             rules::prepare_update(&resource.group, &resource.kind, &mut new, live);
         }
         update::prepare(live, &mut new, part);
+        if !resource.custom && resource.kind == "CustomResourceDefinition" && !target.status {
+            // A version to be stored in joins the others, although nobody writes the status.
+            crd::prepare_update(&mut new, live);
+        }
         if let (Some(given), false) = (live["metadata"].get("generation"), counts_generations(target)) {
             metadata_mut(&mut new).insert("generation".into(), given.clone());
         }
@@ -229,7 +232,7 @@ impl Engine {
             }
         }
         self.check_grant(target, name, &new, Some(live), options)?;
-        admit::put_emptied(&mut new, &emptied);
+        admit::put_emptied(&mut new, emptied);
         admit::validate(target, &new, Some(live))?;
         admit::warn(target, &new, options);
         admit::take_emptied(target, &mut new);

@@ -133,12 +133,15 @@ pub fn decode(
             Ok(Decoded { value, repeated: Repeated::members(duplicates) })
         }
         Format::Yaml => {
-            if let Some(value) = flow::parse(bytes) {
+            if let Some(mut value) = flow::parse(bytes) {
+                value.sort_all_objects();
                 return Ok(Decoded { value, repeated: Repeated::Nothing });
             }
             let text = std::str::from_utf8(bytes);
             let text = text.map_err(|_| BodyError::Yaml("yaml: invalid leading UTF-8 octet".to_owned()))?;
-            let (value, repeated) = yaml(text).map_err(BodyError::Yaml)?;
+            let (mut value, repeated) = yaml(text).map_err(BodyError::Yaml)?;
+            // Upstream makes JSON of it first, with its members in order; so what is wrong is found in order.
+            value.sort_all_objects();
             Ok(Decoded { value, repeated: Repeated::keys(&repeated) })
         }
     }

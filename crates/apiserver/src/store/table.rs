@@ -34,6 +34,13 @@ impl Default for Table {
 }
 
 impl Table {
+    /// A table of objects in any order, of which no two have the same place.
+    pub(crate) fn of(mut objects: Vec<Arc<Object>>) -> Self {
+        objects.sort_unstable_by(|left, right| left.key.place().cmp(&right.key.place()));
+        let chunks = objects.chunks(CHUNK).map(|chunk| Arc::new(chunk.to_vec())).collect();
+        Self { chunks, len: objects.len(), ..Self::default() }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -171,7 +178,8 @@ mod tests {
                 }
             }
             let from = (format!("n{}", from.0), format!("{:04}", from.1));
-            for (table, model) in frozen.into_iter().chain([(table, model)]) {
+            let made = (Table::of(model.values().rev().cloned().collect()), model.clone());
+            for (table, model) in frozen.into_iter().chain([made, (table, model)]) {
                 prop_assert_eq!(table.len(), model.len());
                 prop_assert!(table.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK));
                 prop_assert_eq!(revisions(table.range(None, None)), revisions(model.values()));

@@ -88,7 +88,9 @@ fn objects(
         return if real == ours { Ok(()) } else { Err(format!("{at}:\n  real {real}\n  ours {ours}")) };
     }
     let goes = real.contains_key("deletionTimestamp") && !real.contains_key("finalizers");
-    let left_out = |name: &str| goes && name == "ownerReferences" && real[name].is_null();
+    let left_out = |name: &str| {
+        goes && ["ownerReferences", "labels", "annotations"].contains(&name) && real[name].is_null()
+    };
     if let Some(name) = real.keys().find(|name| !ours.contains_key(*name) && !left_out(name)) {
         return Err(format!("{at}.{name}: only in real: {}", real[name]));
     }

@@ -172,9 +172,10 @@ pub fn definition(chance: &mut Chance, _: bool) -> Map<String, Value> {
             _ => json!("other"),
         };
     }
-    let mut versions = vec![version(chance, "v1", true, bad)];
-    if chance.percent(30) {
-        versions.push(version(chance, "v1beta1", false, bad));
+    let (two, moved) = (chance.percent(30), chance.percent(20));
+    let mut versions = vec![version(chance, "v1", !(two && moved), bad)];
+    if two {
+        versions.push(version(chance, "v1beta1", moved, bad));
     }
     let mut spec = json!({"group": "@ns@.capt.dev", "scope": chance.word(&["Namespaced", "Cluster"]), "names": names, "versions": versions});
     if chance.percent(10) {

@@ -19,12 +19,17 @@ pub(super) fn integer(kind: Type, value: Value) -> Result<Value, String> {
 
 /// Base64, in its one canonical form.
 pub(super) fn bytes(text: &str) -> Result<Value, DecodeError> {
-    let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    let decoded = BASE64_STANDARD.decode(&text).map_err(|error| {
+    let is_read = |byte: &u8| !matches!(byte, b'\r' | b'\n');
+    let read: Vec<u8> = text.bytes().filter(is_read).collect();
+    let decoded = BASE64_STANDARD.decode(&read).map_err(|error| {
         DecodeError::Base64(match error {
-            Base64Error::InvalidByte(at, _) | Base64Error::InvalidLastSymbol { offset: at, .. } => at,
+            // Ends of lines count, although they are not read.
+            Base64Error::InvalidByte(at, _) | Base64Error::InvalidLastSymbol { offset: at, .. } => {
+                let places = text.bytes().enumerate().filter(|(_, byte)| is_read(byte));
+                places.map(|(place, _)| place).nth(at).unwrap_or(text.len())
+            }
             // Go notices these at the end of the last whole group of four.
-            Base64Error::InvalidLength(_) | Base64Error::InvalidPadding => text.len() / 4 * 4,
+            Base64Error::InvalidLength(_) | Base64Error::InvalidPadding => text.len() - read.len() % 4,
         })
     })?;
     Ok(BASE64_STANDARD.encode(decoded).into())

@@ -114,6 +114,8 @@ fn wrong_types_are_refused_in_gos_words() {
             "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string",
         ),
         (("", "Secret"), json!({"data": {"b": "!!"}}), "illegal base64 data at input byte 0"),
+        (("", "Secret"), json!({"data": {"b": "line\nbreak"}}), "illegal base64 data at input byte 9"),
+        (("", "Secret"), json!({"data": {"b": "ab\n!d"}}), "illegal base64 data at input byte 3"),
         (
             ("", "Secret"),
             json!({"data": {"b": 1}}),

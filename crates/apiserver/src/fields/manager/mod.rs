@@ -97,6 +97,9 @@ pub enum FieldsError {
         /// What does not fit.
         misfits: Misfits,
     },
+    /// The live object does not fit its type in the version of another manager.
+    #[error("{0}")]
+    Stale(Misfits),
     /// The object does not fit its type in the version of another manager.
     #[error("{attempt}: {misfits}")]
     Converted {

@@ -27,10 +27,11 @@ pub(super) fn reconcile_all(
         let Some(types) = write.kind.types(&entry.api_version) else { return false };
         if entry.api_version != write.api_version && !checked.contains(&entry.api_version) {
             checked.push(entry.api_version.clone());
-            failed = failed
-                .take()
-                .or(at_version(write, live, &entry.api_version, || "failed to convert live object".into())
-                    .err());
+            let fits = at_version(write, live, &entry.api_version, String::new);
+            failed = failed.take().or(fits.err().map(|error| match error {
+                FieldsError::Converted { misfits, .. } => FieldsError::Stale(misfits),
+                other => other,
+            }));
         }
         reconcile(&mut entry.fields, types);
         true

@@ -86,7 +86,7 @@ pub(super) fn validate(version: &Value, shared: &Shared, at: &FieldPath, errors:
             let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
             errors.push(invalid(&fields, "", detail));
         } else {
-            selectable_fields(version, &fields, errors);
+            selectable_fields(version, at, errors);
         }
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn validate_shared(
     if shared.selectable && !list(first, &["selectableFields"]).is_empty() {
         let fields = at.field("selectableFields");
         if shared.schema && !get(first, &["schema"]).is_null() {
-            selectable_fields(first, &fields, errors);
+            selectable_fields(first, at, errors);
         } else {
             errors.push(invalid(&fields, "", "may only be set when validations.schema is included"));
         }
@@ -222,7 +222,14 @@ fn columns(version: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
 }
 
 fn selectable_fields(version: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
-    let schema = get(version, &["schema", "openAPIV3Schema"]);
+    let mut schema = get(version, &["schema", "openAPIV3Schema"]);
+    if refers(schema) {
+        // Fields are looked up in a form of the schema that has no such thing.
+        let detail = "OpenAPIV3Schema '$ref' is not supported";
+        errors.push(invalid(&at.field("schema.openAPIV3Schema"), "", detail));
+        schema = &Value::Null;
+    }
+    let at = &at.field("selectableFields");
     let mut seen = HashSet::new();
     for (index, field) in list(version, &["selectableFields"]).iter().enumerate() {
         let at = at.index(index).field("jsonPath");
@@ -253,6 +260,17 @@ fn selectable_fields(version: &Value, at: &FieldPath, errors: &mut Vec<FieldErro
         let detail = format!("must have at most {MAX_SELECTABLE_FIELDS} items");
         errors.push(FieldError::new(at, FieldErrorKind::TooMany, Value::from(seen.len()), detail));
     }
+}
+
+/// Whether a schema refers to others; a property may be called so.
+fn refers(schema: &Value) -> bool {
+    let Value::Object(members) = schema else { return false };
+    members.iter().any(|(name, value)| match (name.as_str(), value) {
+        ("$ref", Value::String(_)) => true,
+        ("properties", Value::Object(properties)) => properties.values().any(refers),
+        ("items" | "additionalProperties", value) => refers(value),
+        _ => false,
+    })
 }
 
 /// The schema that a path of names leads to.
