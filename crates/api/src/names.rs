@@ -2,6 +2,8 @@
 
 /// API group of networks, machines and workspaces.
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
+/// API group of Cluster API's own kinds.
+pub const CLUSTER_API_GROUP: &str = "cluster.x-k8s.io";
 /// API group of control planes.
 pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 /// The one served and stored version of every kind.
@@ -35,6 +37,10 @@ pub mod annotations {
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
     /// Something else manages this infrastructure: CAPT touches nothing.
     pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
+    /// The template that Cluster API cloned an object from: it is meant for a Machine, which takes it later.
+    pub const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
+    /// On a machine: its Node is not drained, whatever the value.
+    pub const EXCLUDE_NODE_DRAINING: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
     /// Puts a machine first in line when its set scales down.
     pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
     /// Region of a Cluster whose infrastructure names none.

@@ -20,7 +20,7 @@ use crate::runtime::events::Events;
 use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Clock, Clusters, Name, OwnWrites, SystemClock, Writer, queue};
+use crate::runtime::{Clock, Clusters, Name, OwnWrites, Owners, SystemClock, Writer, queue};
 use crate::workspace::context::{Context, MANAGER, instance_of};
 use crate::workspace::keeper::SecretKeeper;
 use crate::workspace::{apply, provider_config, template};
@@ -38,6 +38,8 @@ pub struct Options {
     pub keeper: Option<Arc<SecretKeeper>>,
     /// How sets of machines work.
     pub machines: Settings,
+    /// How Nodes are drained.
+    pub drain: machine::drain::Settings,
     /// Name of this process in events.
     pub instance: Option<String>,
 }
@@ -50,6 +52,7 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             keeper: None,
             machines: Settings::default(),
+            drain: machine::drain::Settings::default(),
             instance: None,
         }
     }
@@ -133,6 +136,8 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
     let client = &workspaces.client;
     let (clusters, work) = Clusters::new(client.clone());
     tasks.spawn(work);
+    let (owners, work) = Owners::new(client.clone());
+    tasks.spawn(work);
     machine::Context {
         writer: Writer::new(client.clone(), machine::context::MANAGER),
         clock: Arc::clone(&options.clock),
@@ -140,6 +145,8 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
         metrics: Arc::clone(&workspaces.metrics),
         settings: options.machines,
         clusters,
+        owners,
+        drains: machine::drain::Drains::new(options.drain),
         deployments: cached(client, tasks),
         sets: cached(client, tasks),
         machines: cached(client, tasks),

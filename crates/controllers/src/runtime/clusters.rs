@@ -1,86 +1,84 @@
-//! Which Clusters are paused. Cluster API may not be installed: then none is, and nothing is logged about it.
-
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+//! Clusters: whether they are paused, on their way out, and have their infrastructure.
 
 use capt_api::names::annotations;
-use futures::{Stream, StreamExt};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, ResourceExt};
-use tokio::sync::broadcast;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
 
+use super::followed::{Facts, Followed};
 use super::name::Name;
 
-/// How long until somebody looks again whether the kind is there.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// Versions that Cluster API serves, the newest first.
-const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+/// What is known of a Cluster.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Cluster {
+    /// All work on it and on what belongs to it should rest.
+    pub paused: bool,
+    /// It is on its way out.
+    pub deleting: bool,
+    /// It has infrastructure to wait for, which is not provisioned.
+    pub awaits_infrastructure: bool,
+}
+
+impl Facts for Cluster {
+    const KIND: &'static str = "Cluster";
+
+    fn read(object: &DynamicObject) -> Self {
+        let (spec, status) = (&object.data["spec"], &object.data["status"]);
+        let provisioned = status["initialization"]["infrastructureProvisioned"].as_bool();
+        // As the version before had it.
+        let provisioned = provisioned.or_else(|| status["infrastructureReady"].as_bool()).unwrap_or(false);
+        // Without either there is nothing to wait for.
+        let promised = spec["infrastructureRef"].is_object() || spec["topology"].is_object();
+        Self {
+            paused: spec["paused"].as_bool().unwrap_or(false)
+                || object.annotations().contains_key(annotations::PAUSED),
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            awaits_infrastructure: promised && !provisioned,
+        }
+    }
+}
 
 /// What is known of Clusters.
-#[derive(Clone, Debug)]
-pub struct Clusters {
-    paused: Arc<Mutex<HashMap<Name, bool>>>,
-    changes: broadcast::Sender<Name>,
-}
+pub type Clusters = Followed<Cluster>;
 
 impl Clusters {
-    /// Follows Clusters, and the work that does so.
-    pub fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
-        let clusters = Self { paused: Arc::default(), changes: broadcast::channel(1024).0 };
-        let work = follow(clusters.clone(), client);
-        (clusters, work)
-    }
-
     /// Whether a Cluster exists and is paused.
     pub fn is_paused(&self, name: &Name) -> bool {
-        self.paused.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied().unwrap_or(false)
-    }
-
-    /// Names of Clusters that were paused, or are not any more.
-    pub fn changes(&self) -> impl Stream<Item = Name> + Send + 'static {
-        let known = Arc::clone(&self.paused);
-        super::cache::names(self.changes.subscribe(), move || {
-            known.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
-        })
-    }
-
-    fn note(&self, object: &DynamicObject, exists: bool) {
-        let name = Name::new(object.namespace().unwrap_or_default(), object.name_any());
-        let asked = object.data["spec"]["paused"].as_bool().unwrap_or(false)
-            || object.annotations().contains_key(annotations::PAUSED);
-        let mut all = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = if exists { all.insert(name.clone(), asked) } else { all.remove(&name) };
-        if before.unwrap_or(false) != (asked && exists) {
-            // Nobody may be listening yet.
-            let _ = self.changes.send(name);
-        }
+        self.get(name).is_some_and(|cluster| cluster.paused)
     }
 }
 
-async fn follow(clusters: Clusters, client: Client) {
-    loop {
-        for version in VERSIONS {
-            let kind = GroupVersionKind::gvk("cluster.x-k8s.io", version, "Cluster");
-            let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-            if api.list(&ListParams::default().limit(1)).await.is_err() {
-                continue;
-            }
-            let events = watcher::watcher(api, watcher::Config::default());
-            futures::pin_mut!(events);
-            while let Some(event) = events.next().await {
-                match event {
-                    Ok(Event::Apply(object) | Event::InitApply(object)) => clusters.note(&object, true),
-                    Ok(Event::Delete(object)) => clusters.note(&object, false),
-                    Ok(Event::Init | Event::InitDone) => {}
-                    Err(error) => {
-                        tracing::debug!(%error, "watch of Clusters failed, starts again");
-                        break;
-                    }
-                }
-            }
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(spec: Value, status: Value) -> Cluster {
+        let body = json!({"metadata": {"name": "c"}, "spec": spec, "status": status});
+        Cluster::read(&serde_json::from_value(body).unwrap())
+    }
+
+    #[test]
+    fn infrastructure_is_awaited_where_it_is_promised() {
+        let promised = json!({"infrastructureRef": {"name": "c"}});
+        let rows = [
+            (json!({}), json!({}), false),
+            (promised.clone(), json!({}), true),
+            (json!({"topology": {"classRef": {"name": "eks"}}}), json!({}), true),
+            (promised.clone(), json!({"initialization": {"infrastructureProvisioned": false}}), true),
+            (promised.clone(), json!({"initialization": {"infrastructureProvisioned": true}}), false),
+            (promised.clone(), json!({"infrastructureReady": false}), true),
+            (promised, json!({"infrastructureReady": true}), false),
+        ];
+        for (spec, status, awaited) in rows {
+            assert_eq!(read(spec.clone(), status.clone()).awaits_infrastructure, awaited, "{spec} {status}");
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+
+    #[test]
+    fn a_cluster_is_paused_by_its_field() {
+        assert!(read(json!({"paused": true}), Value::Null).paused);
+        assert!(!read(json!({}), Value::Null).paused);
     }
 }
