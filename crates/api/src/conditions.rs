@@ -32,6 +32,11 @@ pub mod types {
     /// The owning Cluster is not there yet.
     pub const WAITING_FOR_CLUSTER: &str = "WaitingForCluster";
 
+    /// The machine's Node has no pods left. Only on machines that are being deleted.
+    pub const DRAINED: &str = "Drained";
+    /// Other sets select the machines of this one, too.
+    pub const SELECTOR_OVERLAPS: &str = "SelectorOverlaps";
+
     /// The control plane answers, or enough machines do.
     pub const AVAILABLE: &str = "Available";
     /// The control plane has answered at least once.
@@ -114,6 +119,22 @@ pub mod reasons {
     pub const WAITING_FOR_WORKSPACE: &str = "WaitingForWorkspace";
     /// The NodeGroup that a machine joins is not ready.
     pub const WAITING_FOR_NODE_GROUP: &str = "WaitingForNodeGroup";
+    /// The Cluster API Machine that a machine is meant for has not taken it yet, or cannot be read.
+    pub const WAITING_FOR_MACHINE: &str = "WaitingForMachine";
+    /// The infrastructure of the machine's Cluster is not provisioned.
+    pub const WAITING_FOR_CLUSTER_INFRASTRUCTURE: &str = "WaitingForClusterInfrastructure";
+    /// The bootstrap provider has not given the data that the machine starts with.
+    pub const WAITING_FOR_BOOTSTRAP_DATA: &str = "WaitingForBootstrapData";
+    /// Pods are being moved away from the machine's Node.
+    pub const DRAINING: &str = "Draining";
+    /// The machine's Node is empty, or there is none.
+    pub const DRAINED: &str = "Drained";
+    /// The machine's Node was not drained; the message says why.
+    pub const NOT_DRAINED: &str = "NotDrained";
+    /// The machine's Node was not empty in time.
+    pub const DRAIN_TIMEOUT: &str = "DrainTimeout";
+    /// Another set selects the same machines.
+    pub const SELECTOR_OVERLAPS: &str = "SelectorOverlaps";
     /// An object of the name that is needed belongs to somebody else.
     pub const NAME_TAKEN: &str = "NameTaken";
     /// A change is on its way to what is in use.
@@ -171,6 +192,8 @@ pub mod reasons {
     pub const MACHINES_NOT_UP_TO_DATE: &str = "MachinesNotUpToDate";
     /// The object is being deleted.
     pub const DELETING: &str = "Deleting";
+    /// The object is being deleted, and what it owns is left behind.
+    pub const ORPHANING: &str = "Orphaning";
     /// The rollout is complete.
     pub const NEW_SET_AVAILABLE: &str = "NewCaptMachineSetAvailable";
 

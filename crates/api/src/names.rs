@@ -41,6 +41,10 @@ pub mod annotations {
     pub const PAUSED: &str = "cluster.x-k8s.io/paused";
     /// Something else manages this infrastructure: CAPT touches nothing.
     pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
+    /// The template that Cluster API cloned an object from: it is meant for a Machine, which takes it later.
+    pub const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
+    /// On a machine: its Node is not drained, whatever the value.
+    pub const EXCLUDE_NODE_DRAINING: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
     /// Puts a machine first in line when its set scales down.
     pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
     /// Region of a Cluster whose infrastructure names none.

@@ -23,7 +23,7 @@ use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::Pace;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Clock, Clusters, Name, OwnWrites, SystemClock, Writer, queue};
+use crate::runtime::{Clock, Clusters, Name, OwnWrites, Owners, SystemClock, Writer, queue};
 use crate::workspace::context::{Context, MANAGER, instance_of};
 use crate::workspace::keeper::SecretKeeper;
 use crate::workspace::{apply, provider_config, template};
@@ -47,6 +47,8 @@ pub struct Options {
     pub machines: Settings,
     /// Who takes care of Clusters.
     pub cluster_api: ClusterApi,
+    /// How Nodes are drained.
+    pub drain: machine::drain::Settings,
     /// Name of this process in events.
     pub instance: Option<String>,
 }
@@ -62,6 +64,7 @@ impl Default for Options {
             keeper: None,
             machines: Settings::default(),
             cluster_api: ClusterApi::default(),
+            drain: machine::drain::Settings::default(),
             instance: None,
         }
     }
@@ -153,6 +156,8 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
     let client = &workspaces.client;
     let (clusters, work) = Clusters::new(client.clone());
     tasks.spawn(work);
+    let (owners, work) = Owners::new(client.clone());
+    tasks.spawn(work);
     machine::Context {
         writer: Writer::new(client.clone(), machine::context::MANAGER),
         clock: Arc::clone(&options.clock),
@@ -160,6 +165,8 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
         metrics: Arc::clone(&workspaces.metrics),
         settings: options.machines,
         clusters,
+        owners,
+        drains: machine::drain::Drains::new(options.drain),
         deployments: cached(client, no_index, tasks),
         sets: cached(client, by_owner, tasks),
         machines: cached(client, machine::index, tasks),

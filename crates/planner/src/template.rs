@@ -3,7 +3,7 @@
 //! | Field | A change |
 //! |---|---|
 //! | `workspaceTemplateRef`, `nodeGroupRef`, `instanceType`, `nodeGroupConfig.name`, `.instanceType` | replaces machines |
-//! | labels and annotations, `spec.labels`, `spec.tags`, `nodeGroupConfig.scaling`, `spec.paused` | reaches them in place |
+//! | labels and annotations, `spec.labels`, `spec.tags`, `nodeGroupConfig.scaling`, `spec.nodeDrainTimeoutSeconds`, `spec.paused` | reaches them in place |
 //! | `spec.providerID` | belongs to the machine; that of a template is ignored |
 
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ pub fn relevant(spec: &CaptMachineSpec) -> Relevant<'_> {
         labels: _,
         tags: _,
         provider_id: _,
+        node_drain_timeout_seconds: _,
         paused: _,
     } = spec;
     let node_group = node_group_config.as_ref().map(|config| {
@@ -56,6 +57,9 @@ pub struct InPlace<'a> {
     spec_labels: &'a BTreeMap<String, String>,
     tags: &'a BTreeMap<String, String>,
     scaling: Option<(i32, i32, i32)>,
+    // Machines that were made before the field was there keep their hash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_drain_timeout_seconds: Option<i32>,
     paused: bool,
 }
 
@@ -71,6 +75,7 @@ pub fn in_place(template: &MachineTemplate) -> InPlace<'_> {
             .node_group_config
             .as_ref()
             .map(|config| (config.scaling.min_size, config.scaling.max_size, config.scaling.desired_size)),
+        node_drain_timeout_seconds: spec.node_drain_timeout_seconds,
         paused: spec.paused,
     }
 }
@@ -106,12 +111,13 @@ mod tests {
             |t| t.spec.node_group_config.as_mut().unwrap().name = "other".into(),
             |t| t.spec.node_group_config.as_mut().unwrap().instance_type = "large".into(),
         ];
-        let in_place: [Edit; 6] = [
+        let in_place: [Edit; 7] = [
             |t| drop(t.metadata.labels.insert("a".into(), "b".into())),
             |t| drop(t.metadata.annotations.insert("a".into(), "b".into())),
             |t| drop(t.spec.labels.insert("a".into(), "b".into())),
             |t| drop(t.spec.tags.insert("a".into(), "b".into())),
             |t| t.spec.node_group_config.as_mut().unwrap().scaling.desired_size = 2,
+            |t| t.spec.node_drain_timeout_seconds = Some(30),
             |t| t.spec.paused = true,
         ];
         for (edits, replaces) in [(&replacing[..], true), (&in_place[..], false)] {

@@ -56,7 +56,8 @@ use crate::refs::ObjectRef;
     .field_path(".instanceType"))]
 pub struct CaptMachineSpec {
     /// WorkspaceTemplate that builds the machine. Its module gets the variables cluster_name, machine_name,
-    /// instance_type, node_group, labels and tags, and returns the outputs instance_id, private_ip and provider_id.
+    /// instance_type, node_group, labels and tags, with a Cluster API Machine also bootstrap_data, bootstrap_format,
+    /// failure_domain and kubernetes_version, and returns the outputs instance_id, private_ip and provider_id.
     pub workspace_template_ref: ObjectRef,
     /// Group that the machine joins: a NodeGroup object, or the name of a group that exists elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,9 +81,22 @@ pub struct CaptMachineSpec {
     #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub provider_id: Option<String>,
+    /// How long its Node may take to be drained before the machine is destroyed all the same. 0: as long as it takes.
+    /// Left out: 600. Where a Cluster API Machine owns the machine, that drains it, and its own timeout counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub node_drain_timeout_seconds: Option<i32>,
     /// Stops all work on this machine, deletion included, until it is false again.
     #[serde(default)]
     pub paused: bool,
+}
+
+impl CaptMachineSpec {
+    /// Value of the label that names the group that the machine joins. A name that is too long for a label has none.
+    pub fn node_group_label(&self) -> Option<&str> {
+        let name = self.node_group_ref.as_ref()?.name.as_str();
+        (name.len() <= 63).then_some(name)
+    }
 }
 
 /// A managed node group and its scaling.
@@ -157,9 +171,16 @@ pub struct CaptMachineStatus {
     #[schemars(length(max = 256))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub addresses: Vec<MachineAddress>,
+    /// Failure domain that the machine is in, as Cluster API's contract has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub failure_domain: Option<String>,
     /// Name of the group that the machine has joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_group: Option<String>,
+    /// Node that is drained, and removed when the machine is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_ref: Option<NodeRef>,
     /// When `ready` last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
@@ -173,6 +194,16 @@ pub struct CaptMachineStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// A Node of the cluster that a machine has joined.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeRef {
+    /// Its name.
+    pub name: String,
+    /// Its uid: another Node that gets the name later is not meant.
+    pub uid: String,
 }
 
 /// Where a machine is in its life.

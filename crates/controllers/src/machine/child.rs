@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use capt_api::conditions::{reasons, types};
 use capt_api::names::{annotations, finalizers, labels};
 use capt_api::refs::ObjectRef;
-use capt_api::workspace::{WorkspaceTemplateApply, WorkspaceTemplateApplySpec};
+use capt_api::workspace::{VariablesFrom, WorkspaceTemplateApply, WorkspaceTemplateApplySpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use serde_json::Value;
@@ -53,6 +53,8 @@ pub struct Wanted {
     pub template: ObjectRef,
     /// Its inputs. The module need not declare them.
     pub variables: Variables,
+    /// Inputs that are secret: where they are. The module need not declare them.
+    pub secrets: Vec<VariablesFrom>,
     /// The cluster that it belongs to.
     pub cluster: Option<String>,
     /// Who owns it.
@@ -66,6 +68,7 @@ impl Wanted {
         let spec = WorkspaceTemplateApplySpec {
             template_ref: self.template.clone(),
             variables: self.variables.clone(),
+            variables_from: self.secrets.clone(),
             ..WorkspaceTemplateApplySpec::default()
         };
         let mut object = WorkspaceTemplateApply::new(&self.name.name, spec);
@@ -86,6 +89,9 @@ impl Wanted {
     pub fn correction(&self, existing: &WorkspaceTemplateApply) -> Option<WorkspaceTemplateApply> {
         let mut changed = existing.clone();
         changed.spec.variables.clone_from(&self.variables);
+        if !self.secrets.is_empty() {
+            changed.spec.variables_from.clone_from(&self.secrets);
+        }
         let notes = changed.metadata.annotations.get_or_insert_default();
         notes.insert(annotations::OPTIONAL_VARIABLES.to_owned(), self.optional());
         if notes.get(annotations::PAUSED).is_some_and(|by| by == PAUSED_BY_OWNER) {
@@ -102,7 +108,8 @@ impl Wanted {
     }
 
     fn optional(&self) -> String {
-        self.variables.keys().map(String::as_str).collect::<Vec<_>>().join(",")
+        let secret = self.secrets.iter().flat_map(|from| from.map.keys());
+        self.variables.keys().chain(secret).map(String::as_str).collect::<Vec<_>>().join(",")
     }
 }
 

@@ -12,11 +12,12 @@ use capt_api::workspace::WorkspaceTemplateApply;
 use capt_planner::set::Settings;
 use kube::{Resource, ResourceExt};
 
+use super::drain::Drains;
 use crate::runtime::events::Events;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::Next;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Cache, Clock, Clusters, Interests, Name, OwnWrites, Writer};
+use crate::runtime::{Cache, Clock, Clusters, Interests, Name, OwnWrites, Owners, Writer};
 
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-machines";
@@ -36,8 +37,12 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// How sets work.
     pub settings: Settings,
-    /// Which Clusters are paused.
+    /// All Clusters.
     pub clusters: Clusters,
+    /// All Machines of Cluster API.
+    pub owners: Owners,
+    /// Nodes on their way out.
+    pub drains: Drains,
     /// All deployments.
     pub deployments: Cache<CaptMachineDeployment>,
     /// All sets.

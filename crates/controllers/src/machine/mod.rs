@@ -10,7 +10,9 @@
 pub mod child;
 pub mod context;
 pub mod deployment;
+pub mod drain;
 pub mod group;
+mod remarks;
 pub mod set;
 pub mod single;
 mod start;

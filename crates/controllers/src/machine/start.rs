@@ -1,9 +1,10 @@
 //! Starts the machine controllers, and connects them: who wakes whom.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use capt_api::machine::CaptMachine;
+use capt_api::conditions::types;
+use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::labels;
 use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
@@ -14,10 +15,13 @@ use super::context::Context;
 use super::{deployment, group, set, single};
 use crate::manager::interested;
 use crate::runtime::cache::{Key, by_owner};
+use crate::runtime::conditions::find;
 use crate::runtime::queue::Pace;
 use crate::runtime::{Cache, Kind, Name, queue};
 
 /// Starts them.
+///
+/// None begins before it is known which Clusters are paused.
 pub fn start(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
     run_deployments(context, pace, tasks);
     run_sets(context, pace, tasks);
@@ -33,7 +37,7 @@ fn run_deployments(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) 
     ];
     let work = Arc::clone(context);
     tasks.spawn(async move {
-        futures::join!(work.deployments.ready(), work.sets.ready());
+        futures::join!(work.deployments.ready(), work.sets.ready(), work.clusters.ready());
         let (cache, metrics) = (work.deployments.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| deployment::reconcile(Arc::clone(&work), object);
         let triggers = select_all(triggers);
@@ -45,11 +49,12 @@ fn run_sets(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
     let triggers: Vec<BoxStream<'static, Name>> = vec![
         context.sets.changes().boxed(),
         parents(&context.machines, &context.sets, "CaptMachineSet"),
+        overlapping(context),
         of_clusters(context, &context.sets),
     ];
     let work = Arc::clone(context);
     tasks.spawn(async move {
-        futures::join!(work.sets.ready(), work.machines.ready());
+        futures::join!(work.sets.ready(), work.machines.ready(), work.clusters.ready());
         let (cache, metrics) = (work.sets.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| set::reconcile(Arc::clone(&work), object);
         queue::run("captmachineset", &cache, select_all(triggers), pace, metrics, reconcile).await;
@@ -61,12 +66,16 @@ fn run_machines(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
         context.machines.changes().boxed(),
         without_suffix(context.applies.changes(), single::SUFFIX),
         interested(context.groups.changes(), "NodeGroup", &context.interests),
+        interested(context.owners.changes(), "Machine", &context.interests),
+        interested(context.clusters.changes(), "Cluster", &context.interests),
+        context.drains.changes().boxed(),
         of_clusters(context, &context.machines),
     ];
     let work = Arc::clone(context);
     tasks.spawn(async move {
         // A group that is only not listed yet is not one that exists elsewhere.
         futures::join!(work.machines.ready(), work.applies.ready(), work.groups.ready());
+        futures::join!(work.owners.ready(), work.clusters.ready());
         let (cache, metrics) = (work.machines.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| single::reconcile(Arc::clone(&work), object);
         queue::run("captmachine", &cache, select_all(triggers), pace, metrics, reconcile).await;
@@ -83,6 +92,7 @@ fn run_groups(context: &Arc<Context>, pace: Pace, tasks: &mut JoinSet<()>) {
     let work = Arc::clone(context);
     tasks.spawn(async move {
         futures::join!(work.groups.ready(), work.machines.ready(), work.applies.ready());
+        work.clusters.ready().await;
         let (cache, metrics) = (work.groups.clone(), Arc::clone(&work.metrics));
         let reconcile = move |object| group::reconcile(Arc::clone(&work), object);
         queue::run("nodegroup", &cache, select_all(triggers), pace, metrics, reconcile).await;
@@ -157,6 +167,32 @@ fn owner_of<K: Resource>(child: &K, kind: &str) -> Owner {
         }
         Some(_) => Owner::Other,
     }
+}
+
+/// Sets that a new set has machines in common with, or that one that went had.
+fn overlapping(context: &Arc<Context>) -> BoxStream<'static, Name> {
+    let known: Mutex<HashSet<Name>> = Mutex::default();
+    let sets = context.sets.clone();
+    let touched = move |name: Name| {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let touched: Vec<Name> = match sets.get(&name) {
+            Some(new) if known.insert(name.clone()) => {
+                let names = set::overlap::overlapping(&new, &sets.all()).into_iter();
+                names.map(|other| Name::new(name.namespace.clone(), other)).collect()
+            }
+            Some(_) => Vec::new(),
+            None => {
+                known.remove(&name);
+                let told = |set: &Arc<CaptMachineSet>| {
+                    let status = set.status.as_ref();
+                    status.is_some_and(|status| find(&status.conditions, types::SELECTOR_OVERLAPS).is_some())
+                };
+                sets.all().iter().filter(|set| told(set)).map(|set| Name::of(set.as_ref())).collect()
+            }
+        };
+        futures::stream::iter(touched)
+    };
+    context.sets.changes().flat_map(touched).boxed()
 }
 
 /// Groups whose members came or went.

@@ -1,25 +1,13 @@
-//! What others need to know of Clusters. Cluster API may not be installed: then there is none, and nothing is logged
-//! about it.
-
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+//! What others need to know of Clusters.
 
 use capt_api::names::annotations;
 use capt_api::refs::Endpoint;
-use futures::{Stream, StreamExt};
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client, ResourceExt};
+use kube::ResourceExt;
+use kube::api::DynamicObject;
 use serde_json::Value;
-use tokio::sync::{broadcast, watch};
 
+use super::followed::{Facts, Followed};
 use super::name::Name;
-
-/// How long until somebody looks again whether the kind is there.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// Versions that Cluster API serves, the newest first.
-const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 
 /// An object that a Cluster refers to, in its own namespace.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -61,12 +49,21 @@ pub struct ClusterFacts {
     pub region: Option<String>,
     /// Its infrastructure was complete at least once.
     pub infrastructure_provisioned: bool,
+    /// It has infrastructure to wait for, which is not provisioned.
+    pub awaits_infrastructure: bool,
 }
 
-impl ClusterFacts {
-    fn of(object: &DynamicObject) -> Self {
+impl Facts for ClusterFacts {
+    const KIND: &'static str = "Cluster";
+
+    fn read(object: &DynamicObject) -> Self {
         let (spec, status) = (&object.data["spec"], &object.data["status"]);
         let asked = spec["paused"].as_bool().unwrap_or(false);
+        // The second is how v1beta1 has it.
+        let provisioned = status["initialization"]["infrastructureProvisioned"] == true
+            || status["infrastructureReady"] == true;
+        // Without either there is nothing to wait for.
+        let promised = spec["infrastructureRef"].is_object() || spec["topology"].is_object();
         Self {
             uid: object.uid().unwrap_or_default(),
             paused: asked || object.annotations().contains_key(annotations::PAUSED),
@@ -75,8 +72,8 @@ impl ClusterFacts {
             control_plane: Reference::of(&spec["controlPlaneRef"]),
             endpoint: endpoint(&spec["controlPlaneEndpoint"]),
             region: object.annotations().get(annotations::REGION).cloned().filter(|text| !text.is_empty()),
-            infrastructure_provisioned: status["initialization"]["infrastructureProvisioned"] == true
-                || status["infrastructureReady"] == true,
+            infrastructure_provisioned: provisioned,
+            awaits_infrastructure: promised && !provisioned,
         }
     }
 }
@@ -89,133 +86,12 @@ pub fn endpoint(value: &Value) -> Option<Endpoint> {
 }
 
 /// What is known of Clusters.
-#[derive(Clone, Debug)]
-pub struct Clusters {
-    known: Arc<Mutex<HashMap<Name, ClusterFacts>>>,
-    paused: broadcast::Sender<Name>,
-    changes: broadcast::Sender<Name>,
-    listed: watch::Sender<bool>,
-}
+pub type Clusters = Followed<ClusterFacts>;
 
 impl Clusters {
-    /// Follows Clusters, and the work that does so.
-    pub fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
-        let clusters = Self::empty();
-        let work = follow(clusters.clone(), client);
-        (clusters, work)
-    }
-
-    fn empty() -> Self {
-        Self {
-            known: Arc::default(),
-            paused: broadcast::channel(1024).0,
-            changes: broadcast::channel(1024).0,
-            listed: watch::channel(false).0,
-        }
-    }
-
     /// Whether a Cluster exists and is paused.
     pub fn is_paused(&self, name: &Name) -> bool {
-        self.all().get(name).is_some_and(|facts| facts.paused)
-    }
-
-    /// One Cluster.
-    pub fn get(&self, name: &Name) -> Option<ClusterFacts> {
-        self.all().get(name).cloned()
-    }
-
-    /// Waits until it is known which Clusters there are, or that there is no such kind.
-    pub async fn ready(&self) {
-        // An error says that nobody follows any more, and with that everything has ended.
-        let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
-    }
-
-    /// Names of Clusters that were paused, or are not any more.
-    pub fn changes(&self) -> impl Stream<Item = Name> + Send + 'static {
-        self.stream(self.paused.subscribe())
-    }
-
-    /// Names of Clusters of which anything changed that is known here, or that came or went.
-    pub fn any_changes(&self) -> impl Stream<Item = Name> + Send + 'static {
-        self.stream(self.changes.subscribe())
-    }
-
-    fn stream(&self, from: broadcast::Receiver<Name>) -> impl Stream<Item = Name> + Send + use<> {
-        let known = Arc::clone(&self.known);
-        super::cache::names(from, move || {
-            known.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
-        })
-    }
-
-    fn all(&self) -> MutexGuard<'_, HashMap<Name, ClusterFacts>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes what is known of a Cluster; nothing where it is gone.
-    fn note(&self, name: Name, facts: Option<&ClusterFacts>) {
-        let now_paused = facts.is_some_and(|facts| facts.paused);
-        let mut all = self.all();
-        let before = match facts {
-            Some(facts) => all.insert(name.clone(), facts.clone()),
-            None => all.remove(&name),
-        };
-        drop(all);
-        // Nobody may be listening yet.
-        if before.as_ref().is_some_and(|before| before.paused) != now_paused {
-            let _ = self.paused.send(name.clone());
-        }
-        if before.as_ref() != facts {
-            let _ = self.changes.send(name);
-        }
-    }
-
-    /// Takes one event of the watch. `relisted` has those that were known before a list that is under way.
-    fn take(&self, event: Event<DynamicObject>, relisted: &mut HashSet<Name>) {
-        match event {
-            Event::Apply(object) | Event::InitApply(object) => {
-                let name = name_of(&object);
-                relisted.remove(&name);
-                self.note(name, Some(&ClusterFacts::of(&object)));
-            }
-            Event::Delete(object) => self.note(name_of(&object), None),
-            Event::Init => *relisted = self.all().keys().cloned().collect(),
-            Event::InitDone => {
-                for gone in relisted.drain() {
-                    self.note(gone, None);
-                }
-                self.listed.send_replace(true);
-            }
-        }
-    }
-}
-
-fn name_of(object: &DynamicObject) -> Name {
-    Name::new(object.namespace().unwrap_or_default(), object.name_any())
-}
-
-async fn follow(clusters: Clusters, client: Client) {
-    loop {
-        for version in VERSIONS {
-            let kind = GroupVersionKind::gvk("cluster.x-k8s.io", version, "Cluster");
-            let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
-            if api.list(&ListParams::default().limit(1)).await.is_err() {
-                continue;
-            }
-            let events = watcher::watcher(api, watcher::Config::default());
-            futures::pin_mut!(events);
-            let mut relisted = HashSet::new();
-            while let Some(event) = events.next().await {
-                match event {
-                    Ok(event) => clusters.take(event, &mut relisted),
-                    Err(error) => {
-                        tracing::debug!(%error, "watch of Clusters failed, starts again");
-                        break;
-                    }
-                }
-            }
-        }
-        clusters.listed.send_replace(true);
-        tokio::time::sleep(LOOK_AGAIN).await;
+        self.get(name).is_some_and(|cluster| cluster.paused)
     }
 }
 
@@ -226,12 +102,32 @@ mod tests {
 
     use super::*;
 
-    fn cluster(name: &str, spec: &Value) -> DynamicObject {
-        serde_json::from_value(json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-            "metadata": {"name": name, "namespace": "n", "uid": "u"}, "spec": spec,
-        }))
-        .unwrap()
+    fn read(spec: &Value, status: &Value) -> ClusterFacts {
+        let body = json!({"metadata": {"name": "c"}, "spec": spec, "status": status});
+        ClusterFacts::read(&serde_json::from_value(body).unwrap())
+    }
+
+    #[test]
+    fn infrastructure_is_awaited_where_it_is_promised() {
+        let promised = json!({"infrastructureRef": {"name": "c"}});
+        let rows = [
+            (json!({}), json!({}), false),
+            (promised.clone(), json!({}), true),
+            (json!({"topology": {"classRef": {"name": "eks"}}}), json!({}), true),
+            (promised.clone(), json!({"initialization": {"infrastructureProvisioned": false}}), true),
+            (promised.clone(), json!({"initialization": {"infrastructureProvisioned": true}}), false),
+            (promised.clone(), json!({"infrastructureReady": false}), true),
+            (promised, json!({"infrastructureReady": true}), false),
+        ];
+        for (spec, status, awaited) in rows {
+            assert_eq!(read(&spec, &status).awaits_infrastructure, awaited, "{spec} {status}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_is_paused_by_its_field() {
+        assert!(read(&json!({"paused": true}), &Value::Null).paused);
+        assert!(!read(&json!({}), &Value::Null).paused);
     }
 
     #[test]
@@ -250,27 +146,5 @@ mod tests {
         }
         assert_eq!(endpoint(&json!({"host": "", "port": 0})), None);
         assert_eq!(endpoint(&json!({"host": "h", "port": 443})).unwrap().host, "h");
-    }
-
-    #[test]
-    fn what_is_gone_after_a_list_is_gone() {
-        let clusters = Clusters::empty();
-        let mut paused = clusters.paused.subscribe();
-        let mut changes = clusters.changes.subscribe();
-        let mut relisted = HashSet::new();
-        let mut take = |event| clusters.take(event, &mut relisted);
-        take(Event::Apply(cluster("a", &json!({"paused": true}))));
-        take(Event::Apply(cluster("b", &json!({}))));
-        take(Event::Apply(cluster("b", &json!({}))));
-        take(Event::Init);
-        take(Event::InitApply(cluster("b", &json!({}))));
-        take(Event::InitDone);
-        let (a, b) = (Name::new("n", "a"), Name::new("n", "b"));
-        assert!(!clusters.is_paused(&a) && clusters.get(&a).is_none() && clusters.get(&b).is_some());
-        let told = |receiver: &mut broadcast::Receiver<Name>| {
-            std::iter::from_fn(|| receiver.try_recv().ok()).collect::<Vec<_>>()
-        };
-        assert_eq!(told(&mut paused), [a.clone(), a.clone()]);
-        assert_eq!(told(&mut changes), [a.clone(), b, a]);
     }
 }

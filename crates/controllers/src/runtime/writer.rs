@@ -142,14 +142,29 @@ impl Writer {
 
     /// Deletes an object, if it is this one. That it is gone, or another by now, is a success.
     pub async fn delete<K: Kind>(&self, name: &Name, uid: &str) -> Result<Deleted, Error> {
-        let api = self.api::<K>(&name.namespace);
         let only = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        match self.delete_if::<K>(name, only).await {
+            Err(error) if error.code() == Some(409) => Ok(Deleted::Gone),
+            other => other,
+        }
+    }
+
+    /// Deletes an object, if it is as it was seen. An owner that goes uses this: what the garbage collector has set free
+    /// meanwhile (`--cascade=orphan`) is not the owner's any more, though a cache may still show it so.
+    pub async fn delete_seen<K: Kind>(&self, object: &K) -> Result<Deleted, Error> {
+        let meta = object.meta();
+        let only = Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
+        self.delete_if::<K>(&Name::of(object), only).await
+    }
+
+    async fn delete_if<K: Kind>(&self, name: &Name, only: Preconditions) -> Result<Deleted, Error> {
+        let api = self.api::<K>(&name.namespace);
         let params = DeleteParams { preconditions: Some(only), ..DeleteParams::background() };
         let answer =
             in_time(format!("delete {} {name}", K::kind(&())), api.delete(&name.name, &params)).await;
         match answer {
             Ok(answer) => Ok(answer.left().map_or(Deleted::Gone, |object| Deleted::Going(version(&object)))),
-            Err(error) if matches!(error.code(), Some(404 | 409)) => Ok(Deleted::Gone),
+            Err(error) if error.code() == Some(404) => Ok(Deleted::Gone),
             Err(error) => Err(error),
         }
     }

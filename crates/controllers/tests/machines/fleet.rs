@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
+use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet};
 use capt_e2e::until;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -94,21 +94,7 @@ output "told" { value = { group = var.node_group, labels = var.labels, tags = va
     }
 
     async fn put(&self, kind: &str, name: &str, spec: Value) {
-        let body = json!({
-            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": kind,
-            "metadata": {"name": name}, "spec": spec,
-        });
-        let force = PatchParams::apply("user").force();
-        let patch = Patch::Apply(&body);
-        match kind {
-            "CaptMachineDeployment" => {
-                drop(self.api::<CaptMachineDeployment>().patch(name, &force, &patch).await.unwrap());
-            }
-            "CaptMachineSet" => drop(self.api::<CaptMachineSet>().patch(name, &force, &patch).await.unwrap()),
-            "CaptMachine" => drop(self.api::<CaptMachine>().patch(name, &force, &patch).await.unwrap()),
-            "NodeGroup" => drop(self.api::<NodeGroup>().patch(name, &force, &patch).await.unwrap()),
-            other => panic!("no {other} here"),
-        }
+        put(self, kind, name, json!({}), spec).await;
     }
 
     async fn scale(&self, replicas: i32) {
@@ -175,12 +161,26 @@ output "told" { value = { group = var.node_group, labels = var.labels, tags = va
     }
 }
 
+/// Makes an object what its user says, with these labels and annotations.
+pub async fn put(stage: &Stage, kind: &str, name: &str, mut metadata: Value, spec: Value) {
+    metadata["name"] = json!(name);
+    let body = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": kind, "metadata": metadata, "spec": spec,
+    });
+    let force = PatchParams::apply("user").force();
+    let kind =
+        ApiResource::from_gvk(&GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta1", kind));
+    let api: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), &stage.namespace, &kind);
+    api.patch(name, &force, &Patch::Apply(&body)).await.unwrap();
+}
+
 /// No set, machine, workspace or piece of infrastructure is left.
 pub async fn nothing_is_left(stage: &Stage) {
     let all = ListParams::default();
     assert!(stage.api::<CaptMachineSet>().list(&all).await.unwrap().items.is_empty());
     assert!(stage.api::<CaptMachine>().list(&all).await.unwrap().items.is_empty());
-    assert!(stage.applies().list(&all).await.unwrap().items.is_empty());
+    let workspaces = stage.applies().list(&all).await.unwrap().items;
+    assert!(workspaces.is_empty(), "{workspaces:#?}");
     assert_eq!(stage.standing(), BTreeSet::new());
 }
 

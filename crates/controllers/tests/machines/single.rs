@@ -2,11 +2,11 @@
 
 use capt_api::machine::{CaptMachine, MachinePhase};
 use capt_e2e::until;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::core;
 use crate::fleet::{Fleet, is_ready, nothing_is_left, reason};
 use crate::stage::{SOON, Stage, condition};
 
@@ -136,41 +136,12 @@ pub async fn a_paused_cluster(stage: &Stage) {
     stage.machine("m", "ready", is_ready).await;
     assert_eq!(stage.get("m-machine").await.labels()["cluster.x-k8s.io/cluster-name"], "demo");
 
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "clusters.cluster.x-k8s.io",
-            // The group is protected, as x-k8s.io groups are.
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-        },
-        "spec": {
-            "group": "cluster.x-k8s.io", "scope": "Namespaced",
-            "names": {"kind": "Cluster", "plural": "clusters"},
-            "versions": [{
-                "name": "v1beta2", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    });
-    let crds: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
-    crds.patch("clusters.cluster.x-k8s.io", &force, &Patch::Apply(&crd)).await.unwrap();
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster"));
-    let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), &stage.namespace, &kind);
-    let cluster = |paused: bool| {
-        json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "demo"},
-            "spec": {"paused": paused},
-        })
-    };
-    let served = until("Clusters are served", SOON, async || {
-        clusters.patch("demo", &force, &Patch::Apply(&cluster(true))).await.ok()
-    });
-    served.await.unwrap();
+    core::put(stage, "Cluster", "demo", json!({"paused": true}), json!({})).await;
     stage.machine("m", "paused", |machine| reason(machine, "Paused") == "Paused").await;
     stage.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
     stage.reason("m-machine", "Paused").await;
     assert_eq!(stage.traces(), ["created m small"]);
-    clusters.patch("demo", &force, &Patch::Apply(&cluster(false))).await.unwrap();
+    core::put(stage, "Cluster", "demo", json!({"paused": false}), json!({})).await;
     stage.when_gone::<CaptMachine>("m").await;
     nothing_is_left(stage).await;
 }

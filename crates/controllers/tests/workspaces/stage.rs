@@ -23,7 +23,7 @@ pub const SOON: Duration = Duration::from_secs(120);
 /// What keeps an API running.
 pub enum Home {
     Embedded(#[expect(dead_code, reason = "dropping it stops it")] capt_apiserver::Server),
-    Real(#[expect(dead_code, reason = "dropping it stops it")] Box<capt_e2e::KubeApiserver>),
+    Real(Box<capt_e2e::KubeApiserver>),
 }
 
 /// Everything that runs, to be used by several tests.
@@ -66,6 +66,14 @@ impl House {
         matches!(self.home, Home::Embedded(_))
     }
 
+    /// A kubeconfig of the API, where that is a real kube-apiserver.
+    pub fn kubeconfig(&self) -> Option<String> {
+        match &self.home {
+            Home::Embedded(_) => None,
+            Home::Real(server) => std::fs::read_to_string(server.kubeconfig_path()).ok(),
+        }
+    }
+
     fn start_controllers(&mut self) {
         self.controllers = Some(Controllers::start(&self.client, &self.engine, &options()));
     }
@@ -92,7 +100,12 @@ fn options() -> Options {
         failed_grace: jiff::SignedDuration::from_secs(1),
         ..capt_planner::set::Settings::default()
     };
-    Options { backoff, machines, ..Options::default() }
+    let drain = capt_controllers::machine::drain::Settings {
+        poll: Duration::from_millis(200),
+        pass: Duration::from_secs(10),
+        unreachable: Duration::from_secs(2),
+    };
+    Options { backoff, machines, drain, ..Options::default() }
 }
 
 async fn install(client: &Client) {

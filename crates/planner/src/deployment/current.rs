@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use capt_api::conditions::types;
+use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
 use capt_api::names::{annotations, labels};
 use jiff::Timestamp;
@@ -20,6 +20,9 @@ pub(crate) struct Set<'a> {
     pub(crate) created: Timestamp,
     pub(crate) revision: i64,
     pub(crate) deleting: bool,
+    /// Whether its name will soon be free, with machines that only a set of that name can take up: it is being deleted,
+    /// and leaves its machines behind, or has none, or has not said yet what becomes of them.
+    pub(crate) vacates: bool,
     /// Whether the set has acted on its last change.
     pub(crate) acted: bool,
     pub(crate) create_disabled: bool,
@@ -49,7 +52,12 @@ impl<'a> Set<'a> {
         let spec = if deleting { 0 } else { object.spec.replicas.max(0) };
         let replicas = status.map_or(0, |status| status.replicas) + pending;
         let going = (replicas - spec).max(0);
+        let terminating = status.map_or(0, |status| status.terminating_replicas);
+        let said = status.and_then(|status| find_condition(&status.conditions, types::DELETING));
+        let orphans = meta.finalizers.iter().flatten().any(|finalizer| finalizer == "orphan")
+            || said.is_some_and(|said| said.reason == reasons::ORPHANING);
         Self {
+            vacates: deleting && (orphans || said.is_none() || replicas + terminating == 0),
             object,
             name: meta.name.as_deref().unwrap_or_default(),
             hash: meta
@@ -62,7 +70,7 @@ impl<'a> Set<'a> {
             revision: revision::of(object),
             deleting,
             acted: if deleting {
-                status.is_some_and(|status| find_condition(&status.conditions, types::DELETING).is_some())
+                said.is_some()
             } else {
                 // The size that a set is created with is the only one it has ever had.
                 observed == meta.generation || meta.generation.unwrap_or(1) <= 1
@@ -73,7 +81,7 @@ impl<'a> Set<'a> {
             replicas,
             ready: status.map_or(0, |status| status.ready_replicas),
             available: (status.map_or(0, |status| status.available_replicas) - going).max(0),
-            terminating: status.map_or(0, |status| status.terminating_replicas),
+            terminating,
         }
     }
 

@@ -381,8 +381,13 @@ fn advance(
     let (name, hash) = loop {
         let hash = current::hash(step.deployment, restarted, step.collisions);
         let name = names::set_name(deployment_name, &hash);
-        if !family.iter().any(|set| set.name == name) {
-            break (name, hash);
+        match family.iter().find(|set| set.name == name) {
+            None => break (name, hash),
+            Some(set) if set.vacates => {
+                step.wait(Reason::AwaitSet { set: name });
+                return false;
+            }
+            Some(_) => {}
         }
         step.collisions += 1;
     };

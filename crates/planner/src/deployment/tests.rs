@@ -186,3 +186,30 @@ fn plans_are_json_and_back() {
     let text = serde_json::to_string(&step).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), step);
 }
+
+#[test]
+fn a_set_that_leaves_its_machines_behind_is_waited_for() {
+    let deployment = deployment(2, "large");
+    let first = decide(&deployment, &[]);
+    let Action::CreateSet { hash, .. } = &first.actions[0] else { panic!("{first:?}") };
+    let mut going = set(&deployment, hash, 1, 2);
+    going.metadata.deletion_timestamp = Some(Time(at(1)));
+    let creates = |set: &CaptMachineSet| {
+        let plan = decide(&deployment, std::slice::from_ref(set));
+        plan.actions.iter().any(|action| matches!(action, Action::CreateSet { .. }))
+    };
+    assert!(!creates(&going), "it has not said what becomes of its machines");
+    let said = |reason: &str, replicas| {
+        let mut going = going.clone();
+        let condition = serde_json::from_value(serde_json::json!({
+            "type": "Deleting", "status": "True", "reason": reason, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }));
+        let status = going.status.get_or_insert_default();
+        (status.replicas, status.conditions) = (replicas, vec![condition.unwrap()]);
+        going
+    };
+    assert!(creates(&said("Deleting", 2)), "another does not wait for machines to be destroyed");
+    assert!(!creates(&said("Orphaning", 2)), "only a set of the same name can take them up");
+    assert!(!creates(&said("Deleting", 0)), "its name is free in a moment");
+}

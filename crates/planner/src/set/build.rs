@@ -35,6 +35,9 @@ pub fn in_place_update(set: &CaptMachineSet) -> serde_json::Value {
         "metadata": { "labels": labels, "annotations": annotations },
         "spec": { "labels": spec.labels, "tags": spec.tags, "paused": spec.paused },
     });
+    if let Some(seconds) = spec.node_drain_timeout_seconds {
+        value["spec"]["nodeDrainTimeoutSeconds"] = seconds.into();
+    }
     if let Some(config) = &spec.node_group_config {
         value["spec"]["nodeGroupConfig"] = serde_json::json!({ "scaling": config.scaling });
     }
@@ -49,6 +52,9 @@ fn metadata(set: &CaptMachineSet) -> (BTreeMap<String, String>, BTreeMap<String,
         if let Some(value) = own.and_then(|own| own.get(key)) {
             all_labels.entry(key.to_owned()).or_insert_with(|| value.clone());
         }
+    }
+    if let Some(group) = template.spec.node_group_label() {
+        all_labels.insert(labels::NODE_GROUP_NAME.to_owned(), group.to_owned());
     }
     all_labels.insert(labels::SET_NAME.to_owned(), set.metadata.name.clone().unwrap_or_default());
     let mut all_annotations = template.metadata.annotations.clone();

@@ -189,6 +189,10 @@ impl Context<'_> {
     pub(crate) fn deleting(&self) -> bool {
         self.set.metadata.deletion_timestamp.is_some()
     }
+    /// Whether it goes without its machines.
+    pub(crate) fn orphans(&self) -> bool {
+        self.set.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == "orphan")
+    }
     fn annotated(&self, key: &str) -> bool {
         self.set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(key))
     }
@@ -289,10 +293,8 @@ fn count_machines<'a, M: Borrow<CaptMachine>>(
 }
 
 fn take_down(context: &Context<'_>, plan: &mut Plan) {
-    let meta = &context.set.metadata;
-    let orphans = meta.finalizers.iter().flatten().any(|finalizer| finalizer == "orphan");
     plan.actions.retain(|action| matches!(action, Action::Release { .. }));
-    if orphans {
+    if context.orphans() {
         // Whoever deletes this way wants to keep the machines.
         plan.actions.push(Action::Finish { reason: Reason::OwnerDeleting });
         return;

@@ -59,7 +59,8 @@ pub(super) fn status(context: &Context<'_>) -> CaptMachineSetStatus {
         findings.push(Finding::new(types::PAUSED, paused, reason, message));
     }
     if context.deleting() {
-        findings.push(Finding::new(types::DELETING, true, reasons::DELETING, deletion(context)));
+        let reason = if context.orphans() { reasons::ORPHANING } else { reasons::DELETING };
+        findings.push(Finding::new(types::DELETING, true, reason, deletion(context)));
     }
     CaptMachineSetStatus {
         observed_generation: set.metadata.generation,
@@ -78,6 +79,9 @@ pub(super) fn status(context: &Context<'_>) -> CaptMachineSetStatus {
 }
 
 fn deletion(context: &Context<'_>) -> String {
+    if context.orphans() {
+        return "its machines are left behind".to_owned();
+    }
     format!("waiting for {} machines to go", context.have() + context.terminating)
 }
 

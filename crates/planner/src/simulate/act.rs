@@ -165,6 +165,7 @@ impl World {
                         .extend(fresh.metadata.annotations.unwrap_or_default());
                     object.spec.labels = fresh.spec.labels;
                     object.spec.tags = fresh.spec.tags;
+                    object.spec.node_drain_timeout_seconds = fresh.spec.node_drain_timeout_seconds;
                     object.spec.paused = fresh.spec.paused;
                 }
             }

@@ -61,7 +61,8 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
             noted(context, &parent, named(name), written)
         }
         Action::DeleteSet { name, uid, .. } => {
-            let deleted = context.writer.delete::<CaptMachineSet>(&named(name), uid).await;
+            let Some(known) = member(family, name) else { return Ok(Done::Again) };
+            let deleted = context.writer.delete_seen(known).await;
             match &deleted {
                 Ok(outcome) => context.set_writes.deleted(&parent, named(name), uid, *outcome),
                 Err(_) => context.set_writes.unknown(&parent, named(name)),

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
 use capt_api::names::finalizers;
-use capt_planner::deployment::{Observed, plan};
+use capt_planner::deployment::{Observed, Plan, plan};
 use kube::ResourceExt;
 
 use super::context::{CATCH_UP, Context};
+use super::remarks;
 use crate::runtime::conditions::seconds;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
@@ -26,8 +27,8 @@ use crate::runtime::{Error, Name};
 struct Family {
     deployment: CaptMachineDeployment,
     sets: Vec<Arc<CaptMachineSet>>,
-    /// All work on it is stopped, scaling included.
-    frozen: bool,
+    /// What stops all work on it, scaling included.
+    frozen: Option<String>,
 }
 
 /// Looks at one deployment, and does the next thing for it.
@@ -38,7 +39,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>
     match (held, family.deployment.metadata.deletion_timestamp.is_some()) {
         // Nothing was made without it.
         (false, true) => return Ok(Next::OnChange),
-        (false, false) if !family.frozen => {
+        (false, false) if family.frozen.is_none() => {
             let version = context.writer.hold(&family.deployment, finalizers::MACHINE_DEPLOYMENT).await?;
             context.own_deployments.wrote(&name, name.clone(), version);
             return Ok(CATCH_UP);
@@ -47,9 +48,10 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>
     }
     let now = seconds(context.clock.now());
     let mut plan = plan(Observed { deployment: &family.deployment, sets: &family.sets }, now);
-    if family.frozen {
+    if family.frozen.is_some() {
         plan.actions.clear();
     }
+    remark(&family, &mut plan);
     let again = act::act(&context, &family, &plan).await?;
     let wake = plan.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
     Ok(match [wake, again].into_iter().flatten().min() {
@@ -66,10 +68,18 @@ async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error
     let Some(deployment) = context.deployments.get(name).filter(|_| caught_up) else { return Ok(None) };
     let sets = context.sets.family(deployment.as_ref());
     let mut deployment = CaptMachineDeployment::clone(&deployment);
-    let frozen = context.paused(&deployment).is_some();
-    if frozen {
+    let frozen = context.paused(&deployment);
+    if frozen.is_some() {
         // Its clock stands still, too: no deadline runs out while nothing may be done.
         deployment.spec.paused = true;
     }
     Ok(Some(Family { deployment, sets, frozen }))
+}
+
+/// Adds what the planner does not see.
+fn remark(family: &Family, plan: &mut Plan) {
+    let old = family.deployment.status.as_ref();
+    let Some(mut status) = plan.status.take().or_else(|| old.cloned()) else { return };
+    remarks::paused(&mut status.conditions, family.frozen.as_deref());
+    plan.status = (old != Some(&status)).then_some(status);
 }

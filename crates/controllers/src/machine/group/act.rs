@@ -39,7 +39,8 @@ pub async fn act(context: &Context, observed: &Observed, step: &Step) -> Result<
             context.group_writes.wrote(name, child, version(&stored));
         }
         Step::Delete(uid) => {
-            let outcome = writer.delete::<WorkspaceTemplateApply>(&child, uid).await?;
+            let Some(apply) = &observed.workspace else { return Ok(false) };
+            let outcome = writer.delete_seen(apply.as_ref()).await?;
             context.group_writes.deleted(name, child, uid, outcome);
         }
         Step::Release => return release(context, observed, &child).await,
@@ -56,7 +57,7 @@ async fn release(context: &Context, observed: &Observed, child: &Name) -> Result
         && kinship(&found, object) == Kinship::Ours
     {
         let uid = found.uid().unwrap_or_default();
-        let outcome = context.writer.delete::<WorkspaceTemplateApply>(child, &uid).await?;
+        let outcome = context.writer.delete_seen(&found).await?;
         context.group_writes.deleted(name, child.clone(), &uid, outcome);
         return Ok(false);
     }

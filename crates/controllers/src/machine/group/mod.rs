@@ -70,6 +70,7 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
         name: child.clone(),
         template,
         variables: variables(&object),
+        secrets: Vec::new(),
         cluster: object.labels().get(labels::CLUSTER_NAME).cloned(),
         owner: child::owner(object.as_ref()),
     });

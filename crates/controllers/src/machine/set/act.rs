@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
+use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::finalizers;
 use capt_planner::set::{Action, Plan, batches, in_place_update, machine};
 use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use serde_json::{Value, json};
 
 use super::super::context::{Context, controller_uid, few};
 use super::Family;
+use crate::runtime::conditions::find;
 use crate::runtime::events::Note;
 use crate::runtime::status::version;
 use crate::runtime::{Error, Name};
@@ -26,6 +29,7 @@ pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Opti
         let status = plan.status.as_ref().or(set.status.as_ref());
         let version = context.writer.status(set, &status).await?;
         context.own_sets.wrote(&name, name.clone(), version);
+        warn(context, set, status.map(|status| status.conditions.as_slice()).unwrap_or_default()).await;
     }
     let mut done: Vec<&Action> = Vec::new();
     let outcome = carry_out(context, family, &plan.actions, &mut done).await;
@@ -38,6 +42,17 @@ pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Opti
     }
     let again = outcome?;
     Ok(again.then(|| Duration::from_millis(10)))
+}
+
+/// Tells of machines that others select, too, when that is news.
+async fn warn(context: &Context, set: &CaptMachineSet, conditions: &[Condition]) {
+    let old = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    if let Some(overlap) = find(conditions, types::SELECTOR_OVERLAPS)
+        && find(old, types::SELECTOR_OVERLAPS).is_none()
+    {
+        let note = Note::warning(reasons::SELECTOR_OVERLAPS, "Select", overlap.message.clone());
+        context.events.publish(set, &note).await;
+    }
 }
 
 async fn carry_out<'a>(
@@ -128,7 +143,12 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<bool
         Action::Create { .. } => create(context, set, action).await,
         Action::Delete { name, uid, .. } => {
             let child = named(name);
-            let deleted = context.writer.delete::<CaptMachine>(&child, uid).await;
+            let deleted = match member(family, name) {
+                Some(machine) if set.metadata.deletion_timestamp.is_some() => {
+                    context.writer.delete_seen(machine).await
+                }
+                _ => context.writer.delete::<CaptMachine>(&child, uid).await,
+            };
             match &deleted {
                 Ok(outcome) => context.machine_writes.deleted(&parent, child, uid, *outcome),
                 Err(_) => context.machine_writes.unknown(&parent, child),
@@ -201,6 +221,7 @@ fn updated(set: &CaptMachineSet, machine: &CaptMachine) -> Value {
     let wanted = &set.spec.template.spec;
     spec.labels.clone_from(&wanted.labels);
     spec.tags.clone_from(&wanted.tags);
+    spec.node_drain_timeout_seconds = wanted.node_drain_timeout_seconds;
     spec.paused = wanted.paused;
     if let (Some(own), Some(wanted)) = (&mut spec.node_group_config, &wanted.node_group_config) {
         own.scaling = wanted.scaling.clone();

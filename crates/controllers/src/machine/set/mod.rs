@@ -7,16 +7,21 @@
 //! ```
 
 mod act;
+pub mod overlap;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use capt_api::conditions::types;
 use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::{annotations, finalizers};
-use capt_planner::set::{Observed, plan};
+use capt_planner::conditions;
+use capt_planner::set::{Observed, Plan, plan};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::context::{CATCH_UP, Context};
+use super::remarks;
 use crate::runtime::conditions::seconds;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
@@ -26,6 +31,10 @@ struct Family {
     set: CaptMachineSet,
     machines: Vec<Arc<CaptMachine>>,
     absent: Vec<i64>,
+    /// What stops all work on it.
+    paused: Option<String>,
+    /// Other sets that select its machines, or whose machines it selects.
+    overlaps: Vec<String>,
 }
 
 /// Looks at one set, and does the next thing for it.
@@ -45,7 +54,8 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineSet>) -> Re
     }
     let now = seconds(context.clock.now());
     let observed = Observed { set: &family.set, machines: &family.machines, absent: &family.absent };
-    let plan = plan(observed, &context.settings, now);
+    let mut plan = plan(observed, &context.settings, now);
+    remark(&family, &mut plan, now);
     let again = act::act(&context, &family, &plan).await?;
     let wake = plan.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
     Ok(match [wake, again].into_iter().flatten().min() {
@@ -61,12 +71,29 @@ async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error
         && context.machine_writes.caught_up(name, &context.machines, writer).await?;
     let Some(set) = context.sets.get(name).filter(|_| caught_up) else { return Ok(None) };
     let machines = context.machines.family(set.as_ref());
+    let overlaps = overlap::overlapping(&set, &context.sets.all());
     let mut set = CaptMachineSet::clone(&set);
-    if context.paused(&set).is_some() {
+    let paused = context.paused(&set);
+    if paused.is_some() {
         // The planner knows one way of being paused.
         set.metadata.annotations.get_or_insert_default().insert(annotations::PAUSED.into(), String::new());
     }
     let pending = set.status.as_ref().and_then(|status| status.allocation.as_ref());
     let absent = context.absent.of(name, pending.map(|given| given.pending.as_slice()).unwrap_or_default());
-    Ok(Some(Family { set, machines, absent }))
+    Ok(Some(Family { set, machines, absent, paused, overlaps }))
+}
+
+/// Adds what the planner does not see.
+fn remark(family: &Family, plan: &mut Plan, now: Timestamp) {
+    let old = family.set.status.as_ref();
+    let Some(mut status) = plan.status.take().or_else(|| old.cloned()) else { return };
+    remarks::paused(&mut status.conditions, family.paused.as_deref());
+    let generation = family.set.metadata.generation;
+    match overlap::finding(&family.overlaps) {
+        Some(finding) => {
+            status.conditions = conditions::merge(&status.conditions, vec![finding], generation, now);
+        }
+        None => status.conditions.retain(|one| one.type_ != types::SELECTOR_OVERLAPS),
+    }
+    plan.status = (old != Some(&status)).then_some(status);
 }

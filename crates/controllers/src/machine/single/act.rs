@@ -1,13 +1,14 @@
 //! The only place that changes anything for a machine but its status.
 
-use capt_api::names::finalizers;
+use capt_api::names::{finalizers, labels};
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::super::child::{self, Kinship, Standing};
 use super::super::context::Context;
 use super::decide::Step;
+use super::depart::{self, End, Verdict};
 use super::observe::Observed;
 use crate::runtime::Error;
 use crate::runtime::events::Note;
@@ -29,9 +30,7 @@ pub async fn act(context: &Context, observed: &Observed, step: &Step) -> Result<
     match step {
         Step::Rest => {}
         Step::Create => {
-            if !observed.finalizer {
-                writer.hold(observed.object.as_ref(), finalizers::MACHINE).await?;
-            }
+            hold(context, observed).await?;
             let made = writer.create(&observed.wanted.object()).await;
             match &made {
                 Ok(made) => context.apply_writes.wrote(name, child.clone(), version(made)),
@@ -48,14 +47,40 @@ pub async fn act(context: &Context, observed: &Observed, step: &Step) -> Result<
             let stored = writer.replace(changed.as_ref()).await?;
             context.apply_writes.wrote(name, child.clone(), version(&stored));
         }
+        Step::Hold => hold(context, observed).await?,
         Step::Hand => return hand(context, observed).await,
+        Step::Node(work) => {
+            if let Some(node) = &observed.node {
+                context.drains.start(writer, name, &node.subject, work);
+            }
+        }
         Step::Delete(uid) => {
-            let outcome = writer.delete::<WorkspaceTemplateApply>(child, uid).await?;
+            let Some(apply) = &observed.workspace else { return Ok(Acted::default()) };
+            let outcome = writer.delete_seen(apply.as_ref()).await?;
             context.apply_writes.deleted(name, child.clone(), uid, outcome);
         }
         Step::Release => return release(context, observed).await,
     }
     Ok(Acted::default())
+}
+
+/// Before anything is built: the finalizer, and the label by which people find the members of a group. One write for
+/// both; machines of sets have them from the start.
+async fn hold(context: &Context, observed: &Observed) -> Result<(), Error> {
+    let object = observed.object.as_ref();
+    let mut metadata = Map::new();
+    if !observed.finalizer {
+        let mut all = object.finalizers().to_vec();
+        all.push(finalizers::MACHINE.to_owned());
+        metadata.insert("finalizers".to_owned(), json!(all));
+    }
+    if let Some(group) = observed.missing_label() {
+        metadata.insert("labels".to_owned(), json!({labels::NODE_GROUP_NAME: group}));
+    }
+    if !metadata.is_empty() {
+        context.writer.metadata(object, metadata).await?;
+    }
+    Ok(())
 }
 
 /// Hands on the name that Kubernetes and the cloud have for the machine.
@@ -76,13 +101,19 @@ async fn release(context: &Context, observed: &Observed) -> Result<Acted, Error>
         && child::kinship(&found, observed.object.as_ref()) == Kinship::Ours
     {
         let uid = found.uid().unwrap_or_default();
-        let outcome = context.writer.delete::<WorkspaceTemplateApply>(child, &uid).await?;
+        let outcome = context.writer.delete_seen(&found).await?;
         context.apply_writes.deleted(name, child.clone(), &uid, outcome);
         return Ok(Acted::default());
+    }
+    let left = observed.node.as_ref().filter(|_| !observed.orphans() && !observed.external);
+    if let Some(Verdict::Over(End { well: false, message, .. })) = left.map(depart::removed) {
+        let note = Note::warning("NodeLeft", "Delete", format!("its Node was not removed: {message}"));
+        context.events.publish(observed.object.as_ref(), &note).await;
     }
     context.writer.release(observed.object.as_ref(), finalizers::MACHINE).await?;
     context.apply_writes.forget(name);
     context.machine_status.forget(name);
     context.interests.forget(name);
+    context.drains.forget(name);
     Ok(Acted { released: true, ..Acted::default() })
 }

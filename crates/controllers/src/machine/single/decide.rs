@@ -1,10 +1,14 @@
 //! What to do next for a machine, and why. Pure.
 
+use std::time::Duration;
+
 use capt_api::conditions::reasons;
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
 use super::super::child::{self, Kinship, Standing};
+use super::super::drain::Work;
+use super::depart::{self, End, Verdict};
 use super::observe::Observed;
 
 /// What to do.
@@ -16,8 +20,12 @@ pub enum Step {
     Create,
     /// Replace the workspace by this.
     Change(Box<WorkspaceTemplateApply>),
+    /// Give the machine our finalizer, and the label that names its group.
+    Hold,
     /// Hand on what the workspace built: the providerID.
     Hand,
+    /// Look after the machine's Node.
+    Node(Work),
     /// Delete the workspace that has this uid.
     Delete(String),
     /// Let the machine go, once nothing of it is left.
@@ -35,8 +43,10 @@ pub enum Phase {
     Waiting(&'static str, String),
     /// Its workspace is being built, or has failed to be, or is in step.
     Workspace(Standing),
-    /// It is on its way out, and what it waits for.
-    Deleting(String),
+    /// It is on its way out, and its Node is being emptied: how that stands.
+    Draining(String),
+    /// It is on its way out: what it waits for, and how its Node was left, where that is news.
+    Deleting(String, Option<End>),
 }
 
 /// What to do, and how things stand.
@@ -46,13 +56,21 @@ pub struct Decision {
     pub step: Step,
     /// How things stand.
     pub phase: Phase,
+    /// When to look again, though nothing may change.
+    pub again: Option<Duration>,
+}
+
+impl Decision {
+    fn new(step: Step, phase: Phase) -> Self {
+        Self { step, phase, again: None }
+    }
 }
 
 /// Decides.
 pub fn decide(observed: &Observed) -> Decision {
     let kinship = observed.workspace.as_ref().map(|apply| child::kinship(apply, observed.object.as_ref()));
     if observed.external && !(observed.deleting && observed.finalizer) {
-        return Decision { step: Step::Rest, phase: Phase::External };
+        return rest(Phase::External);
     }
     if let Some(by) = &observed.paused {
         let ours = observed.workspace.as_deref().filter(|_| kinship == Some(Kinship::Ours));
@@ -60,7 +78,7 @@ pub fn decide(observed: &Observed) -> Decision {
             Some(changed) => Step::Change(Box::new(changed)),
             None => Step::Rest,
         };
-        return Decision { step, phase: Phase::Paused(by.clone()) };
+        return Decision::new(step, Phase::Paused(by.clone()));
     }
     if observed.deleting {
         return end(observed, kinship);
@@ -74,29 +92,33 @@ pub fn decide(observed: &Observed) -> Decision {
             let message = format!("WorkspaceTemplateApply {} belongs to another", apply.name_any());
             rest(Phase::Waiting(reasons::NAME_TAKEN, message))
         }
-        (None, _) => match waits_for_group(observed) {
-            Some(message) => rest(Phase::Waiting(reasons::WAITING_FOR_NODE_GROUP, message)),
-            None => Decision {
-                step: Step::Create,
-                phase: Phase::Workspace(Standing {
-                    reason: reasons::CREATING.into(),
-                    message: format!("workspace {} is made", observed.wanted.name.name),
-                    ..Standing::default()
-                }),
-            },
+        (None, _) => match waits(observed) {
+            Some((reason, message)) => rest(Phase::Waiting(reason, message)),
+            None => {
+                let message = format!("workspace {} is made", observed.wanted.name.name);
+                let reason = reasons::CREATING.into();
+                Decision::new(
+                    Step::Create,
+                    Phase::Workspace(Standing { reason, message, ..Standing::default() }),
+                )
+            }
         },
     }
 }
 
 fn rest(phase: Phase) -> Decision {
-    Decision { step: Step::Rest, phase }
+    Decision::new(Step::Rest, phase)
 }
 
-/// Keeps the workspace in step. While the group is not ready its outputs may be missing: then nothing changes.
+/// Keeps the workspace in step. While what the machine waits for is not there, inputs may be missing: then nothing
+/// changes.
 fn in_step(observed: &Observed, apply: &WorkspaceTemplateApply) -> Decision {
     let before = observed.status.as_ref().and_then(|status| status.failure_reason.as_deref());
     let standing = Standing::of(apply, before);
-    let step = if standing.deleting || waits_for_group(observed).is_some() {
+    let step = if !observed.finalizer || observed.missing_label().is_some() {
+        // First: a workspace that is taken up has been built, and must not be forgotten.
+        Step::Hold
+    } else if standing.deleting || waits(observed).is_some() {
         Step::Rest
     } else if let Some(changed) = observed.wanted.correction(apply) {
         Step::Change(Box::new(changed))
@@ -108,40 +130,72 @@ fn in_step(observed: &Observed, apply: &WorkspaceTemplateApply) -> Decision {
     } else {
         Step::Rest
     };
-    Decision { step, phase: Phase::Workspace(standing) }
+    Decision::new(step, Phase::Workspace(standing))
 }
 
-fn waits_for_group(observed: &Observed) -> Option<String> {
-    let group = observed.group.as_ref()?;
-    if group.metadata.deletion_timestamp.is_some() && observed.workspace.is_none() {
-        return Some(format!("NodeGroup {} is being deleted", group.name_any()));
-    }
-    let ready = group.status.as_ref().is_some_and(|status| status.ready);
-    (!ready).then(|| format!("NodeGroup {} is not ready", group.name_any()))
+/// What must be there before the machine is built: a word and a sentence.
+fn waits(observed: &Observed) -> Option<(&'static str, String)> {
+    let group = || {
+        let group = observed.group.as_ref()?;
+        if group.metadata.deletion_timestamp.is_some() && observed.workspace.is_none() {
+            return Some(format!("NodeGroup {} is being deleted", group.name_any()));
+        }
+        let ready = group.status.as_ref().is_some_and(|status| status.ready);
+        (!ready).then(|| format!("NodeGroup {} is not ready", group.name_any()))
+    };
+    observed.waits.clone().or_else(|| group().map(|message| (reasons::WAITING_FOR_NODE_GROUP, message)))
 }
 
-/// The workspace goes first; a machine that nobody's work depends on goes at once.
+/// Pods leave first, then the workspace goes, then the Node; a machine that nobody's work depends on goes at once.
 fn end(observed: &Observed, kinship: Option<Kinship>) -> Decision {
     if !observed.finalizer {
         return rest(Phase::External);
     }
-    let going = |apply: &WorkspaceTemplateApply| {
+    if observed.orphans() || observed.external {
+        return Decision::new(Step::Release, Phase::Deleting("what it built stays".into(), None));
+    }
+    match &observed.workspace {
+        Some(apply) if kinship == Some(Kinship::Ours) => take_down(observed, apply),
+        _ => match observed.node.as_ref().map(depart::removed) {
+            Some(Verdict::Ask(work, message)) => {
+                Decision::new(Step::Node(work), Phase::Deleting(message, None))
+            }
+            Some(Verdict::Wait(again, message)) => {
+                Decision { step: Step::Rest, phase: Phase::Deleting(message, None), again }
+            }
+            Some(Verdict::Over(_)) | None => {
+                Decision::new(Step::Release, Phase::Deleting("nothing is left".into(), None))
+            }
+        },
+    }
+}
+
+/// Destroys what was built, once its Node is empty, or has had its time.
+fn take_down(observed: &Observed, apply: &WorkspaceTemplateApply) -> Decision {
+    let going = |end| {
         let standing = Standing::of(apply, None);
         let told = standing.deleting && !standing.under_way() && standing.reason != reasons::READY;
         let how = if told { format!(": {}", standing.message) } else { String::new() };
-        Phase::Deleting(format!("waits for WorkspaceTemplateApply {} to go{how}", apply.name_any()))
+        let message = format!("waits for WorkspaceTemplateApply {} to go{how}", apply.name_any());
+        Phase::Deleting(message, end)
     };
-    match &observed.workspace {
-        Some(apply) if kinship == Some(Kinship::Ours) && !observed.orphans() && !observed.external => {
-            let step = match child::resumed(apply) {
-                Some(resumed) => Step::Change(Box::new(resumed)),
-                None if apply.metadata.deletion_timestamp.is_some() => Step::Rest,
-                None => Step::Delete(apply.uid().unwrap_or_default()),
-            };
-            Decision { step, phase: going(apply) }
-        }
-        _ => Decision { step: Step::Release, phase: Phase::Deleting("nothing is left".into()) },
+    if let Some(resumed) = child::resumed(apply) {
+        return Decision::new(Step::Change(Box::new(resumed)), going(None));
     }
+    if apply.metadata.deletion_timestamp.is_some() {
+        return rest(going(None));
+    }
+    let end = match observed.node.as_ref().map(depart::drained) {
+        Some(Verdict::Ask(work, message)) => {
+            return Decision::new(Step::Node(work), Phase::Draining(message));
+        }
+        Some(Verdict::Wait(again, message)) => {
+            return Decision { step: Step::Rest, phase: Phase::Draining(message), again };
+        }
+        Some(Verdict::Over(end)) => Some(end),
+        None => None,
+    };
+    Decision::new(Step::Delete(apply.uid().unwrap_or_default()), going(end))
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! CaptMachine: one workspace of its own, built from its template with the machine's values.
 //!
 //! ```text
-//! observe: the machine, its workspace, its group, what pauses it    (observe, variables)
-//! decide:  what to do next, and why                                  (decide; pure)
-//! act:     finalizer, workspace, providerID, the end                 (act)
+//! observe: the machine, its workspace, group and Machine, what pauses it    (observe, owner, variables)
+//! decide:  what to do next, and why                                  (decide, depart; pure)
+//! act:     finalizer, label, workspace, providerID, Node, the end    (act)
 //! report:  phase, outputs, conditions; one write                     (report; pure up to the write)
 //! ```
 
 mod act;
 pub mod decide;
+mod depart;
 mod observe;
+mod owner;
 mod report;
 mod variables;
 
@@ -31,7 +33,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Resul
         return Ok(CATCH_UP);
     }
     report::report(&context, &observed, &decision.phase, &acted, context.clock.now()).await?;
-    Ok(Next::OnChange)
+    Ok(decision.again.map_or(Next::OnChange, Next::After))
 }
 
 /// Name of a machine's workspace.

@@ -1,16 +1,22 @@
 //! What is known of one machine when its next step is decided.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use capt_api::machine::{CaptMachine, CaptMachineStatus, NodeGroup};
+use capt_api::conditions::{reasons, types};
+use capt_api::machine::{CaptMachine, CaptMachineStatus, MachineAddressKind, NodeGroup};
 use capt_api::names::{annotations, finalizers, labels};
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
 use super::super::child::{self, Wanted};
 use super::super::context::Context;
+use super::super::drain::{Progress, Settings, Subject, Work};
+use super::owner::{self, Ownership};
 use super::{variables, workspace_of};
-use crate::runtime::{Error, Name};
+use crate::runtime::clusters::ClusterFacts;
+use crate::runtime::conditions::find;
+use crate::runtime::{Error, Looker, Name};
 
 /// What is known of one machine.
 #[derive(Clone, Debug)]
@@ -29,6 +35,10 @@ pub struct Observed {
     pub deleting: bool,
     /// Whether our finalizer is on it.
     pub finalizer: bool,
+    /// What it waits for before it is built, but for its group: a word and a sentence.
+    pub waits: Option<(&'static str, String)>,
+    /// Failure domain that its Machine asks for.
+    pub failure_domain: Option<String>,
     /// The object of its workspace's name.
     pub workspace: Option<Arc<WorkspaceTemplateApply>>,
     /// What its workspace should be.
@@ -37,12 +47,38 @@ pub struct Observed {
     pub group: Option<Arc<NodeGroup>>,
     /// Name of the group that it joins or is.
     pub group_name: Option<String>,
+    /// Its Node, where CAPT has to look after that; only while it is on its way out.
+    pub node: Option<Departure>,
+}
+
+/// How far a machine's Node is on its way out.
+#[derive(Clone, Debug, Default)]
+pub struct Departure {
+    /// The Node.
+    pub subject: Subject,
+    /// How it is drained.
+    pub drain: Progress,
+    /// How it is removed; nothing where no Node was found.
+    pub removal: Option<(Work, Progress)>,
+    /// How long it has been drained.
+    pub since: Duration,
+    /// How long that may take; nothing where it may take for ever.
+    pub limit: Option<Duration>,
+    /// How draining goes.
+    pub settings: Settings,
 }
 
 impl Observed {
     /// Whether what it built should stay when it goes.
     pub fn orphans(&self) -> bool {
         self.object.finalizers().iter().any(|known| known == "orphan")
+    }
+
+    /// The label that names its group, where the machine does not have it yet.
+    pub fn missing_label(&self) -> Option<&str> {
+        let wanted = self.object.spec.node_group_label()?;
+        let has = self.object.labels().get(labels::NODE_GROUP_NAME);
+        (has.map(String::as_str) != Some(wanted)).then_some(wanted)
     }
 }
 
@@ -58,26 +94,112 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         looker.at("NodeGroup", &group);
         context.groups.get(&group)
     });
+    let ownership = ownership(context, &mut looker, &object, &name);
+    let cluster_name = ownership.cluster(&object);
+    let cluster = cluster_name.as_ref().and_then(|cluster| {
+        let cluster = Name::new(name.namespace.clone(), cluster);
+        if ownership != Ownership::Own {
+            looker.at("Cluster", &cluster);
+        }
+        context.clusters.get(&cluster)
+    });
     let child = Name::new(name.namespace.clone(), workspace_of(&name.name));
     let wanted = Wanted {
         name: child.clone(),
         template: object.spec.workspace_template_ref.clone(),
-        variables: variables::variables(&object, group.as_deref()),
-        cluster: object.labels().get(labels::CLUSTER_NAME).cloned(),
+        variables: variables::variables(&object, group.as_deref(), &ownership),
+        secrets: variables::secrets(&ownership),
+        cluster: cluster_name.clone(),
         owner: child::owner(object.as_ref()),
     };
     let own = object.spec.paused.then(|| "spec.paused is true".to_owned());
+    let paused = own.or_else(|| context.paused(object.as_ref())).or_else(|| {
+        let paused = cluster.as_ref().is_some_and(|cluster| cluster.paused);
+        cluster_name.as_ref().filter(|_| paused).map(|name| format!("Cluster {name} is paused"))
+    });
+    let status = context.machine_status.current(object.as_ref(), object.status.as_ref());
+    let node = cluster_name.as_deref().filter(|_| ownership == Ownership::Own).and_then(|cluster_name| {
+        departure(context, &object, status.as_ref(), cluster_name, cluster.as_ref())
+    });
+    let waits = ownership.waits_for(cluster_name.as_deref().map(|name| (name, cluster.as_ref())));
     Ok(Some(Observed {
-        status: context.machine_status.current(object.as_ref(), object.status.as_ref()),
         external: object.annotations().contains_key(annotations::MANAGED_BY),
-        paused: own.or_else(|| context.paused(object.as_ref())),
         deleting: object.metadata.deletion_timestamp.is_some(),
         finalizer: object.finalizers().iter().any(|known| known == finalizers::MACHINE),
         workspace: context.applies.get(&child),
         group_name: variables::group_name(&object, group.as_deref()),
+        failure_domain: ownership.machine().and_then(|owner| owner.failure_domain.clone()),
+        waits,
+        paused,
         wanted,
         group,
+        node,
+        status,
         name,
         object,
     }))
+}
+
+fn ownership(context: &Context, looker: &mut Looker, object: &CaptMachine, name: &Name) -> Ownership {
+    if let Some(reference) = owner::machine_reference(object) {
+        looker.at("Machine", &Name::new(name.namespace.clone(), reference.name.clone()));
+    }
+    let ownership =
+        Ownership::of(object, |owner| context.owners.get(&Name::new(name.namespace.clone(), owner)));
+    match &ownership {
+        Ownership::Unseen(_) => context.owners.miss(),
+        Ownership::Machine(_) => context.clusters.miss(),
+        Ownership::Own | Ownership::Unclaimed => {}
+    }
+    ownership
+}
+
+/// Its Node, where CAPT has to look after that: a machine that was built for a cluster, on its way out of it. The Node of
+/// a cluster that goes as a whole goes with it.
+fn departure(
+    context: &Context,
+    object: &CaptMachine,
+    status: Option<&CaptMachineStatus>,
+    cluster_name: &str,
+    cluster: Option<&ClusterFacts>,
+) -> Option<Departure> {
+    let status = status?;
+    let was_built = status.initialization.as_ref().and_then(|done| done.provisioned) == Some(true);
+    let is_node = object.spec.node_group_config.is_none();
+    let excluded = object.annotations().contains_key(annotations::EXCLUDE_NODE_DRAINING);
+    let cluster_goes = cluster.is_some_and(|cluster| cluster.deleting);
+    object.metadata.deletion_timestamp.as_ref()?;
+    if !was_built || !is_node || excluded || cluster_goes {
+        return None;
+    }
+    let name = Name::of(object);
+    let known = |address: &&capt_api::machine::MachineAddress| {
+        matches!(address.kind, MachineAddressKind::InternalDNS | MachineAddressKind::Hostname)
+    };
+    let names = status.addresses.iter().filter(known).map(|address| address.address.clone());
+    let draining = find(&status.conditions, types::DRAINED).filter(|one| one.reason == reasons::DRAINING);
+    let since = draining.map(|one| context.clock.now().duration_since(one.last_transition_time.0));
+    let removal = status.node_ref.clone().map(Work::Remove);
+    Some(Departure {
+        subject: Subject {
+            cluster: Name::new(name.namespace.clone(), cluster_name),
+            provider_id: object.spec.provider_id.clone(),
+            names: names.chain([name.name.clone()]).collect(),
+        },
+        drain: context.drains.progress(&name, &Work::Drain),
+        removal: removal.map(|work| {
+            let progress = context.drains.progress(&name, &work);
+            (work, progress)
+        }),
+        since: since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default(),
+        limit: limit(object.spec.node_drain_timeout_seconds),
+        settings: context.drains.settings(),
+    })
+}
+
+/// As Cluster API has it, zero is no limit.
+fn limit(seconds: Option<i32>) -> Option<Duration> {
+    const USUAL: i32 = 600;
+    let seconds = u64::try_from(seconds.unwrap_or(USUAL)).unwrap_or_default();
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }

@@ -10,6 +10,7 @@ use super::super::child::{Failure, Standing};
 use super::super::context::Context;
 use super::act::Acted;
 use super::decide::Phase;
+use super::depart;
 use super::observe::Observed;
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, find, seconds};
@@ -68,13 +69,26 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> CaptMachine
             new.phase = Some(MachinePhase::Pending);
             conditions.set(types::READY, false, reason, message.clone());
         }
+        Phase::Draining(message) => {
+            new.ready = false;
+            new.phase = Some(MachinePhase::Deleting);
+            conditions.set(types::READY, false, reasons::DELETING, message.clone());
+            conditions.set(types::DELETING, true, reasons::DRAINING, message.clone());
+            conditions.set(types::DRAINED, false, reasons::DRAINING, message.clone());
+        }
         Phase::Workspace(standing) => of_workspace(observed, standing, &old, &mut new, &mut conditions),
-        Phase::Deleting(message) => {
+        Phase::Deleting(message, end) => {
+            if let Some(end) = end {
+                conditions.set(types::DRAINED, end.well, end.reason, end.message.clone());
+            }
             new.ready = false;
             new.phase = Some(MachinePhase::Deleting);
             conditions.set(types::READY, false, reasons::DELETING, message.clone());
             conditions.set(types::DELETING, true, reasons::DELETING, message.clone());
         }
+    }
+    if let Some(node) = observed.node.as_ref().and_then(|node| depart::found(&node.drain)) {
+        new.node_ref = Some(node.clone());
     }
     if new.ready != old.ready || new.last_transition_time.is_none() {
         new.last_transition_time = Some(Time(seconds(now)));
@@ -149,11 +163,15 @@ fn outputs(observed: &Observed, standing: &Standing, new: &mut CaptMachineStatus
     ];
     let address = |(kind, output)| standing.text(output).map(|address| MachineAddress { kind, address });
     new.addresses = known.into_iter().filter_map(address).collect();
+    new.failure_domain = standing.text("failure_domain").or_else(|| observed.failure_domain.clone());
     new.node_group.clone_from(&observed.group_name);
 }
 
 /// An event for what changed since the last report.
 fn news(old: Option<&CaptMachineStatus>, new: &CaptMachineStatus) -> Option<Note> {
+    if new.phase == Some(MachinePhase::Deleting) {
+        return of_node(old, new);
+    }
     let ready = find(&new.conditions, types::READY)?;
     let before = old.and_then(|old| find(&old.conditions, types::READY));
     if before.is_some_and(|before| before.status == ready.status && before.reason == ready.reason) {
@@ -167,5 +185,21 @@ fn news(old: Option<&CaptMachineStatus>, new: &CaptMachineStatus) -> Option<Note
         MachinePhase::Failed => Some(Note::warning("Failed", "Create", ready.message.clone())),
         MachinePhase::Pending => Some(Note::normal("Waiting", "Wait", ready.message.clone())),
         MachinePhase::Running | MachinePhase::Provisioning | MachinePhase::Deleting => None,
+    }
+}
+
+/// How the machine's Node is left.
+fn of_node(old: Option<&CaptMachineStatus>, new: &CaptMachineStatus) -> Option<Note> {
+    let drained = find(&new.conditions, types::DRAINED)?;
+    let before = old.and_then(|old| find(&old.conditions, types::DRAINED));
+    if before.is_some_and(|before| before.reason == drained.reason) {
+        return None;
+    }
+    let message = drained.message.clone();
+    match drained.reason.as_str() {
+        reasons::DRAINING => Some(Note::normal(reasons::DRAINING, "Drain", message)),
+        reasons::DRAINED => Some(Note::normal(reasons::DRAINED, "Drain", message)),
+        reasons::DRAIN_TIMEOUT => Some(Note::warning(reasons::DRAIN_TIMEOUT, "Drain", message)),
+        _ => Some(Note::warning(reasons::NOT_DRAINED, "Drain", message)),
     }
 }

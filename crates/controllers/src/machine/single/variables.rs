@@ -1,11 +1,14 @@
 //! What a machine's module is told.
 
 use capt_api::machine::{CaptMachine, NodeGroup};
-use capt_api::names::labels;
+use capt_api::refs::ObjectRef;
+use capt_api::workspace::VariablesFrom;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::super::child::Variables;
+use super::owner::Ownership;
+use crate::runtime::owners::Bootstrap;
 
 /// Name of the group that a machine joins or is.
 pub fn group_name(machine: &CaptMachine, group: Option<&NodeGroup>) -> Option<String> {
@@ -23,15 +26,23 @@ pub fn group_name(machine: &CaptMachine, group: Option<&NodeGroup>) -> Option<St
 }
 
 /// The variables of a machine: what its group's module gave, and over that what the machine says.
-pub fn variables(machine: &CaptMachine, group: Option<&NodeGroup>) -> Variables {
+pub fn variables(machine: &CaptMachine, group: Option<&NodeGroup>, ownership: &Ownership) -> Variables {
     let mut all = group
         .and_then(|group| group.status.as_ref())
         .map_or_else(Variables::new, |status| status.outputs.clone());
     let spec = &machine.spec;
     let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));
     put("machine_name", json!(machine.name_any()));
-    if let Some(cluster) = machine.labels().get(labels::CLUSTER_NAME) {
+    if let Some(cluster) = ownership.cluster(machine) {
         put("cluster_name", json!(cluster));
+    }
+    if let Some(owner) = ownership.machine() {
+        if let Some(domain) = &owner.failure_domain {
+            put("failure_domain", json!(domain));
+        }
+        if let Some(version) = &owner.version {
+            put("kubernetes_version", json!(version));
+        }
     }
     if let Some(group) = group_name(machine, group) {
         put("node_group", json!(group));
@@ -49,4 +60,19 @@ pub fn variables(machine: &CaptMachine, group: Option<&NodeGroup>) -> Variables 
         put("instance_type", json!(instance_type));
     }
     all
+}
+
+/// What the machine starts with, as the bootstrap provider wrote it. It never stands in an object's spec.
+pub fn secrets(ownership: &Ownership) -> Vec<VariablesFrom> {
+    let Some(Bootstrap::Secret(name)) = ownership.machine().map(|owner| &owner.bootstrap) else {
+        return Vec::new();
+    };
+    let from = |variable: &str, key: &str, optional| VariablesFrom {
+        secret_ref: Some(ObjectRef { name: name.clone(), namespace: None }),
+        map: [(variable.to_owned(), key.to_owned())].into(),
+        optional,
+        ..VariablesFrom::default()
+    };
+    // Not every provider says which format its data has.
+    vec![from("bootstrap_data", "value", false), from("bootstrap_format", "format", true)]
 }

@@ -19,6 +19,7 @@ fn observed() -> Observed {
         name: Name::new("n", "m-machine"),
         template: capt_api::refs::ObjectRef { name: "t".into(), namespace: None },
         variables: [("tags".to_owned(), serde_json::json!({"a": "b"}))].into(),
+        secrets: Vec::new(),
         cluster: Some("c".into()),
         owner: owner(&machine),
     };
@@ -30,6 +31,9 @@ fn observed() -> Observed {
         paused: None,
         deleting: false,
         finalizer: true,
+        waits: None,
+        failure_domain: None,
+        node: None,
         workspace: None,
         wanted,
         group: None,
@@ -79,6 +83,9 @@ fn what_is_anothers_is_not_touched() {
     assert!(matches!(decide(&foreign).phase, Phase::Waiting(reasons::NAME_TAKEN, _)));
     let orphan = with_workspace(|apply| apply.metadata.owner_references = None);
     assert!(matches!(decide(&orphan).step, Step::Change(_)), "what was left behind is taken up");
+    let unheld =
+        Observed { finalizer: false, ..with_workspace(|apply| apply.metadata.owner_references = None) };
+    assert_eq!(decide(&unheld).step, Step::Hold, "and is never forgotten");
     let other = with_workspace(|apply| {
         apply.metadata.owner_references = None;
         apply.spec.template_ref.name = "other".into();
@@ -98,5 +105,5 @@ fn the_workspace_goes_first() {
     let paused = Observed { deleting: true, paused: Some("why".into()), ..with_workspace(|_| ()) };
     assert!(matches!(decide(&paused).step, Step::Change(_)), "the workspace stands still, too");
     let external = Observed { external: true, finalizer: false, ..with_workspace(|_| ()) };
-    assert_eq!(decide(&external), Decision { step: Step::Rest, phase: Phase::External });
+    assert_eq!(decide(&external), Decision { step: Step::Rest, phase: Phase::External, again: None });
 }

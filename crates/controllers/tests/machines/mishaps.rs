@@ -1,0 +1,220 @@
+//! What goes wrong: by itself, by mistake, or because somebody deletes things in the middle.
+
+use std::collections::BTreeSet;
+
+use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
+use capt_e2e::until;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::fleet::{Fleet, deployment, is_ready, nothing_is_left, reason, rolling, started, truth};
+use crate::rollouts::sizes;
+use crate::stage::{SOON, Stage};
+
+async fn sets(stage: &Stage) -> Vec<CaptMachineSet> {
+    stage.api::<CaptMachineSet>().list(&ListParams::default()).await.unwrap().items
+}
+
+/// The set whose machines are of this type.
+async fn set_of(stage: &Stage, kind: &str) -> CaptMachineSet {
+    let found = until("the set", SOON, async || {
+        let all = sets(stage).await;
+        all.into_iter().find(|set| set.spec.template.spec.instance_type.as_deref() == Some(kind))
+    });
+    found.await.unwrap()
+}
+
+async fn moved(stage: &Stage, lines: usize) {
+    let moved = until("it moves", SOON, async || (stage.traces().len() >= lines).then_some(()));
+    moved.await.unwrap_or_else(|error| panic!("{error}: {:#?}", stage.traces()));
+}
+
+pub async fn a_failed_rollout_is_undone_by_itself(stage: &Stage) {
+    started(stage, 2, &rolling()).await;
+    let first = stage.standing();
+    let asked =
+        json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/undo-on-failure": "true"}}});
+    let api = stage.api::<CaptMachineDeployment>();
+    api.patch("web", &PatchParams::default(), &Patch::Merge(&asked)).await.unwrap();
+    let mut broken = deployment(2, "broken", &rolling());
+    broken["progressDeadlineSeconds"] = json!(3);
+    stage.put("CaptMachineDeployment", "web", broken).await;
+    stage.event("web", "UndidRollout").await;
+    let object = stage.rolled_out().await;
+    assert_eq!(object.spec.template.spec.instance_type.as_deref(), Some("small"), "its template is back");
+    assert_eq!(object.status.unwrap().current_revision, Some(3));
+    assert_eq!((stage.standing(), stage.machine_names().await), (first.clone(), first.clone()));
+    let traces = stage.traces();
+    assert!(!first.iter().any(|name| traces.contains(&format!("destroyed {name} small"))), "{traces:#?}");
+    // One that failed is replaced while it is being destroyed: it does not count.
+    assert!(sizes(stage).iter().all(|size| *size <= 4), "{traces:#?}");
+    stage.delete_all().await;
+}
+
+/// The name of a set, and that of a machine's workspace, belong to others.
+pub async fn names_that_are_taken(stage: &Stage) {
+    started(stage, 1, &rolling()).await;
+    let name = sets(stage).await[0].name_any();
+    stage.delete_all().await;
+    let theirs = json!({
+        "replicas": 0, "selector": {"matchLabels": {"app": "theirs"}},
+        "template": {
+            "metadata": {"labels": {"app": "theirs"}},
+            "spec": deployment(0, "large", &rolling())["template"]["spec"],
+        },
+    });
+    stage.put("CaptMachineSet", &name, theirs).await;
+    stage.put("CaptMachineDeployment", "web", deployment(1, "small", &rolling())).await;
+    let object = stage.rolled_out().await;
+    assert_eq!(object.status.unwrap().collision_count, Some(1));
+    let all = sets(stage).await;
+    let ours = all.iter().find(|set| set.name_any() != name).unwrap();
+    assert!(all.len() == 2 && ours.owner_references().len() == 1, "{all:#?}");
+    let theirs = all.iter().find(|set| set.name_any() == name).unwrap();
+    assert!(theirs.owner_references().is_empty() && theirs.spec.replicas == 0);
+    // It is counted once, and the deployment stays with its set.
+    stage.scale(2).await;
+    let object = stage.rolled_out().await;
+    assert_eq!(object.status.unwrap().collision_count, Some(1));
+    assert_eq!(sets(stage).await.len(), 2);
+
+    stage.template("other", "output \"x\" { value = 1 }").await;
+    stage.apply("m-machine", "other", json!({})).await;
+    stage.ready("m-machine").await;
+    let spec = deployment(0, "small", &rolling())["template"]["spec"].clone();
+    stage.put("CaptMachine", "m", spec).await;
+    stage.machine("m", "its name is taken", |machine| reason(machine, "Ready") == "NameTaken").await;
+    assert!(stage.get("m-machine").await.owner_references().is_empty(), "the other is not touched");
+    stage.delete("m-machine").await;
+    stage.machine("m", "ready", is_ready).await;
+    stage.api::<capt_api::machine::CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
+    stage.api::<CaptMachineSet>().delete(&name, &DeleteParams::background()).await.unwrap();
+    stage.when_gone::<CaptMachineSet>(&name).await;
+    stage.when_gone::<capt_api::machine::CaptMachine>("m").await;
+    stage.delete_all().await;
+}
+
+/// Somebody deletes the new set in the middle of a rollout, then the old one in the middle of the next.
+pub async fn a_set_goes_in_the_middle(stage: &Stage) {
+    started(stage, 3, &rolling()).await;
+    stage.put("CaptMachineDeployment", "web", deployment(3, "large", &rolling())).await;
+    moved(stage, 4).await;
+    let new = set_of(stage, "large").await;
+    stage.api::<CaptMachineSet>().delete(&new.name_any(), &DeleteParams::background()).await.unwrap();
+    stage.rolled_out().await;
+    assert_eq!(stage.standing(), stage.machine_names().await);
+    assert_eq!(stage.standing().len(), 3);
+    assert!(sizes(stage).iter().all(|size| *size <= 4), "never too many: {:#?}", stage.traces());
+    assert_ne!(set_of(stage, "large").await.uid(), new.uid(), "it was made again");
+
+    let lines = stage.traces().len();
+    stage.put("CaptMachineDeployment", "web", deployment(3, "huge", &rolling())).await;
+    moved(stage, lines + 1).await;
+    let old = set_of(stage, "large").await.name_any();
+    stage.api::<CaptMachineSet>().delete(&old, &DeleteParams::background()).await.unwrap();
+    stage.rolled_out().await;
+    let traces = stage.traces();
+    let huge = |name: &String| traces.contains(&format!("created {name} huge"));
+    assert!(stage.standing().iter().all(huge) && stage.standing().len() == 3, "{traces:#?}");
+    assert_eq!(stage.standing(), stage.machine_names().await);
+    assert!(sizes(stage).iter().all(|size| *size <= 4), "never too many: {traces:#?}");
+    stage.delete_all().await;
+}
+
+/// At any moment of a rollout: nothing is left.
+pub async fn a_deployment_goes_in_the_middle(stage: &Stage) {
+    for lines in [3, 4, 5] {
+        let before = stage.traces().len();
+        stage.template("machine", &stage.machine_module()).await;
+        stage.put("CaptMachineDeployment", "web", deployment(2, "small", &rolling())).await;
+        stage.rolled_out().await;
+        stage.put("CaptMachineDeployment", "web", deployment(2, "large", &rolling())).await;
+        moved(stage, before + lines).await;
+        stage.delete_all().await;
+    }
+}
+
+/// Two sets that select the same machines: each keeps its own, and both say so.
+pub async fn selectors_that_overlap(stage: &Stage) {
+    stage.template("machine", &stage.machine_module()).await;
+    let web = deployment(1, "small", &rolling());
+    let spec = json!({"replicas": 1, "selector": web["selector"], "template": web["template"]});
+    let says = async |name: &str, truth_wanted: &str| {
+        let seen = until("it says so", SOON, async || {
+            let status = stage.api::<CaptMachineSet>().get(name).await.unwrap().status?;
+            let said = truth(&status.conditions, "SelectorOverlaps") == truth_wanted;
+            (said && status.available_replicas == 1 && status.replicas == 1).then_some(())
+        });
+        seen.await.unwrap();
+    };
+    stage.put("CaptMachineSet", "one", spec.clone()).await;
+    says("one", "absent").await;
+    stage.put("CaptMachineSet", "two", spec).await;
+    says("one", "True").await;
+    says("two", "True").await;
+    stage.event("two", "SelectorOverlaps").await;
+    let both = BTreeSet::from(["one-0".to_owned(), "two-0".to_owned()]);
+    assert_eq!((stage.standing(), stage.machine_names().await), (both.clone(), both));
+    stage.api::<CaptMachineSet>().delete("one", &DeleteParams::background()).await.unwrap();
+    stage.when_gone::<CaptMachineSet>("one").await;
+    says("two", "absent").await;
+    assert_eq!(stage.standing(), BTreeSet::from(["two-0".to_owned()]));
+    stage.api::<CaptMachineSet>().delete("two", &DeleteParams::background()).await.unwrap();
+    stage.when_gone::<CaptMachineSet>("two").await;
+    nothing_is_left(stage).await;
+}
+
+/// A rollout to a template that is not there takes nothing away, and goes on when it comes.
+pub async fn a_template_that_is_not_there(stage: &Stage) {
+    started(stage, 2, &rolling()).await;
+    let first = stage.standing();
+    let mut spec = deployment(2, "small", &rolling());
+    spec["template"]["spec"]["workspaceTemplateRef"] = json!({"name": "later"});
+    stage.put("CaptMachineDeployment", "web", spec).await;
+    let waits = until("a machine says what is missing", SOON, async || {
+        let all =
+            stage.api::<capt_api::machine::CaptMachine>().list(&ListParams::default()).await.unwrap().items;
+        let missing = |one: &&capt_api::machine::CaptMachine| {
+            let list = one.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+            list.iter().any(|one| {
+                one.reason == "WorkspaceTemplateNotFound"
+                    && one.message.contains("WorkspaceTemplate later does not exist")
+            })
+        };
+        all.iter().find(missing).map(ResourceExt::name_any)
+    });
+    let waiting = waits.await.unwrap();
+    assert_eq!(stage.standing(), first, "what serves is not touched");
+    let status = stage.api::<CaptMachineDeployment>().get("web").await.unwrap().status.unwrap();
+    assert_eq!((status.available_replicas, truth(&status.conditions, "Ready").as_str()), (2, "False"));
+    stage.template("later", &stage.machine_module()).await;
+    stage.rolled_out().await;
+    assert!(stage.standing().is_disjoint(&first) && stage.standing().contains(&waiting));
+    assert!(sizes(stage)[1..].iter().all(|size| (2..=3).contains(size)), "{:#?}", stage.traces());
+    stage.delete_all().await;
+}
+
+/// Refused before anything is made.
+pub async fn labels_that_do_not_match(stage: &Stage) {
+    let mut web = deployment(2, "small", &rolling());
+    web["template"]["metadata"]["labels"] = json!({"app": "other"});
+    let refused = |error: kube::Error| {
+        let text = error.to_string();
+        assert!(text.contains("selector must match template.metadata.labels"), "{text}");
+    };
+    let object = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CaptMachineDeployment",
+        "metadata": {"name": "web"}, "spec": web,
+    });
+    let object = serde_json::from_value(object).unwrap();
+    refused(stage.api::<CaptMachineDeployment>().create(&PostParams::default(), &object).await.unwrap_err());
+    let spec = json!({"replicas": 1, "selector": web["selector"], "template": web["template"]});
+    let set = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CaptMachineSet",
+        "metadata": {"name": "s"}, "spec": spec,
+    });
+    let set = serde_json::from_value(set).unwrap();
+    refused(stage.api::<CaptMachineSet>().create(&PostParams::default(), &set).await.unwrap_err());
+    nothing_is_left(stage).await;
+}
