@@ -126,8 +126,10 @@ pub async fn sets_are_adopted_and_released(stage: &Stage) {
 
     merge::<CaptMachineSet>(stage, "old", &json!({"metadata": {"labels": {"app": "other"}}})).await;
     owned::<CaptMachineSet>(stage, "old", None).await;
+    let four =
+        until("the deployment has its own", SOON, async || (stage.standing().len() == 4).then_some(()));
+    four.await.unwrap();
     stage.rolled_out().await;
-    assert_eq!(stage.standing().len(), 4, "the deployment has its own");
     stage.event("web", "ReleasedSet").await;
     stage.api::<CaptMachineDeployment>().delete("web", &DeleteParams::background()).await.unwrap();
     stage.when_gone::<CaptMachineDeployment>("web").await;

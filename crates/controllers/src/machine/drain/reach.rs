@@ -35,6 +35,8 @@ pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Client, Outcome> {
     config.connect_timeout = Some(GREETING);
     config.read_timeout = Some(ANSWER);
     config.write_timeout = Some(ANSWER);
+    // A budget's refusal (429) is an answer; asking again is the next pass.
+    config.default_retry = false;
     Client::try_from(config).map_err(|_| no_way("is no kubeconfig that can be used"))
 }
 

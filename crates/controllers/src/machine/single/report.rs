@@ -192,12 +192,16 @@ fn news(old: Option<&CaptMachineStatus>, new: &CaptMachineStatus) -> Option<Note
 fn of_node(old: Option<&CaptMachineStatus>, new: &CaptMachineStatus) -> Option<Note> {
     let drained = find(&new.conditions, types::DRAINED)?;
     let before = old.and_then(|old| find(&old.conditions, types::DRAINED));
+    let message = drained.message.clone();
+    // That a Node is looked for is no news; that one was found is.
+    if drained.reason == reasons::DRAINING {
+        let found = new.node_ref.is_some() && old.is_none_or(|old| old.node_ref.is_none());
+        return found.then(|| Note::normal(reasons::DRAINING, "Drain", message));
+    }
     if before.is_some_and(|before| before.reason == drained.reason) {
         return None;
     }
-    let message = drained.message.clone();
     match drained.reason.as_str() {
-        reasons::DRAINING => Some(Note::normal(reasons::DRAINING, "Drain", message)),
         reasons::DRAINED => Some(Note::normal(reasons::DRAINED, "Drain", message)),
         reasons::DRAIN_TIMEOUT => Some(Note::warning(reasons::DRAIN_TIMEOUT, "Drain", message)),
         _ => Some(Note::warning(reasons::NOT_DRAINED, "Drain", message)),
