@@ -13,7 +13,6 @@ use capt_planner::set::Settings;
 use kube::{Resource, ResourceExt};
 
 use crate::runtime::events::Events;
-use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::Next;
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Clock, Clusters, Interests, Name, OwnWrites, Writer};
@@ -32,8 +31,6 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// Writes events.
     pub events: Events,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
     /// How sets work.
     pub settings: Settings,
     /// Which Clusters are paused.
