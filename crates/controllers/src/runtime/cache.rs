@@ -7,7 +7,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use futures::{Stream, StreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
@@ -110,9 +111,10 @@ where
     }
 
     /// Waits until the first list is here.
-    pub async fn ready(&self) {
+    pub fn listed(&self) -> BoxFuture<'static, ()> {
+        let mut listed = self.listed.clone();
         // An error says that the watch ended, and with it everything else.
-        let _ = self.listed.clone().wait_for(|listed| *listed).await;
+        async move { drop(listed.wait_for(|listed| *listed).await) }.boxed()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Shelf<K>> {

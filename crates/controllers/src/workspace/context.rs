@@ -15,7 +15,6 @@ use super::apply::history::RunHistory;
 use super::keeper::SecretKeeper;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::events::Events;
-use crate::runtime::metrics::Metrics;
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Clock, Error, Interests, Name};
 
@@ -36,8 +35,6 @@ pub struct Context {
     pub backoff: Backoff,
     /// Writes events.
     pub events: Events,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
     /// All templates.
     pub templates: Cache<WorkspaceTemplate>,
     /// All instances.

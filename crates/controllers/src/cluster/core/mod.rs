@@ -26,7 +26,6 @@ use capt_api::cluster::core::{Cluster, ClusterStatus};
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
 
 use crate::runtime::events::Events;
-use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::Next;
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Clock, Error, Writer};
@@ -56,8 +55,6 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// Writes events.
     pub events: Events,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
     /// All Clusters.
     pub clusters: Cache<Cluster>,
     /// Writes their status.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use capt_api::cluster::core::Cluster;
 use capt_api::names::labels;
 use futures::StreamExt;
-use futures::stream::{BoxStream, select_all};
+use futures::stream::BoxStream;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
@@ -18,25 +18,32 @@ use super::parts::Parts;
 use super::{ClusterApi, Context, MANAGER};
 use crate::machine;
 use crate::machine::context::controller_uid;
-use crate::runtime::status::StatusWriter;
 use crate::runtime::cache::no_index;
-use crate::runtime::queue::Pace;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::queue::{Pace, Starter};
+use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Kind, Name, Writer, queue};
 
 /// How long until the CRD is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts it, as far as `mode` wants it.
-pub fn start(machines: &Arc<machine::Context>, mode: ClusterApi, pace: Pace, tasks: &mut JoinSet<()>) {
+pub fn start(
+    machines: &Arc<machine::Context>,
+    mode: ClusterApi,
+    pace: Pace,
+    metrics: &Arc<Metrics>,
+    tasks: &mut JoinSet<()>,
+) {
     if mode == ClusterApi::Core {
         return;
     }
-    let machines = Arc::clone(machines);
+    let (machines, metrics) = (Arc::clone(machines), Arc::clone(metrics));
     tasks.spawn(async move {
         if mode == ClusterApi::Own {
             put_crd(machines.writer.client()).await;
         }
-        supervise(&machines, pace).await;
+        supervise(&machines, pace, &metrics).await;
     });
 }
 
@@ -58,7 +65,7 @@ async fn put_crd(client: &Client) {
 }
 
 /// Follows the CRD, which may come, go, or become somebody else's at any time.
-async fn supervise(machines: &Arc<machine::Context>, pace: Pace) {
+async fn supervise(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) {
     let client = machines.writer.client();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let events = watcher::watch_object(crds, install::NAME).default_backoff();
@@ -74,7 +81,7 @@ async fn supervise(machines: &Arc<machine::Context>, pace: Pace) {
         };
         if ours && running.is_none() {
             tracing::info!("Cluster API core is not installed: CAPT takes care of Clusters");
-            running = Some(run(machines, pace));
+            running = Some(run(machines, pace, metrics));
         } else if !ours && running.take().is_some() {
             tracing::info!("the CRD of Cluster is not CAPT's any more: Clusters are left alone");
         }
@@ -82,7 +89,7 @@ async fn supervise(machines: &Arc<machine::Context>, pace: Pace) {
 }
 
 /// The controller, until what is given back is dropped.
-fn run(machines: &Arc<machine::Context>, pace: Pace) -> JoinSet<()> {
+fn run(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let client = machines.writer.client();
     let (clusters, work) = Cache::<Cluster>::new(Api::all(client.clone()), no_index);
@@ -91,7 +98,6 @@ fn run(machines: &Arc<machine::Context>, pace: Pace) -> JoinSet<()> {
         writer: Writer::new(client.clone(), MANAGER),
         clock: Arc::clone(&machines.clock),
         events: machines.events.clone(),
-        metrics: Arc::clone(&machines.metrics),
         status: StatusWriter::new(MANAGER),
         parts: Parts::new(client.clone()),
         deployments: machines.deployments.clone(),
@@ -108,19 +114,11 @@ fn run(machines: &Arc<machine::Context>, pace: Pace) -> JoinSet<()> {
         of_workers(&context.machines, &context.clusters, false),
         of_workers(&context.groups, &context.clusters, false),
     ];
-    tasks.spawn(async move {
-        let work = Arc::clone(&context);
-        futures::join!(
-            work.clusters.ready(),
-            work.deployments.ready(),
-            work.sets.ready(),
-            work.machines.ready(),
-            work.groups.ready()
-        );
-        let (cache, metrics) = (work.clusters.clone(), Arc::clone(&work.metrics));
-        let reconcile = move |object| super::reconcile(Arc::clone(&work), object);
-        queue::run("cluster", &cache, select_all(triggers), pace, metrics, reconcile).await;
-    });
+    let Context { clusters, deployments, sets, machines, groups, .. } = context.as_ref();
+    let listed =
+        vec![clusters.listed(), deployments.listed(), sets.listed(), machines.listed(), groups.listed()];
+    let mut starter = Starter { tasks: &mut tasks, pace, metrics };
+    starter.start("cluster", &context, clusters, listed, triggers, super::reconcile);
     tasks
 }
 

@@ -51,7 +51,10 @@ impl Ownership {
     }
 
     /// What has to be there before the machine is built: a word and a sentence. Nothing where all is.
-    pub fn waits_for(&self, cluster: Option<(&str, Option<&ClusterFacts>)>) -> Option<(&'static str, String)> {
+    pub fn waits_for(
+        &self,
+        cluster: Option<(&str, Option<&ClusterFacts>)>,
+    ) -> Option<(&'static str, String)> {
         let owner = match self {
             Self::Own => return None,
             Self::Unclaimed => {
