@@ -7,11 +7,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capt_apiserver::{
-    builtin, fields,
+    Server, ServerOptions, builtin,
+    door::User,
+    fields,
     fields::TypeInfo,
     output::table::JsonPath,
     patch,
@@ -28,6 +31,7 @@ use capt_apiserver::{
 use capt_schema::Schema;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, Value, json};
+use tokio::runtime::Runtime;
 
 /// Enough to notice a broken parser in `make test`.
 const CASES: u64 = 20_000;
@@ -240,14 +244,133 @@ fn schemas(schema: &Value, object: &Value) {
     }
 }
 
+/// A server of its own, with an object of each of some kinds.
+static SERVER: LazyLock<(Runtime, Server)> = LazyLock::new(|| {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let options = ServerOptions { controllers: false, ..ServerOptions::default() };
+    let server = runtime.block_on(Server::in_memory_with(&options)).unwrap();
+    (runtime, server)
+});
+
+/// Collections, and what is in them at first.
+const KINDS: &[(&str, &str)] = &[
+    (
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        r#"{"metadata":{"name":"x"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"}}"#,
+    ),
+    (
+        "/api/v1/namespaces/default/configmaps",
+        r#"{"metadata":{"name":"x","labels":{"a":"b"},"finalizers":["a/b"]},"data":{"a":"b"}}"#,
+    ),
+    ("/api/v1/namespaces/default/secrets", r#"{"metadata":{"name":"x"},"data":{"a":"YQ=="}}"#),
+    (
+        "/api/v1/nodes",
+        r#"{"metadata":{"name":"x"},"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]},"status":{"addresses":[{"type":"InternalIP","address":"a"}]}}"#,
+    ),
+    (
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        r#"{"metadata":{"name":"xs.a.b"},"spec":{"group":"a.b","scope":"Cluster","names":{"plural":"xs","kind":"X"},"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{},"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"spec":{"type":"object","properties":{"n":{"type":"integer"}},"x-kubernetes-preserve-unknown-fields":true}}}}}]}}"#,
+    ),
+    (
+        "/apis/a.b/v1/xs",
+        r#"{"apiVersion":"a.b/v1","kind":"X","metadata":{"name":"x"},"spec":{"n":1,"a":[],"k":{"kind":"y"}},"status":{"n":1}}"#,
+    ),
+];
+
+const PLACES: &[&str] = &[
+    "",
+    "/",
+    "/kind",
+    "/apiVersion",
+    "/metadata",
+    "/metadata/name",
+    "/metadata/labels",
+    "/metadata/labels/a",
+    "/metadata/finalizers/0",
+    "/metadata/managedFields",
+    "/metadata/managedFields/0/fieldsV1",
+    "/metadata/resourceVersion",
+    "/roleRef",
+    "/roleRef/name",
+    "/roleRef/apiGroup",
+    "/spec",
+    "/spec/n",
+    "/spec/k/kind",
+    "/spec/k/x",
+    "/spec/taints/-",
+    "/spec/versions/0",
+    "/spec/versions/0/schema",
+    "/spec/versions/0/schema/openAPIV3Schema/properties",
+    "/spec/versions/0/name",
+    "/status",
+    "/status/n",
+    "/data",
+    "/data/a",
+];
+
+impl Fuzz {
+    fn operations(&mut self) -> Value {
+        let place = |this: &mut Self| *PLACES.choose(&mut this.random).unwrap();
+        let operation = |this: &mut Self| {
+            let op = *["add", "remove", "replace", "copy", "move", "test"].choose(&mut this.random).unwrap();
+            json!({"op": op, "path": place(this), "from": place(this), "value": this.value(3)})
+        };
+        (0..=self.below(4)).map(|_| operation(self)).collect()
+    }
+
+    /// A write of some object, and where it goes.
+    fn write(&mut self) -> (&'static str, String, String, Value) {
+        let (collection, base) = *KINDS.choose(&mut self.random).unwrap();
+        let mut object: Value = serde_json::from_str(base).unwrap();
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let below = *["", "", "", "/status", "/scale"].choose(&mut self.random).unwrap();
+        let one = format!("{collection}/{name}{below}?fieldManager=m&force=true");
+        let patch = |of: &str| format!("application/{of}");
+        for _ in 0..self.below(3) {
+            // The root is no place for anything but an object.
+            let spoilt = self.value(3);
+            if let Some(member) = object.pointer_mut(PLACES.choose(&mut self.random).unwrap())
+                && (!member["metadata"].is_object() || spoilt.is_object())
+            {
+                *member = spoilt;
+            }
+        }
+        match self.below(8) {
+            0 => ("POST", collection.to_owned(), patch("json"), object),
+            1 => ("PUT", one.replace("&force=true", ""), patch("json"), object),
+            2..5 => ("PATCH", one.replace("&force=true", ""), patch("json-patch+json"), self.operations()),
+            5 => ("PATCH", one.replace("&force=true", ""), patch("merge-patch+json"), object),
+            6 => ("PATCH", one.replace("&force=true", ""), patch("strategic-merge-patch+json"), object),
+            _ => ("PATCH", one, patch("apply-patch+yaml"), object),
+        }
+    }
+}
+
+/// Sends a write, after the object it is about was made anew where it was gone.
+fn send(method: &str, path: &str, kind: &str, body: &Value) {
+    let (runtime, server) = &*SERVER;
+    let ask = async |method: &str, path: &str, kind: &str, body: String| {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        let answer = server.api().respond(&User::admin(), request.body(Bytes::from(body)).unwrap()).await;
+        answer.status().as_u16()
+    };
+    runtime.block_on(async {
+        for (collection, base) in KINDS.iter().filter(|(collection, _)| path.starts_with(collection)) {
+            ask("POST", collection, "application/json", (*base).to_owned()).await;
+        }
+        assert_ne!(ask(method, path, kind, body.to_string()).await, 0);
+        ask("GET", path, "", String::new()).await;
+    });
+}
+
 /// Makes a case: what it is made of, and what is done with it.
 type Make = fn(&mut Fuzz) -> (String, Box<dyn FnOnce()>);
 
-/// Runs cases on a thread of its own, with the stack that a server's threads have.
-fn run(name: &str, case: Make) {
+/// Runs cases, or a share of them where each takes long, on a thread of its own, with the stack that a server's threads have.
+fn run(name: &str, share: u64, case: Make) {
     let number =
         |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (cases, seed) = (number("CAPT_FUZZ_CASES", CASES), number("CAPT_FUZZ_SEED", 1));
+    let (cases, seed) = (number("CAPT_FUZZ_CASES", CASES) / share, number("CAPT_FUZZ_SEED", 1));
     let work = move || {
         for at in 0..cases {
             let mut fuzz =
@@ -267,7 +390,7 @@ fn run(name: &str, case: Make) {
 
 #[test]
 fn no_text_breaks_a_parser() {
-    run("texts", |fuzz| {
+    run("texts", 1, |fuzz| {
         let text = fuzz.text();
         (text.clone(), Box::new(move || parsers(&text)))
     });
@@ -275,7 +398,7 @@ fn no_text_breaks_a_parser() {
 
 #[test]
 fn no_patch_breaks_an_object() {
-    run("patches", |fuzz| {
+    run("patches", 1, |fuzz| {
         let (object, patch) = (fuzz.value(4), fuzz.value(4));
         (format!("{object} with {patch}"), Box::new(move || patches(&object, &patch)))
     });
@@ -283,12 +406,22 @@ fn no_patch_breaks_an_object() {
 
 #[test]
 fn no_schema_breaks_the_compiler() {
-    run("schemas", |fuzz| {
+    run("schemas", 1, |fuzz| {
         let mut schema = fuzz.value(5);
         if schema.is_object() {
             schema["type"] = json!("object");
         }
         let object = fuzz.value(4);
         (format!("{schema} with {object}"), Box::new(move || schemas(&schema, &object)))
+    });
+}
+
+/// Whole writes, through the server and into its store.
+#[test]
+fn no_write_breaks_the_server() {
+    run("writes", 10, |fuzz| {
+        let (method, path, kind, body) = fuzz.write();
+        let made_of = format!("{method} {path} {kind} {body}");
+        (made_of, Box::new(move || send(method, &path, &kind, &body)))
     });
 }

@@ -70,6 +70,7 @@ impl Engine {
             if let Some(version) = stated_version {
                 metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
             }
+            encode::as_read(target, &mut object);
             return Ok(Written { object: object.to_string().into(), created: true });
         }
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;

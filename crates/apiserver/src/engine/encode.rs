@@ -118,6 +118,17 @@ pub fn to_value(target: &Target, object: &Object) -> Value {
     value
 }
 
+/// Makes of an object that is not stored what it would be if it were, and read again.
+pub fn as_read(target: &Target, object: &mut Value) {
+    let served = &target.served;
+    if served.versions_differ {
+        served.stored_schema.as_ref().unwrap_or(&served.schema).default(object);
+        if served.stored_schema.is_some() {
+            served.schema.prune(object);
+        }
+    }
+}
+
 /// Whether storing `new` would change what is stored; `old` is that in the version of the path.
 pub fn changes(target: &Target, stored: &Object, old: &Value, new: &Value) -> bool {
     if !may_lack_defaults(target, stored) {

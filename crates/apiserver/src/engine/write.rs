@@ -97,6 +97,8 @@ impl Engine {
                 return Ok(Written { object: encode::to_bytes(target, &live), created: false });
             }
             if options.dry_run {
+                let mut new = new;
+                encode::as_read(target, &mut new);
                 return Ok(Written {
                     object: with_version(new, revision).to_string().into(),
                     created: false,

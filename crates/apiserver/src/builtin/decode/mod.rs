@@ -80,22 +80,33 @@ pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeErr
     if !body.is_object() {
         return Err(DecodeError::NotAnObject { found: describe(&body), kind: kind.to_owned() });
     }
-    let mut walk = Walk { unknown: Vec::new(), silent: false };
+    let mut walk = Walk::default();
     let root = Place { structure: definition.name, field: String::new(), strict: String::new() };
     let object = walk.structure(package, definition, body, &root)?;
-    Ok(Decoded { object, unknown_fields: walk.unknown })
+    match walk.saved {
+        Some(error) => Err(error),
+        None => Ok(Decoded { object, unknown_fields: walk.unknown }),
+    }
 }
 
 /// What is wrong with the types of the metadata of any object, in Go's words.
 pub fn check_metadata(metadata: &Value) -> Result<(), DecodeError> {
     let Some(definition) = definitions::find(Package::Meta, "ObjectMeta") else { return Ok(()) };
-    let mut walk = Walk { unknown: Vec::new(), silent: true };
+    let mut walk = Walk { silent: true, ..Walk::default() };
     let root = Place { structure: definition.name, field: String::new(), strict: String::new() };
-    walk.structure(Package::Meta, definition, metadata.clone(), &root).map(drop)
+    walk.structure(Package::Meta, definition, metadata.clone(), &root)?;
+    walk.saved.map_or(Ok(()), Err)
 }
 
+/// Go goes on behind a value that does not fit, and tells of the first one in the end; types that decode themselves
+/// (times, quantities, some schemas) end everything at once.
+#[derive(Default)]
 struct Walk {
     unknown: Vec<String>,
+    /// The first value that does not fit.
+    saved: Option<DecodeError>,
+    /// Whether the error that is on its way ends everything.
+    ended: bool,
     /// Inside of types that decode themselves: what they drop is not told.
     silent: bool,
 }
@@ -167,8 +178,10 @@ impl Walk {
             if value.is_null() {
                 continue;
             }
-            let value = self.value(field.kind, value, &place.member(definition.name, &name))?;
-            if is_shown(field, &value) {
+            let value = self.value(field.kind, value, &place.member(definition.name, &name));
+            if let Some(value) = self.settle(value)?
+                && is_shown(field, &value)
+            {
                 decoded.insert(name, value);
             }
         }
@@ -180,6 +193,18 @@ impl Walk {
             }
         }
         Ok(decoded.into())
+    }
+
+    /// Puts an error aside that does not end everything.
+    fn settle(&mut self, decoded: Result<Value, DecodeError>) -> Result<Option<Value>, DecodeError> {
+        match decoded {
+            Ok(value) => Ok(Some(value)),
+            Err(error @ (DecodeError::Type { .. } | DecodeError::Base64(_))) if !self.ended => {
+                self.saved.get_or_insert(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn value(&mut self, kind: Type, value: Value, place: &Place) -> Result<Value, DecodeError> {
@@ -220,7 +245,11 @@ impl Walk {
     }
 
     fn element(&mut self, kind: Type, value: Value, place: &Place) -> Result<Value, DecodeError> {
-        if value.is_null() { Ok(zero(kind)) } else { self.value(kind, value, place) }
+        if value.is_null() {
+            return Ok(zero(kind));
+        }
+        let value = self.value(kind, value, place);
+        Ok(self.settle(value)?.unwrap_or_default())
     }
 
     fn named(
@@ -234,7 +263,10 @@ impl Walk {
         match definition.shape {
             Shape::Time => match &value {
                 Value::String(text) => scalar::time(text, name == "MicroTime"),
-                other => Err(place.mismatch(other, Type::Text)),
+                other => {
+                    self.ended = true;
+                    Err(place.mismatch(other, Type::Text))
+                }
             },
             Shape::Quantity => scalar::quantity(&value),
             Shape::Any => Ok(value),
@@ -249,6 +281,7 @@ impl Walk {
     fn schemas(&mut self, value: Value, place: &Place) -> Result<Value, DecodeError> {
         let schema = Type::Of(Package::Apiextensions, "JSONSchemaProps");
         let was_silent = std::mem::replace(&mut self.silent, true);
+        let outside = self.saved.take();
         let decoded = match value {
             Value::Object(_) => self.value(schema, value, place),
             Value::Array(elements) if elements.iter().all(Value::is_object) => {
@@ -257,6 +290,9 @@ impl Walk {
             other => Ok(other),
         };
         self.silent = was_silent;
+        let inside = std::mem::replace(&mut self.saved, outside);
+        let decoded = inside.map_or(decoded, Err);
+        self.ended = decoded.is_err();
         decoded
     }
 }

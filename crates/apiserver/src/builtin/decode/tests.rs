@@ -168,6 +168,16 @@ fn wrong_types_are_refused_in_gos_words() {
         ),
         (
             lease,
+            json!({"metadata": {"labels": {"a": 1}, "name": 2}, "spec": {"renewTime": "soon"}}),
+            "parsing time \"soon\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"soon\" as \"2006\"",
+        ),
+        (
+            lease,
+            json!({"metadata": {"labels": {"a": 1}, "name": 2}, "spec": {"holderIdentity": 1}}),
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        (
+            lease,
             json!({"spec": []}),
             "json: cannot unmarshal array into Go struct field Lease.spec of type v1.LeaseSpec",
         ),
