@@ -6,12 +6,14 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
+//! | [`child`] | the workspace that a machine, a group, a network or a control plane owns |
 //! | [`runtime`] | what all controllers share: caches, queues, clock, conditions, events, retries, metrics |
 //! | [`machine`] | CaptMachineDeployment, CaptMachineSet, CaptMachine, NodeGroup |
 //! | [`workspace`] | WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceProviderConfig |
 
 #![warn(missing_docs)]
 
+pub mod child;
 pub mod machine;
 pub mod manager;
 pub mod runtime;

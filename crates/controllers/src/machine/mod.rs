@@ -7,7 +7,6 @@
 //! What deployments and sets do is decided by `capt-planner`; here its plans are carried out, on caches that show
 //! what was written before.
 
-pub mod child;
 pub mod context;
 pub mod deployment;
 pub mod group;

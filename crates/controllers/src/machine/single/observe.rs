@@ -7,9 +7,9 @@ use capt_api::names::{annotations, finalizers, labels};
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
-use super::super::child::{self, Wanted};
 use super::super::context::Context;
 use super::{variables, workspace_of};
+use crate::child::{self, Wanted};
 use crate::runtime::{Error, Name};
 
 /// What is known of one machine.
@@ -65,6 +65,7 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         variables: variables::variables(&object, group.as_deref()),
         cluster: object.labels().get(labels::CLUSTER_NAME).cloned(),
         owner: child::owner(object.as_ref()),
+        terms: None,
     };
     let own = object.spec.paused.then(|| "spec.paused is true".to_owned());
     Ok(Some(Observed {

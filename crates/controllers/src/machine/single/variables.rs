@@ -5,7 +5,7 @@ use capt_api::names::labels;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::super::child::Variables;
+use crate::child::Variables;
 
 /// Name of the group that a machine joins or is.
 pub fn group_name(machine: &CaptMachine, group: Option<&NodeGroup>) -> Option<String> {
