@@ -21,16 +21,19 @@ pub enum Peer {
     Kubectl,
     /// OpenTofu.
     Tofu,
+    /// No program but a folder: the CRDs of Cluster API, one file each.
+    ClusterApiCrds,
 }
 
 impl Peer {
-    /// The name of its binary.
+    /// The name of its binary, or folder.
     pub const fn binary(self) -> &'static str {
         match self {
             Self::KubeApiserver => "kube-apiserver",
             Self::Etcd => "etcd",
             Self::Kubectl => "kubectl",
             Self::Tofu => "tofu",
+            Self::ClusterApiCrds => "crds",
         }
     }
 }
@@ -98,12 +101,12 @@ impl Peers {
 
     pub(crate) fn in_folder(folder: &Path, needed: &[Peer]) -> Result<Self, MissingPeers> {
         let peers = Self { folder: folder.to_owned() };
-        // `is_file` follows links: a link to what is not built yet does not count.
-        let missing: Vec<_> = needed.iter().copied().filter(|peer| !peers.path(*peer).is_file()).collect();
+        // `exists` follows links: a link to what is not built yet does not count.
+        let missing: Vec<_> = needed.iter().copied().filter(|peer| !peers.path(*peer).exists()).collect();
         if missing.is_empty() { Ok(peers) } else { Err(MissingPeers::NotBuilt(missing)) }
     }
 
-    /// The binary of a peer.
+    /// The binary of a peer, or its folder.
     pub fn path(&self, peer: Peer) -> PathBuf {
         self.folder.join(peer.binary())
     }

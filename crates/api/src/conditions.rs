@@ -55,6 +55,15 @@ pub mod types {
     pub const MACHINES_READY: &str = "MachinesReady";
     /// Every machine is of the current revision.
     pub const MACHINES_UP_TO_DATE: &str = "MachinesUpToDate";
+
+    /// On a Cluster: what its infrastructure says of itself.
+    pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
+    /// On a Cluster: its control plane has answered at least once.
+    pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
+    /// On a Cluster: what its control plane says of itself.
+    pub const CONTROL_PLANE_AVAILABLE: &str = "ControlPlaneAvailable";
+    /// On a Cluster: what the deployments of its machines say of themselves.
+    pub const WORKERS_AVAILABLE: &str = "WorkersAvailable";
 }
 
 /// Condition reasons.
@@ -172,4 +181,34 @@ pub mod reasons {
     pub const DELETING: &str = "Deleting";
     /// The rollout is complete.
     pub const NEW_SET_AVAILABLE: &str = "NewCaptMachineSetAvailable";
+
+    // Those of a Cluster are Cluster API's.
+    /// It is not ready, or nobody said so.
+    pub const NOT_READY: &str = "NotReady";
+    /// It can be used.
+    pub const AVAILABLE: &str = "Available";
+    /// It cannot be used, or nobody said that it can.
+    pub const NOT_AVAILABLE: &str = "NotAvailable";
+    /// The control plane has answered.
+    pub const INITIALIZED: &str = "Initialized";
+    /// The control plane has not answered yet.
+    pub const NOT_INITIALIZED: &str = "NotInitialized";
+    /// What is referred to does not exist.
+    pub const OBJECT_DOES_NOT_EXIST: &str = "ObjectDoesNotExist";
+    /// What is referred to was there and is gone.
+    pub const OBJECT_DELETED: &str = "ObjectDeleted";
+    /// No machines are asked for.
+    pub const NO_WORKERS: &str = "NoWorkers";
+    /// It is not paused.
+    pub const NOT_PAUSED: &str = "NotPaused";
+    /// It is not being deleted.
+    pub const NOT_DELETING: &str = "NotDeleting";
+    /// Deletion waits for machines and their groups.
+    pub const WAITING_FOR_WORKERS_DELETION: &str = "WaitingForWorkersDeletion";
+    /// Deletion waits for the control plane.
+    pub const WAITING_FOR_CONTROL_PLANE_DELETION: &str = "WaitingForControlPlaneDeletion";
+    /// Deletion waits for the infrastructure.
+    pub const WAITING_FOR_INFRASTRUCTURE_DELETION: &str = "WaitingForInfrastructureDeletion";
+    /// A reference names what cannot be used.
+    pub const INVALID_REFERENCE: &str = "InvalidReference";
 }

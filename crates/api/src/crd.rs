@@ -52,6 +52,18 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     kinds().into_iter().map(|kind| kind.crd).collect()
 }
 
+/// Cluster API's `Cluster`, for an API where Cluster API core is not installed. Its label tells it from upstream's.
+pub fn cluster_kind() -> Kind {
+    let mut kind = kind::<cluster::core::Cluster>();
+    kind.crd.metadata.labels =
+        Some([(crd_labels::INSTALLED_BY.to_owned(), crd_labels::CAPT.to_owned())].into());
+    let mut old = kind.crd.spec.versions.first().cloned().expect("the derive makes one version");
+    old.name = "v1beta1".to_owned();
+    old.storage = false;
+    kind.crd.spec.versions.push(old);
+    kind
+}
+
 fn kind<K: CustomResourceExt + DeserializeOwned>() -> Kind {
     Kind { crd: finish(K::crd()), parse: |object| serde_path_to_error::deserialize::<_, K>(object).map(drop) }
 }

@@ -2,6 +2,8 @@
 
 /// API group of networks, machines and workspaces.
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
+/// API group of Cluster API core.
+pub const CORE_GROUP: &str = "cluster.x-k8s.io";
 /// API group of control planes.
 pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 /// The one served and stored version of every kind.
@@ -13,6 +15,10 @@ pub mod crd_labels {
     pub const CONTRACT: &str = "cluster.x-k8s.io/v1beta2";
     /// Makes the kind appear in the Cluster API visualizer.
     pub const VISUALIZER: &str = "visualizer.cluster.x-k8s.io";
+    /// Only on the CRD of Cluster that CAPT brings where Cluster API core is not installed.
+    pub const INSTALLED_BY: &str = "infrastructure.cluster.x-k8s.io/installed-by";
+    /// Value of that.
+    pub const CAPT: &str = "capt";
 }
 
 /// Labels on objects.
@@ -41,6 +47,9 @@ pub mod annotations {
     pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
     /// Region of a Cluster whose infrastructure names none.
     pub const REGION: &str = "cluster.x-k8s.io/region";
+    /// On a CAPTControlPlane or its WorkspaceTemplate: how the kubeconfig logs in. `eks` for tokens that CAPT makes,
+    /// `eks-exec` for those of the AWS CLI.
+    pub const CLUSTER_AUTH: &str = "infrastructure.cluster.x-k8s.io/cluster-auth";
     /// Revision of a CaptMachineDeployment that a set stands for.
     pub const REVISION: &str = "infrastructure.cluster.x-k8s.io/revision";
     /// On a WorkspaceTemplateApply: id of the plan that a person approves. Written by `capt approve`.
@@ -72,6 +81,8 @@ pub mod annotations {
 
 /// Finalizers, one per kind that has something to clean up.
 pub mod finalizers {
+    /// On Cluster: that of Cluster API core, whose part CAPT plays.
+    pub const CORE_CLUSTER: &str = "cluster.cluster.x-k8s.io";
     /// On CAPTCluster.
     pub const CLUSTER: &str = "infrastructure.cluster.x-k8s.io/captcluster";
     /// On CAPTControlPlane.

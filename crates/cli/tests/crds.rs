@@ -110,6 +110,22 @@ fn sets_and_deployments_scale() {
     }
 }
 
+#[test]
+fn cluster_is_apart_and_marked_as_capts() {
+    let text = capt(&["crds", "--cluster"]);
+    let crd: Value = serde_saphyr::from_str(text.trim_start_matches("---\n")).expect("one CRD");
+    assert_eq!(crd["metadata"]["name"], "clusters.cluster.x-k8s.io");
+    assert_eq!(crd["metadata"]["labels"], json!({"infrastructure.cluster.x-k8s.io/installed-by": "capt"}));
+    let versions = crd["spec"]["versions"].as_array().expect("versions");
+    let stored: Vec<_> = versions.iter().map(|version| (&version["name"], &version["storage"])).collect();
+    assert_eq!(stored, [(&json!("v1beta2"), &json!(true)), (&json!("v1beta1"), &json!(false))]);
+    // Without conversion what one version does not know would be lost to the other.
+    assert_eq!(versions[0]["schema"], versions[1]["schema"]);
+    if let Err(errors) = capt_schema::Schema::compile(schema(&crd)) {
+        panic!("{errors:#?}");
+    }
+}
+
 /// Walks every node of a schema with its path.
 fn walk<'a>(path: &str, node: &'a Value, visit: &mut impl FnMut(&str, &'a Value)) {
     visit(path, node);
@@ -126,7 +142,8 @@ fn walk<'a>(path: &str, node: &'a Value, visit: &mut impl FnMut(&str, &'a Value)
 #[test]
 fn every_field_is_described_and_every_list_has_a_merge_strategy() {
     let mut missing = Vec::new();
-    for (kind, crd) in crds() {
+    let cluster = serde_saphyr::from_str(capt(&["crds", "--cluster"]).trim_start_matches("---\n"));
+    for (kind, crd) in crds().into_iter().chain([("Cluster".to_owned(), cluster.expect("one CRD"))]) {
         walk(&kind, schema(&crd), &mut |path, node| {
             if !path.ends_with("[]")
                 && node["description"].as_str().is_none_or(|text| text.contains('\n') || !text.ends_with('.'))

@@ -7,6 +7,7 @@
 //! | Room | What is in it |
 //! |---|---|
 //! | [`child`] | the workspace that a machine, a group, a network or a control plane owns |
+//! | [`cluster`] | how clusters are reached (kubeconfig and CA Secrets); Cluster, where Cluster API core is not installed |
 //! | [`runtime`] | what all controllers share: caches, queues, clock, conditions, events, retries, metrics |
 //! | [`machine`] | CaptMachineDeployment, CaptMachineSet, CaptMachine, NodeGroup |
 //! | [`workspace`] | WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceProviderConfig |
@@ -14,9 +15,11 @@
 #![warn(missing_docs)]
 
 pub mod child;
+pub mod cluster;
 pub mod machine;
 pub mod manager;
 pub mod runtime;
 pub mod workspace;
 
+pub use cluster::core::ClusterApi;
 pub use manager::{Controllers, Options};

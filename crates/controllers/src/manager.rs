@@ -13,6 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
+use crate::cluster::{self, core::ClusterApi};
 use crate::machine;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::cache::{Cache, metadata_changes};
@@ -38,6 +39,8 @@ pub struct Options {
     pub keeper: Option<Arc<SecretKeeper>>,
     /// How sets of machines work.
     pub machines: Settings,
+    /// Who takes care of Clusters.
+    pub cluster_api: ClusterApi,
     /// Name of this process in events.
     pub instance: Option<String>,
 }
@@ -50,6 +53,7 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             keeper: None,
             machines: Settings::default(),
+            cluster_api: ClusterApi::default(),
             instance: None,
         }
     }
@@ -73,6 +77,7 @@ impl Controllers {
         run_configs(&context, options, &mut tasks);
         let machines = Arc::new(machine_context(&context, options, &mut tasks));
         machine::start(&machines, options.concurrency, &mut tasks);
+        cluster::core::start(&machines, options.cluster_api, options.concurrency, &mut tasks);
         Self { tasks, metrics }
     }
 

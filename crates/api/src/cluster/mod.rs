@@ -1,7 +1,8 @@
 //! Clusters: the network (`CAPTCluster`), the control plane (`CAPTControlPlane`), and the templates
-//! through which a ClusterClass makes them.
+//! through which a ClusterClass makes them. In [`core`]: Cluster API's own `Cluster`, where that is not installed.
 
 mod control_plane;
+pub mod core;
 mod infrastructure;
 mod templates;
 

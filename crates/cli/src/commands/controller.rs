@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capt_controllers::cluster::core::install::{self, Installed};
 use capt_controllers::runtime::lease::Held;
 use capt_controllers::workspace::keeper::SecretKeeper;
-use capt_controllers::{Controllers, Options};
+use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
 use capt_terraform::keeper::Keeper;
 
@@ -42,6 +43,10 @@ pub struct Args {
     /// [default: local; secrets in a cluster].
     #[arg(long, value_enum)]
     state: Option<State>,
+    /// Who takes care of Cluster objects: CAPT, where the installed CRD of Cluster is CAPT's own (auto); CAPT, which
+    /// installs its CRD where there is none (own); Cluster API core (core).
+    #[arg(long, value_enum, default_value_t = Clusters::Auto)]
+    cluster_api: Clusters,
     /// Namespace of the Lease that keeps other controllers away [default: that of the kubeconfig].
     #[arg(long, value_name = "NAMESPACE")]
     lease_namespace: Option<String>,
@@ -51,6 +56,27 @@ pub struct Args {
     /// Log as JSON, one object a line.
     #[arg(long)]
     log_json: bool,
+}
+
+/// Who takes care of Clusters.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Clusters {
+    /// CAPT, where the installed CRD is its own.
+    Auto,
+    /// CAPT, which installs its CRD where there is none.
+    Own,
+    /// Cluster API core.
+    Core,
+}
+
+impl From<Clusters> for ClusterApi {
+    fn from(choice: Clusters) -> Self {
+        match choice {
+            Clusters::Auto => Self::Auto,
+            Clusters::Own => Self::Own,
+            Clusters::Core => Self::Core,
+        }
+    }
 }
 
 /// Where states are kept.
@@ -80,8 +106,16 @@ async fn work(args: &Args) -> io::Result<Outcome> {
     let auto = args.state.map_or(in_cluster, |state| state == State::Secrets);
     let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), auto));
     options.keeper = Some(Arc::clone(&keeper) as Arc<dyn Keeper>);
+    if args.cluster_api == Clusters::Own
+        && install::install(&client).await.map_err(in_words)? == Installed::Theirs
+    {
+        let message =
+            format!("{} is not CAPT's: Cluster API core takes care of Clusters here", install::NAME);
+        return Err(io::Error::other(message));
+    }
     let engine = Engine::start(options).await.map_err(in_words)?;
-    let settings = Options { keeper: Some(keeper), ..Options::default() };
+    let settings =
+        Options { keeper: Some(keeper), cluster_api: args.cluster_api.into(), ..Options::default() };
     let mut controllers = Controllers::start(&client, &engine, &settings);
     if let Some(address) = args.metrics {
         let bound = metrics::serve(address, Arc::clone(controllers.metrics()), engine.clone()).await?;

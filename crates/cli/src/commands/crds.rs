@@ -13,16 +13,20 @@ use super::Outcome;
 /// Examples:
 ///   capt crds | kubectl apply --server-side -f -
 ///   capt crds --output-dir config/crd
+///   capt crds --cluster | kubectl apply --server-side -f -
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Write one file per CRD into this folder, and remove CRD files that are no longer made.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
+    /// The CRD of Cluster alone, for an API without Cluster API core: never apply it beside that.
+    #[arg(long, conflicts_with = "output_dir")]
+    cluster: bool,
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
-    let crds = capt_api::crds();
+    let crds = if args.cluster { vec![capt_api::crd::cluster_kind().crd] } else { capt_api::crds() };
     if let Some(folder) = &args.output_dir {
         write_files(folder, &crds)?;
     } else {

@@ -19,7 +19,7 @@ pub mod writer;
 
 pub use cache::Cache;
 pub use clock::{Clock, SystemClock};
-pub use clusters::Clusters;
+pub use clusters::{ClusterFacts, Clusters, Reference};
 pub use error::{Class, Error};
 pub use interests::{Interests, Looker, Watched};
 pub use name::Name;

@@ -1,0 +1,294 @@
+//! The Secrets through which others reach a cluster: `<cluster>-kubeconfig`, and the CA as `<control plane>-ca` and
+//! `<cluster>-ca`, in Cluster API's form.
+//!
+//! ```text
+//! outputs: those everybody may see, those in the connection Secret
+//!   -> what the kubeconfig is made of, or what is wrong with them     (recipe; pure)
+//!   -> the kubeconfig, with a token that is made where one is needed  (kubeconfig, eks, sigv4; pure)
+//!   -> what each Secret should be, and whose it is                    (secrets; pure up to the write)
+//! ```
+//!
+//! Nothing is written before all of it is known to be right, nothing that is right already, and nothing to a Secret
+//! that is somebody else's. No Terraform run is ever started for it.
+
+mod credentials;
+pub mod eks;
+mod kubeconfig;
+mod pem;
+mod recipe;
+pub mod secrets;
+pub mod sigv4;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capt_api::cluster::CAPTControlPlane;
+use capt_api::conditions::reasons;
+use capt_api::names::annotations;
+use capt_api::refs::Endpoint;
+use capt_api::workspace::WorkspaceTemplate;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Resource, ResourceExt};
+use serde_json::Value;
+
+use crate::runtime::{Error, Looker, Name, Writer};
+use crate::workspace::context::Context;
+use recipe::{Known, Login, Material, Recipe};
+use secrets::{Step, Wanted};
+
+/// Field manager of the Secrets.
+pub const MANAGER: &str = "capt-access";
+
+/// What is needed to keep Secrets.
+#[derive(Clone)]
+pub struct AccessContext {
+    /// Templates, provider configs, and how to read what they refer to.
+    pub workspaces: Arc<Context>,
+    /// Writes the Secrets.
+    pub writer: Writer,
+}
+
+impl AccessContext {
+    /// Beside the workspaces' controllers.
+    pub fn new(workspaces: Arc<Context>) -> Self {
+        Self { writer: Writer::new(workspaces.client.clone(), MANAGER), workspaces }
+    }
+}
+
+/// Whose Secrets to keep, and of what.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessRequest<'a> {
+    /// The control plane; it owns the Secrets.
+    pub control_plane: &'a CAPTControlPlane,
+    /// The Cluster that it belongs to, in its namespace.
+    pub cluster: &'a Name,
+    /// What everybody may see of its workspace's outputs.
+    pub outputs: &'a BTreeMap<String, Value>,
+    /// The Secret with all of them.
+    pub connection: Option<&'a Name>,
+    /// Where its API is.
+    pub endpoint: Option<&'a Endpoint>,
+    /// Its region.
+    pub region: Option<&'a str>,
+}
+
+/// How the Secrets stand.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AccessStanding {
+    /// They are there and can be used. Also true where newer ones cannot be made and the old ones are still good.
+    pub secrets_ready: bool,
+    /// What keeps them from being right.
+    pub problem: Option<Problem>,
+    /// When to come back, though nothing changes.
+    pub next: Option<Duration>,
+}
+
+/// What is wrong or missing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    /// One word for it, for a condition.
+    pub reason: &'static str,
+    /// The same in a sentence that names the field.
+    pub message: String,
+    /// Whether it may pass by itself; else a person must change something.
+    pub waiting: bool,
+}
+
+/// Keeps the Secrets in step. What it reads is noted in `looker`: word of a change of that must lead here again.
+pub async fn keep(
+    context: &AccessContext,
+    looker: &mut Looker,
+    request: &AccessRequest<'_>,
+) -> Result<AccessStanding, Error> {
+    let now = context.workspaces.clock.now();
+    let writer = &context.writer;
+    let current = secrets::read(writer, looker, &secrets::kubeconfig_name(request.cluster)).await?;
+    let made = match make(context, looker, request, current.as_ref(), now).await? {
+        Ok(made) => made,
+        Err(problem) => return Ok(standing_with(problem, request, current.as_ref(), now)),
+    };
+    let mut steps = Vec::with_capacity(3);
+    for wanted in &made.secrets {
+        let found = match &current {
+            Some(current) if Name::of(current) == wanted.name => Some(current.clone()),
+            _ => secrets::read(writer, looker, &wanted.name).await?,
+        };
+        match secrets::decide(wanted, found.as_ref(), request.control_plane, &request.cluster.name) {
+            Ok(step) => steps.push(step),
+            Err(problem) => return Ok(standing_with(problem, request, current.as_ref(), now)),
+        }
+    }
+    for step in &steps {
+        secrets::act(writer, step).await?;
+    }
+    if steps.iter().any(|step| *step != Step::Rest) {
+        tracing::debug!(cluster = %request.cluster, "kubeconfig and CA are written");
+    }
+    let next = made.due.map(|due| until(due, now));
+    Ok(AccessStanding { secrets_ready: true, problem: None, next })
+}
+
+/// Secrets as they should be.
+struct Made {
+    /// The kubeconfig comes last: whoever finds it finds the rest.
+    secrets: Vec<Wanted>,
+    /// When the kubeconfig must be made again.
+    due: Option<Timestamp>,
+}
+
+async fn make(
+    context: &AccessContext,
+    looker: &mut Looker,
+    request: &AccessRequest<'_>,
+    current: Option<&Secret>,
+    now: Timestamp,
+) -> Result<Result<Made, Problem>, Error> {
+    let namespace = request.control_plane.namespace().unwrap_or_default();
+    let connection = match request.connection {
+        Some(name) => secrets::read(&context.writer, looker, name).await?,
+        None => None,
+    };
+    let template = Name::referred(&request.control_plane.spec.workspace_template_ref, &namespace);
+    looker.at("WorkspaceTemplate", &template);
+    let template = context.workspaces.templates.get(&template).ok_or(template);
+    let material =
+        Material::new(request.outputs, connection.as_ref().and_then(|secret| secret.data.as_ref()));
+    let waits = request.connection.filter(|_| connection.is_none());
+    let recipe = match (choose(request, template.as_deref().ok(), &material), waits) {
+        (Ok(recipe), _) => recipe,
+        // What is missing may be in there.
+        (Err(_), Some(name)) => {
+            let shown = name.seen_from(&namespace);
+            let message = format!("Secret {shown} with the outputs does not exist yet");
+            return Ok(Err(Problem { reason: reasons::WAITING_FOR_SECRETS, message, waiting: true }));
+        }
+        (Err(problem), None) => return Ok(Err(problem)),
+    };
+    let (text, ca, due) = match recipe {
+        Recipe::Given { text, ca } => (text, ca, None),
+        Recipe::Made { server, ca, login } => {
+            let (user, due) = match login {
+                Login::User(user) => (user, None),
+                Login::Eks { cluster, region } => {
+                    let wanted =
+                        Token { cluster: &cluster, region, template, seed: request.cluster.to_string() };
+                    match wanted.current_or_new(context, looker, &namespace, current, now).await? {
+                        Ok((token, due)) => (kubeconfig::User::Token(token), Some(due)),
+                        Err(problem) => return Ok(Err(problem)),
+                    }
+                }
+            };
+            (kubeconfig::text(&request.cluster.name, &server, &ca, &user), Some(ca), due)
+        }
+    };
+    let mut secrets = Vec::with_capacity(3);
+    if let Some(ca) = &ca {
+        let own = Name::of(request.control_plane);
+        secrets.push(Wanted::ca(&own, ca));
+        if own != *request.cluster {
+            secrets.push(Wanted::ca(request.cluster, ca));
+        }
+    }
+    secrets.push(Wanted::kubeconfig(request.cluster, &text));
+    Ok(Ok(Made { secrets, due }))
+}
+
+fn choose(
+    request: &AccessRequest<'_>,
+    template: Option<&WorkspaceTemplate>,
+    material: &Material,
+) -> Result<Recipe, Problem> {
+    let note = |notes: &BTreeMap<String, String>| notes.get(annotations::CLUSTER_AUTH).cloned();
+    let own = note(request.control_plane.annotations());
+    let shared = template.and_then(|template| note(template.annotations()));
+    let asked = recipe::asked(own.as_deref(), shared.as_deref(), material)?;
+    let known = Known { cluster: &request.cluster.name, endpoint: request.endpoint, region: request.region };
+    recipe::choose(material, asked, &known)
+}
+
+fn no_region() -> Problem {
+    Problem {
+        reason: reasons::KUBECONFIG_GENERATION_FAILED,
+        message: "a token of EKS needs a region: set spec.controlPlaneConfig.region".into(),
+        waiting: false,
+    }
+}
+
+/// A token that is wanted.
+struct Token<'a> {
+    /// For this EKS cluster.
+    cluster: &'a str,
+    /// In this region, where that is known.
+    region: Option<String>,
+    /// By the credentials of this template; or its name, where there is none.
+    template: Result<Arc<WorkspaceTemplate>, Name>,
+    /// Spreads the renewals of many.
+    seed: String,
+}
+
+impl Token<'_> {
+    /// The one that is in use, while it is young and of the same key and region; else a new one. And when to replace it.
+    async fn current_or_new(
+        self,
+        context: &AccessContext,
+        looker: &mut Looker,
+        namespace: &str,
+        current: Option<&Secret>,
+        now: Timestamp,
+    ) -> Result<Result<(String, Timestamp), Problem>, Error> {
+        let template = match &self.template {
+            Ok(template) => template,
+            Err(name) => {
+                let message = format!("WorkspaceTemplate {} does not exist", name.seen_from(namespace));
+                let reason = reasons::WORKSPACE_TEMPLATE_NOT_FOUND;
+                return Ok(Err(Problem { reason, message, waiting: true }));
+            }
+        };
+        let credentials = match credentials::read(&context.workspaces, looker, template, namespace).await? {
+            Ok(credentials) => credentials,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let Some(region) = self.region.or_else(|| credentials.region.clone()) else {
+            return Ok(Err(no_region()));
+        };
+        let signer = credentials.signer();
+        let of_the_same = |facts: &eks::Facts| facts.key_id == signer.key_id && facts.region == region;
+        if let Some(token) = current.and_then(token_in)
+            && let Some(facts) = eks::Facts::of(&token).filter(of_the_same)
+            && facts.is_fresh(&self.seed, now)
+        {
+            return Ok(Ok((token, facts.due(&self.seed))));
+        }
+        let token = eks::mint(&signer, &region, self.cluster, now);
+        let due = eks::Facts::of(&token).map_or(now, |facts| facts.due(&self.seed));
+        Ok(Ok((token, due)))
+    }
+}
+
+/// The token in a kubeconfig's Secret.
+fn token_in(secret: &Secret) -> Option<String> {
+    let text = std::str::from_utf8(&secret.data.as_ref()?.get("value")?.0).ok()?;
+    kubeconfig::read(text).ok()?.token
+}
+
+/// How things stand when nothing new can be made: what is there may still be good, for a while.
+fn standing_with(
+    problem: Problem,
+    request: &AccessRequest<'_>,
+    current: Option<&Secret>,
+    now: Timestamp,
+) -> AccessStanding {
+    let owner = request.control_plane.controller_owner_ref(&()).unwrap_or_default();
+    let ours = current.filter(|secret| secrets::is_ours(secret, &owner));
+    let ends = ours.and_then(token_in).and_then(|token| eks::Facts::of(&token)).map(|facts| facts.ends());
+    let good = ours.is_some() && ends.is_none_or(|ends| now < ends);
+    let next = ends.filter(|_| good).map(|ends| until(ends, now));
+    AccessStanding { secrets_ready: good, problem: Some(problem), next }
+}
+
+/// How long until then; a moment at least.
+fn until(then: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(then.duration_since(now)).unwrap_or_default().max(Duration::from_secs(1))
+}

@@ -1,0 +1,55 @@
+//! CAPT's own CRD of Cluster: whether it is installed, and how.
+
+use capt_api::names::crd_labels;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+
+use super::MANAGER;
+use crate::runtime::Error;
+
+/// Name of the CRD.
+pub const NAME: &str = "clusters.cluster.x-k8s.io";
+
+/// Whose CRD of Cluster an API has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Installed {
+    /// CAPT's.
+    Ours,
+    /// That of Cluster API core, or of anybody else.
+    Theirs,
+}
+
+/// Whether a CRD is CAPT's. Upstream's converts by a webhook: one that was applied over ours is not ours any more,
+/// though our label may have stayed on it.
+pub fn is_ours(crd: &CustomResourceDefinition) -> bool {
+    let labelled = crd.labels().get(crd_labels::INSTALLED_BY).is_some_and(|by| by == crd_labels::CAPT);
+    labelled && crd.spec.conversion.as_ref().is_none_or(|conversion| conversion.strategy == "None")
+}
+
+/// Whether an API serves it.
+pub fn is_served(crd: &CustomResourceDefinition) -> bool {
+    let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Established" && condition.status == "True")
+}
+
+/// Installs the CRD where there is none, and brings ours up to date. One that is somebody else's stays as it is.
+pub async fn install(client: &Client) -> Result<Installed, Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let wanted = capt_api::crd::cluster_kind().crd;
+    let found = api.get_opt(NAME).await.map_err(Error::api(format!("read CRD {NAME}")))?;
+    match found {
+        Some(found) if !is_ours(&found) => return Ok(Installed::Theirs),
+        Some(_) => {
+            let params = PatchParams::apply(MANAGER).force();
+            api.patch(NAME, &params, &Patch::Apply(&wanted)).await
+        }
+        // Not applied: somebody may install theirs at this moment, and that one must win.
+        None => api.create(&PostParams::default(), &wanted).await,
+    }
+    .map_err(Error::api(format!("install CRD {NAME}")))?;
+    Ok(Installed::Ours)
+}

@@ -1,0 +1,93 @@
+//! `Cluster` of Cluster API, where Cluster API core is not installed: CAPT plays its part for the objects of the CRD
+//! that it brought itself.
+//!
+//! ```text
+//! observe: the Cluster, the objects that it names, its machines      (observe, parts, workers)
+//! decide:  finalizer, owner references, endpoint, the order of the end (decide; pure)
+//! act:     the only one that changes anything                         (act)
+//! report:  phase, readiness, failures, conditions; one write          (report; pure up to the write)
+//! ```
+//!
+//! Beside Cluster API core nothing of this runs: [`start`] follows the CRD, and a CRD that is not CAPT's is left alone.
+
+mod act;
+pub mod decide;
+pub mod install;
+pub mod observe;
+pub mod part;
+mod parts;
+pub mod report;
+mod start;
+mod workers;
+
+use std::sync::Arc;
+
+use capt_api::cluster::core::{Cluster, ClusterStatus};
+use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
+
+use crate::runtime::events::Events;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::queue::Next;
+use crate::runtime::status::StatusWriter;
+use crate::runtime::{Cache, Clock, Error, Writer};
+
+pub use start::start;
+
+/// Field manager of what this controller writes.
+pub const MANAGER: &str = "capt-clusters";
+
+/// Who takes care of Clusters.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ClusterApi {
+    /// CAPT exactly where the CRD of Cluster is its own, else Cluster API core.
+    #[default]
+    Auto,
+    /// CAPT, which brings its CRD where there is none.
+    Own,
+    /// Cluster API core.
+    Core,
+}
+
+/// What the controller works with.
+pub struct Context {
+    /// Talks to the API.
+    pub writer: Writer,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Writes events.
+    pub events: Events,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// All Clusters.
+    pub clusters: Cache<Cluster>,
+    /// Writes their status.
+    pub status: StatusWriter<ClusterStatus>,
+    /// What they name.
+    parts: Arc<parts::Parts>,
+    /// All deployments of machines.
+    pub deployments: Cache<CaptMachineDeployment>,
+    /// All sets of machines.
+    pub sets: Cache<CaptMachineSet>,
+    /// All machines.
+    pub machines: Cache<CaptMachine>,
+    /// All node groups.
+    pub groups: Cache<NodeGroup>,
+}
+
+/// Looks at one Cluster, and does the next thing for it.
+pub async fn reconcile(context: Arc<Context>, object: Arc<Cluster>) -> Result<Next, Error> {
+    let observed = observe::observe(&context, object).await?;
+    let decision = decide::decide(&observed);
+    let acted = act::act(&context, &observed, &decision.steps).await?;
+    report::report(&context, &observed, &decision, &acted, context.clock.now()).await?;
+    Ok(next(&observed))
+}
+
+/// A part whose kind is not installed cannot be watched.
+fn next(observed: &observe::Observed) -> Next {
+    let wrong = |part: &part::Part| matches!(part, part::Part::Wrong(_));
+    if wrong(&observed.infrastructure) || wrong(&observed.control_plane) {
+        return Next::After(std::time::Duration::from_secs(30));
+    }
+    Next::OnChange
+}

@@ -1,0 +1,272 @@
+//! How a Cluster stands, as its status and events tell it.
+
+use capt_api::cluster::core::{
+    ClusterDeprecated, ClusterInitialization, ClusterPhase, ClusterStatus, ClusterV1beta1,
+};
+use capt_api::conditions::{reasons, types};
+use jiff::Timestamp;
+
+use super::Context;
+use super::act::Acted;
+use super::decide::{Decision, Standing, endpoint_after};
+use super::observe::Observed;
+use super::part::{Belongs, Part, Said, There, title};
+use super::workers::Workers;
+use crate::runtime::Error;
+use crate::runtime::conditions::{Conditions, Truth};
+use crate::runtime::events::Note;
+
+/// Longest message of a failure that upstream's schema takes.
+const LONGEST_FAILURE: usize = 10_000;
+
+/// Writes the status, if it says something new, and an event for what is news.
+pub async fn report(
+    context: &Context,
+    observed: &Observed,
+    decision: &Decision,
+    acted: &Acted,
+    now: Timestamp,
+) -> Result<(), Error> {
+    if acted.released || decision.standing == Standing::Gone {
+        return Ok(());
+    }
+    let mut new = status(observed, decision, now);
+    if let Some(generation) = acted.generation {
+        new.observed_generation = Some(generation);
+        for condition in &mut new.conditions {
+            condition.observed_generation = Some(generation);
+        }
+    }
+    let note = news(observed, &new);
+    let (client, object) = (context.writer.client(), observed.object.as_ref());
+    context.status.write(client, object, observed.status.as_ref(), new).await?;
+    if let Some(note) = note {
+        context.events.publish(object, &note).await;
+    }
+    Ok(())
+}
+
+/// The whole status.
+pub fn status(observed: &Observed, decision: &Decision, now: Timestamp) -> ClusterStatus {
+    let old = observed.status.clone().unwrap_or_default();
+    let generation = observed.object.metadata.generation;
+    let mut conditions = Conditions::new(&old.conditions, generation, now);
+    if let Standing::Paused(by) = &decision.standing {
+        conditions.set(types::PAUSED, true, reasons::PAUSED, by.clone());
+        let conditions = conditions.into_list();
+        return ClusterStatus { observed_generation: generation, conditions, ..old };
+    }
+    conditions.set(types::PAUSED, false, reasons::NOT_PAUSED, "");
+    let before = old.initialization.unwrap_or_default();
+    let (infrastructure, control_plane) = (&observed.infrastructure, &observed.control_plane);
+    let provisioned = before.infrastructure_provisioned == Some(true)
+        || begun(infrastructure)
+        || *infrastructure == Part::None && !observed.deleting;
+    let initialized = before.control_plane_initialized == Some(true) || begun(control_plane);
+    let failure = failure(observed);
+    let mut new = ClusterStatus {
+        observed_generation: generation,
+        phase: None,
+        initialization: (provisioned || initialized).then(|| ClusterInitialization {
+            infrastructure_provisioned: provisioned.then_some(true),
+            control_plane_initialized: initialized.then_some(true),
+        }),
+        failure_domains: match infrastructure.there() {
+            Some(there) if there.begun => there.failure_domains.clone(),
+            _ => old.failure_domains,
+        },
+        workers: Some(observed.workers.counts).filter(|counts| counts.desired_replicas.is_some()),
+        infrastructure_ready: provisioned,
+        control_plane_ready: control_plane.there().is_some_and(|there| there.ready),
+        deprecated: failure.as_ref().map(|(reason, message)| ClusterDeprecated {
+            v1beta1: Some(ClusterV1beta1 {
+                failure_reason: Some(reason.clone()),
+                failure_message: Some(message.clone()),
+            }),
+        }),
+        failure_reason: failure.as_ref().map(|(reason, _)| reason.clone()),
+        failure_message: failure.map(|(_, message)| message),
+        conditions: Vec::new(),
+    };
+    new.phase = Some(phase(observed, decision, &new));
+    conditions_of_infrastructure(observed, provisioned, &mut conditions);
+    conditions_of_control_plane(observed, initialized, &mut conditions);
+    let said = workers(&observed.workers);
+    conditions.set(types::WORKERS_AVAILABLE, said.truth, &said.reason, said.message);
+    match &decision.standing {
+        Standing::Deleting(reason, message) => {
+            conditions.set(types::DELETING, true, reason, message.clone());
+        }
+        _ => conditions.set(types::DELETING, false, reasons::NOT_DELETING, ""),
+    }
+    available(observed, &mut conditions);
+    new.conditions = conditions.into_list();
+    new
+}
+
+fn begun(part: &Part) -> bool {
+    part.there().is_some_and(|there| there.begun && !matches!(there.belongs, Belongs::Elsewhere(_)))
+}
+
+/// The failure of a part, the infrastructure's first.
+fn failure(observed: &Observed) -> Option<(String, String)> {
+    let parts = [&observed.infrastructure, &observed.control_plane];
+    let (reason, mut message) =
+        parts.into_iter().filter_map(Part::there).find_map(|there| there.failure.clone())?;
+    if message.len() > LONGEST_FAILURE {
+        let end = (0..=LONGEST_FAILURE).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
+    }
+    Some((reason, message))
+}
+
+fn phase(observed: &Observed, decision: &Decision, new: &ClusterStatus) -> ClusterPhase {
+    let spec = &observed.object.spec;
+    if observed.deleting {
+        ClusterPhase::Deleting
+    } else if new.failure_reason.is_some() {
+        ClusterPhase::Failed
+    } else if new.infrastructure_ready && endpoint_after(observed, &decision.steps).is_some() {
+        ClusterPhase::Provisioned
+    } else if spec.infrastructure_ref.is_some() || spec.control_plane_ref.is_some() {
+        ClusterPhase::Provisioning
+    } else {
+        ClusterPhase::Pending
+    }
+}
+
+/// What a part that is not there, or not the Cluster's, means.
+fn trouble(part: &Part, was_there: bool, deleting: bool) -> Option<(&'static str, String)> {
+    match part {
+        Part::None => None,
+        Part::Wrong(message) => Some((reasons::INVALID_REFERENCE, message.clone())),
+        Part::Absent(reference) => Some(match (was_there, deleting) {
+            (true, true) => (reasons::OBJECT_DELETED, format!("{} is gone", title(reference))),
+            (true, false) => (
+                reasons::OBJECT_DELETED,
+                format!("{} is gone, while the Cluster is still there", title(reference)),
+            ),
+            (false, _) => (reasons::OBJECT_DOES_NOT_EXIST, format!("{} does not exist", title(reference))),
+        }),
+        Part::There(there) => match &there.belongs {
+            Belongs::Elsewhere(other) => {
+                Some((reasons::INVALID_REFERENCE, format!("{} belongs to Cluster {other}", there.title())))
+            }
+            Belongs::Here | Belongs::Free(_) => None,
+        },
+    }
+}
+
+fn conditions_of_infrastructure(observed: &Observed, provisioned: bool, conditions: &mut Conditions) {
+    let part = &observed.infrastructure;
+    if let Some((reason, message)) = trouble(part, provisioned, observed.deleting) {
+        conditions.set(types::INFRASTRUCTURE_READY, false, reason, message);
+    } else if let Some(there) = part.there() {
+        let said = mirrored(there, types::READY, (reasons::READY, reasons::NOT_READY), "complete");
+        conditions.set(types::INFRASTRUCTURE_READY, said.truth, &said.reason, said.message);
+    } else {
+        conditions.clear(types::INFRASTRUCTURE_READY);
+    }
+}
+
+fn conditions_of_control_plane(observed: &Observed, initialized: bool, conditions: &mut Conditions) {
+    let part = &observed.control_plane;
+    if *part == Part::None {
+        conditions.clear(types::CONTROL_PLANE_AVAILABLE);
+        conditions.clear(types::CONTROL_PLANE_INITIALIZED);
+        return;
+    }
+    if let Some((reason, message)) = trouble(part, initialized, observed.deleting) {
+        conditions.set(types::CONTROL_PLANE_AVAILABLE, false, reason, message.clone());
+        if !initialized {
+            conditions.set(types::CONTROL_PLANE_INITIALIZED, Truth::Unknown, reason, message);
+        }
+        return;
+    }
+    if let Some(there) = part.there() {
+        let words = (reasons::AVAILABLE, reasons::NOT_AVAILABLE);
+        let said = mirrored(there, types::AVAILABLE, words, "initialized");
+        conditions.set(types::CONTROL_PLANE_AVAILABLE, said.truth, &said.reason, said.message);
+        let reason = if initialized { reasons::INITIALIZED } else { reasons::NOT_INITIALIZED };
+        let message =
+            if initialized { String::new() } else { format!("{} is not initialized yet", there.title()) };
+        conditions.set(types::CONTROL_PLANE_INITIALIZED, initialized, reason, message);
+    }
+}
+
+/// What a part says of itself; where it says nothing, what the contract's field does.
+fn mirrored(there: &There, kind: &str, (yes, no): (&str, &str), word: &str) -> Said {
+    let fallback = if there.begun { yes } else { no };
+    match there.conditions.get(kind) {
+        Some(said) if said.reason.is_empty() => {
+            let reason = if said.truth == Truth::True { yes } else { no };
+            Said { reason: reason.to_owned(), ..said.clone() }
+        }
+        Some(said) => said.clone(),
+        None => Said {
+            truth: there.begun.into(),
+            reason: fallback.to_owned(),
+            message: if there.begun { String::new() } else { format!("{} is not {word} yet", there.title()) },
+        },
+    }
+}
+
+fn workers(workers: &Workers) -> Said {
+    if workers.deployments.is_empty() {
+        return Said { truth: Truth::True, reason: reasons::NO_WORKERS.into(), message: String::new() };
+    }
+    let missing = workers.deployments.iter().filter_map(|(name, said)| match said {
+        Some(said) if said.truth == Truth::True => None,
+        Some(said) => Some(format!("CaptMachineDeployment {name}: {}", said.message)),
+        None => Some(format!("CaptMachineDeployment {name} does not say yet")),
+    });
+    let missing: Vec<String> = missing.collect();
+    if missing.is_empty() {
+        Said { truth: Truth::True, reason: reasons::AVAILABLE.into(), message: String::new() }
+    } else {
+        let message = crate::machine::context::few(&missing);
+        Said { truth: Truth::False, reason: reasons::NOT_AVAILABLE.into(), message }
+    }
+}
+
+/// Everything together.
+fn available(observed: &Observed, conditions: &mut Conditions) {
+    if observed.deleting {
+        conditions.set(
+            types::AVAILABLE,
+            false,
+            reasons::NOT_AVAILABLE,
+            "Deleting: the Cluster is being deleted",
+        );
+        return;
+    }
+    let needed = [types::INFRASTRUCTURE_READY, types::CONTROL_PLANE_AVAILABLE, types::WORKERS_AVAILABLE];
+    let missing: Vec<String> = needed
+        .iter()
+        .filter_map(|kind| conditions.get(kind))
+        .filter(|condition| condition.status != "True")
+        .map(|condition| format!("{}: {}", condition.type_, condition.message))
+        .collect();
+    let reason = if missing.is_empty() { reasons::AVAILABLE } else { reasons::NOT_AVAILABLE };
+    conditions.set(types::AVAILABLE, missing.is_empty(), reason, missing.join("; "));
+}
+
+/// An event for a new phase.
+fn news(observed: &Observed, new: &ClusterStatus) -> Option<Note> {
+    let phase = new.phase?;
+    if observed.status.as_ref().and_then(|old| old.phase) == Some(phase) {
+        return None;
+    }
+    let name = &observed.name.name;
+    Some(match &new.failure_message {
+        Some(message) if phase == ClusterPhase::Failed => {
+            Note::warning("Failed", "Reconcile", message.clone())
+        }
+        _ => Note::normal(phase.as_str(), "Reconcile", format!("Cluster {name} is {}", phase.as_str())),
+    })
+}
+
+#[cfg(test)]
+#[path = "report/tests.rs"]
+mod tests;

@@ -1,0 +1,197 @@
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::super::decide::decide;
+use super::super::decide::tests::{at, observed, part, reference, there};
+use super::*;
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+fn told(observed: &Observed) -> ClusterStatus {
+    status(observed, &decide(observed), now())
+}
+
+/// Status and reason of some conditions.
+fn said(status: &ClusterStatus, kinds: &[&str]) -> Vec<String> {
+    let find = |kind: &&str| status.conditions.iter().find(|condition| condition.type_ == *kind);
+    kinds.iter().map(|kind| find(kind).map_or("-".into(), |c| format!("{} {}", c.status, c.reason))).collect()
+}
+
+const THREE: [&str; 3] = ["InfrastructureReady", "ControlPlaneInitialized", "ControlPlaneAvailable"];
+
+fn built(kind: &str) -> There {
+    There { begun: true, ready: true, ..there(kind) }
+}
+
+#[test]
+fn the_life_of_a_cluster() {
+    use ClusterPhase::{Deleting, Failed, Provisioned, Provisioning};
+    let absent = |kind: &str| Part::Absent(reference(kind));
+    let failed = There { failure: Some(("Broken".into(), "Infra x: it broke".into())), ..there("Infra") };
+    let rows: Vec<(&str, Observed, ClusterPhase, [&str; 3], bool)> = vec![
+        (
+            "nothing is there",
+            Observed { infrastructure: absent("Infra"), control_plane: absent("Plane"), ..observed() },
+            Provisioning,
+            ["False ObjectDoesNotExist", "Unknown ObjectDoesNotExist", "False ObjectDoesNotExist"],
+            false,
+        ),
+        (
+            "both are begun",
+            observed(),
+            Provisioning,
+            ["False NotReady", "False NotInitialized", "False NotAvailable"],
+            false,
+        ),
+        (
+            "the infrastructure is complete",
+            Observed { infrastructure: part(built("Infra")), ..observed() },
+            Provisioning,
+            ["True Ready", "False NotInitialized", "False NotAvailable"],
+            false,
+        ),
+        (
+            "all is there",
+            Observed {
+                infrastructure: part(built("Infra")),
+                control_plane: part(There { endpoint: Some(at("h")), ..built("Plane") }),
+                ..observed()
+            },
+            Provisioned,
+            ["True Ready", "True Initialized", "True Available"],
+            true,
+        ),
+        (
+            "only a person can help",
+            Observed { infrastructure: part(failed), ..observed() },
+            Failed,
+            ["False NotReady", "False NotInitialized", "False NotAvailable"],
+            false,
+        ),
+        (
+            "it goes",
+            Observed { deleting: true, control_plane: absent("Plane"), ..observed() },
+            Deleting,
+            ["False NotReady", "Unknown ObjectDoesNotExist", "False ObjectDoesNotExist"],
+            false,
+        ),
+    ];
+    for (name, observed, phase, conditions, available) in rows {
+        let status = told(&observed);
+        assert_eq!(status.phase, Some(phase), "{name}");
+        assert_eq!(said(&status, &THREE), conditions, "{name}");
+        let expected = if available { "True Available" } else { "False NotAvailable" };
+        assert_eq!(said(&status, &["Available"]), [expected], "{name}");
+    }
+}
+
+#[test]
+fn what_was_once_there_is_remembered() {
+    let mut observed =
+        Observed { infrastructure: part(built("Infra")), control_plane: part(built("Plane")), ..observed() };
+    let first = told(&observed);
+    assert_eq!(first.initialization.unwrap().infrastructure_provisioned, Some(true));
+    assert!(first.infrastructure_ready && first.control_plane_ready);
+    observed.status = Some(first);
+    observed.infrastructure = Part::Absent(reference("Infra"));
+    observed.control_plane = part(there("Plane"));
+    let later = told(&observed);
+    let remembered = later.initialization.unwrap();
+    assert_eq!(remembered.infrastructure_provisioned, Some(true));
+    assert_eq!(remembered.control_plane_initialized, Some(true));
+    assert!(!later.control_plane_ready, "v1beta1's word is about now");
+    assert_eq!(said(&later, &THREE), ["False ObjectDeleted", "True Initialized", "False NotAvailable"]);
+    assert_eq!(later.phase, Some(ClusterPhase::Provisioning));
+}
+
+#[test]
+fn a_failure_is_told_where_each_version_looks_and_goes_when_it_is_over() {
+    let failure = Some(("Broken".to_owned(), "Plane x: it broke".to_owned()));
+    let mut observed = Observed { control_plane: part(There { failure, ..there("Plane") }), ..observed() };
+    let status = told(&observed);
+    assert_eq!(status.failure_reason.as_deref(), Some("Broken"));
+    assert_eq!(status.failure_message.as_deref(), Some("Plane x: it broke"));
+    let old = status.deprecated.clone().unwrap().v1beta1.unwrap();
+    assert_eq!(
+        (old.failure_reason, old.failure_message),
+        (status.failure_reason.clone(), status.failure_message.clone())
+    );
+    observed.status = Some(status);
+    observed.control_plane = part(there("Plane"));
+    let over = told(&observed);
+    assert_eq!((over.failure_reason, over.failure_message, over.deprecated), (None, None, None));
+    assert_eq!(over.phase, Some(ClusterPhase::Provisioning));
+}
+
+#[test]
+fn conditions_of_the_parts_are_mirrored() {
+    let own = Said { truth: Truth::False, reason: "VPCCreating".into(), message: "builds".into() };
+    let plain = Said { truth: Truth::True, reason: String::new(), message: String::new() };
+    let observed = Observed {
+        infrastructure: part(There { conditions: [("Ready".to_owned(), own)].into(), ..built("Infra") }),
+        control_plane: part(There { conditions: [("Available".to_owned(), plain)].into(), ..built("Plane") }),
+        ..observed()
+    };
+    let status = told(&observed);
+    assert_eq!(said(&status, &THREE), ["False VPCCreating", "True Initialized", "True Available"]);
+    let available = status.conditions.iter().find(|condition| condition.type_ == "Available").unwrap();
+    assert_eq!(available.message, "InfrastructureReady: builds");
+}
+
+#[test]
+fn of_a_paused_cluster_only_that_is_said() {
+    let mut observed = Observed { infrastructure: part(built("Infra")), ..observed() };
+    observed.status = Some(told(&observed));
+    let before = observed.status.clone().unwrap();
+    let paused = Observed {
+        paused: Some("why".into()),
+        infrastructure: Part::None,
+        control_plane: Part::None,
+        ..observed
+    };
+    let status = told(&paused);
+    assert_eq!(said(&status, &["Paused"]), ["True Paused"]);
+    let others = |status: &ClusterStatus| {
+        let mut status = status.clone();
+        status.conditions.retain(|condition| condition.type_ != "Paused");
+        status
+    };
+    assert_eq!(others(&status), others(&before));
+}
+
+#[test]
+fn a_part_of_another_cluster_counts_for_nothing() {
+    let elsewhere = There { belongs: Belongs::Elsewhere("d".into()), ..built("Infra") };
+    let status = told(&Observed { infrastructure: part(elsewhere), ..observed() });
+    assert_eq!(said(&status, &["InfrastructureReady"]), ["False InvalidReference"]);
+    assert!(!status.infrastructure_ready);
+    let wrong = told(&Observed { infrastructure: Part::Wrong("no such kind".into()), ..observed() });
+    assert_eq!(said(&wrong, &["InfrastructureReady"]), ["False InvalidReference"]);
+}
+
+#[test]
+fn at_rest_the_status_stays_the_same() {
+    let mut observed = Observed { infrastructure: part(built("Infra")), ..observed() };
+    let first = told(&observed);
+    observed.status = Some(first.clone());
+    let later = status(&observed, &decide(&observed), Timestamp::from_second(1_900_000_000).unwrap());
+    assert_eq!(later, first);
+}
+
+#[test]
+fn deployments_say_whether_there_are_enough_machines() {
+    let one =
+        |truth| Some(Said { truth, reason: "MinimumReplicasUnavailable".into(), message: "1 of 2".into() });
+    let rows = [
+        (vec![], "True NoWorkers"),
+        (vec![("a".to_owned(), one(Truth::True))], "True Available"),
+        (vec![("a".to_owned(), one(Truth::True)), ("b".to_owned(), one(Truth::False))], "False NotAvailable"),
+        (vec![("a".to_owned(), None)], "False NotAvailable"),
+    ];
+    for (deployments, expected) in rows {
+        let workers = Workers { deployments, ..Workers::default() };
+        let status = told(&Observed { workers, ..observed() });
+        assert_eq!(said(&status, &["WorkersAvailable"]), [expected]);
+    }
+}

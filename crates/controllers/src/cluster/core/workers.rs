@@ -1,0 +1,194 @@
+//! The machines of a Cluster that are not its control plane's, and what they are made from.
+
+use capt_api::cluster::core::WorkersStatus;
+use capt_api::conditions::types;
+use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
+use capt_api::names::labels;
+use kube::api::ListParams;
+use kube::{Api, Resource, ResourceExt};
+
+use super::Context;
+use super::part::Said;
+use crate::machine::context::controller_uid;
+use crate::runtime::conditions::{Truth, find, is_true};
+use crate::runtime::status::PATIENCE;
+use crate::runtime::{Cache, Error, Kind, Name};
+
+/// Kinds of what a Cluster has besides its parts, in the order in which they go.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum WorkerKind {
+    /// CaptMachineDeployment.
+    Deployment,
+    /// CaptMachineSet.
+    Set,
+    /// CaptMachine.
+    Machine,
+    /// NodeGroup: goes when the machines that joined it are gone.
+    Group,
+}
+
+impl WorkerKind {
+    /// As manifests have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "CaptMachineDeployment",
+            Self::Set => "CaptMachineSet",
+            Self::Machine => "CaptMachine",
+            Self::Group => "NodeGroup",
+        }
+    }
+}
+
+/// One object.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Worker {
+    /// Its kind.
+    pub kind: WorkerKind,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// It is on its way out.
+    pub deleting: bool,
+    /// Nobody controls it: it goes only when somebody deletes it.
+    pub top: bool,
+}
+
+/// All of a Cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Workers {
+    /// Everything that is there; looked for only where the Cluster goes.
+    pub all: Vec<Worker>,
+    /// Counters.
+    pub counts: WorkersStatus,
+    /// What each deployment says of its availability.
+    pub deployments: Vec<(String, Option<Said>)>,
+}
+
+/// Looks at the caches; and, where a Cluster goes and they show nothing, at the API: what was made a moment ago must
+/// not outlive what it runs in.
+pub async fn observe(context: &Context, cluster: &Name, deleting: bool) -> Result<Workers, Error> {
+    let mut workers = Workers::default();
+    if deleting {
+        let mut all = of(&context.deployments, cluster, WorkerKind::Deployment);
+        all.extend(of(&context.sets, cluster, WorkerKind::Set));
+        all.extend(of(&context.machines, cluster, WorkerKind::Machine));
+        all.extend(of(&context.groups, cluster, WorkerKind::Group));
+        if all.is_empty() {
+            all.extend(live::<CaptMachineDeployment>(context, cluster, WorkerKind::Deployment).await?);
+            all.extend(live::<CaptMachineSet>(context, cluster, WorkerKind::Set).await?);
+            all.extend(live::<CaptMachine>(context, cluster, WorkerKind::Machine).await?);
+            all.extend(live::<NodeGroup>(context, cluster, WorkerKind::Group).await?);
+        }
+        all.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+        workers.all = all;
+    }
+    count(context, cluster, &mut workers);
+    Ok(workers)
+}
+
+fn belongs<K: Resource>(object: &K, cluster: &Name) -> bool {
+    object.meta().namespace.as_ref() == Some(&cluster.namespace)
+        && object.labels().get(labels::CLUSTER_NAME) == Some(&cluster.name)
+}
+
+fn worker<K: Resource>(object: &K, kind: WorkerKind) -> Worker {
+    Worker {
+        kind,
+        name: object.name_any(),
+        uid: object.uid().unwrap_or_default(),
+        deleting: object.meta().deletion_timestamp.is_some(),
+        top: controller_uid(object).is_none(),
+    }
+}
+
+fn of<K: Kind>(cache: &Cache<K>, cluster: &Name, kind: WorkerKind) -> Vec<Worker> {
+    let all = cache.all();
+    let ours = all.iter().filter(|object| belongs(object.as_ref(), cluster));
+    ours.map(|object| worker(object.as_ref(), kind)).collect()
+}
+
+async fn live<K: Kind>(context: &Context, cluster: &Name, kind: WorkerKind) -> Result<Vec<Worker>, Error> {
+    let api: Api<K> = Api::namespaced(context.writer.client().clone(), &cluster.namespace);
+    let ours = ListParams::default().labels(&format!("{}={}", labels::CLUSTER_NAME, cluster.name));
+    let attempt = || format!("list {}s of {cluster}", kind.as_str());
+    let list = tokio::time::timeout(PATIENCE, api.list_metadata(&ours)).await;
+    let list = list.map_err(|_| Error::Slow(attempt()))?.map_err(Error::api(attempt()));
+    match list {
+        Ok(list) => Ok(list.items.iter().map(|object| worker(object, kind)).collect()),
+        // The kind is not installed.
+        Err(error) if error.code() == Some(404) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deployments count their machines; sets and machines that are nobody's count themselves.
+fn count(context: &Context, cluster: &Name, workers: &mut Workers) {
+    let mut sum = Sum::default();
+    for deployment in context.deployments.all().iter().filter(|object| belongs(object.as_ref(), cluster)) {
+        let status = deployment.status.clone().unwrap_or_default();
+        sum.add([
+            deployment.spec.replicas,
+            status.replicas,
+            status.up_to_date_replicas,
+            status.ready_replicas,
+            status.available_replicas,
+        ]);
+        let said = find(&status.conditions, types::AVAILABLE).map(|condition| Said {
+            truth: if condition.status == "True" { Truth::True } else { Truth::False },
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        });
+        workers.deployments.push((deployment.name_any(), said));
+    }
+    workers.deployments.sort_by(|a, b| a.0.cmp(&b.0));
+    let free = |uid: Option<&str>| uid.is_none();
+    for set in context.sets.all().iter().filter(|object| belongs(object.as_ref(), cluster)) {
+        if free(controller_uid(set.as_ref())) {
+            let status = set.status.clone().unwrap_or_default();
+            let counts = [
+                set.spec.replicas,
+                status.replicas,
+                status.replicas,
+                status.ready_replicas,
+                status.available_replicas,
+            ];
+            sum.add(counts);
+        }
+    }
+    for machine in context.machines.all().iter().filter(|object| belongs(object.as_ref(), cluster)) {
+        if free(controller_uid(machine.as_ref())) {
+            let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice());
+            let ready = i32::from(is_true(conditions.unwrap_or_default(), types::READY));
+            sum.add([1, 1, 1, ready, ready]);
+        }
+    }
+    workers.counts = sum.counters();
+}
+
+#[derive(Default)]
+struct Sum {
+    counts: [i32; 5],
+    any: bool,
+}
+
+impl Sum {
+    fn add(&mut self, counts: [i32; 5]) {
+        self.any = true;
+        for (sum, count) in self.counts.iter_mut().zip(counts) {
+            *sum = sum.saturating_add(count);
+        }
+    }
+
+    fn counters(&self) -> WorkersStatus {
+        let [desired, replicas, up_to_date, ready, available] =
+            self.counts.map(|count| self.any.then_some(count));
+        WorkersStatus {
+            desired_replicas: desired,
+            replicas,
+            up_to_date_replicas: up_to_date,
+            ready_replicas: ready,
+            available_replicas: available,
+        }
+    }
+}

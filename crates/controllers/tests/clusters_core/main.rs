@@ -1,0 +1,65 @@
+//! CAPT's own controller for `Cluster`, and its CRD beside that of Cluster API: on the embedded API and, where it is
+//! built, on a real kube-apiserver.
+//!
+//! The parts of these Clusters are of kinds that CAPT does not know, and the test plays their provider: what is shown
+//! here holds for any provider that fulfils the contract.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "a skip must not be silent, and a long test says where it is")]
+
+mod access;
+mod life;
+mod provider;
+#[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
+#[path = "../workspaces/stage.rs"]
+mod stage;
+mod upstream;
+
+use std::sync::Arc;
+
+use stage::{House, Stage};
+
+/// Each scenario is a test of its own on the embedded API; on kube-apiserver they share one.
+macro_rules! scenarios {
+    ($($room:ident: $($name:ident),+;)+) => {
+        mod embedded {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    if !capt_e2e::runs_on("embedded") {
+                        return;
+                    }
+                    let house = std::sync::Arc::new(super::House::embedded().await);
+                    super::provider::install(&house.client).await;
+                    super::$room::$name(&super::Stage::new(house, stringify!($name)).await).await;
+                }
+            )+)+
+        }
+
+        /// All scenarios, one after the other.
+        async fn all(house: &Arc<House>) {
+            $($(
+                eprintln!("{}", stringify!($name));
+                $room::$name(&Stage::new(Arc::clone(house), stringify!($name)).await).await;
+            )+)+
+        }
+    };
+}
+
+scenarios! {
+    life: a_cluster_lives_and_goes, old_manifests_are_taken, paused_means_paused, a_failure_is_told_and_passes, machines_go_first,
+        what_is_anothers_stays, parts_come_late, what_is_not_served_is_refused;
+    access: secrets_are_kept, what_is_wrong_writes_nothing, a_token_is_made_and_renewed;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_kube_apiserver_agrees() {
+    if !capt_e2e::runs_on("kube-apiserver") {
+        return;
+    }
+    let Some(peers) = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS) else { return };
+    let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
+    let house = Arc::new(House::real(server).await);
+    provider::install(&house.client).await;
+    all(&house).await;
+}
