@@ -143,6 +143,7 @@ pub fn resumed(existing: &WorkspaceTemplateApply) -> Option<WorkspaceTemplateApp
 /// A workspace that outlives its owner: no garbage collector takes it, and another owner can take it up.
 pub fn retained<K: Kind>(existing: &WorkspaceTemplateApply, owner: &K) -> WorkspaceTemplateApply {
     let mut changed = existing.clone();
+    changed.spec.retain_workspace_on_delete = true;
     let uid = owner.meta().uid.as_deref();
     changed.metadata.owner_references.get_or_insert_default().retain(|known| Some(known.uid.as_str()) != uid);
     let labels_now = changed.metadata.labels.get_or_insert_default();

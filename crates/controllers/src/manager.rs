@@ -77,6 +77,10 @@ impl Controllers {
         run_configs(&context, options, &mut tasks);
         let machines = Arc::new(machine_context(&context, options, &mut tasks));
         machine::start(&machines, options.concurrency, &mut tasks);
+        let access = cluster::access::AccessContext::new(Arc::clone(&context));
+        let (networks, planes) = (cached(client, &mut tasks), cached(client, &mut tasks));
+        let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access));
+        cluster::start(&clusters, options.concurrency, &mut tasks);
         cluster::core::start(&machines, options.cluster_api, options.concurrency, &mut tasks);
         Self { tasks, metrics }
     }

@@ -88,7 +88,8 @@ impl Standing {
             built,
             deleting,
             failure,
-            stands: status.last_applied_revision.is_some(),
+            // The revision is unknown while another one is being applied.
+            stands: status.last_applied_revision.is_some() || status.last_applied_time.is_some(),
             outputs: status.outputs.clone(),
             reason: if reason.is_empty() { reasons::CREATING.to_owned() } else { reason },
             message,

@@ -16,3 +16,4 @@ mod start;
 
 pub use context::Context;
 pub use start::start;
+pub(crate) use start::without_suffix;

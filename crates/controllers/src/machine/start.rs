@@ -87,7 +87,7 @@ fn run_groups(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>)
 }
 
 /// Owners of workspaces that changed: their names tell.
-fn without_suffix(
+pub(crate) fn without_suffix(
     changes: impl Stream<Item = Name> + Send + 'static,
     suffix: &'static str,
 ) -> BoxStream<'static, Name> {

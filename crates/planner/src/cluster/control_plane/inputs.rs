@@ -54,10 +54,12 @@ pub fn network_of<'a>(cluster: &Cluster, find_it: impl FnOnce(&str) -> Option<&'
     };
     let mut outputs = status.workspace_template_status.map(|summary| summary.outputs).unwrap_or_default();
     outputs.insert("vpc_id".into(), json!(vpc));
+    let built =
+        found.spec.vpc_template_ref.is_some() && !found.annotations().contains_key(annotations::MANAGED_BY);
     Network::Ready(NetworkFacts {
         region: Some(found.spec.region.clone()),
         outputs,
-        workspace: found.spec.vpc_template_ref.is_some().then(|| network::workspace_of(&found.name_any())),
+        workspace: built.then(|| network::workspace_of(&found.name_any())),
     })
 }
 

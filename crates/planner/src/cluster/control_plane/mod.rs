@@ -152,10 +152,13 @@ pub struct Plan {
 /// Decides.
 pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let (state, step) = next(observed, now);
-    let status = match state {
+    let mut status = match state {
         State::External | State::Gone => None,
         _ => Some(status::status(observed, &state, now)),
     };
+    if let (Step::Hand(endpoint), Some(status)) = (&step, &mut status) {
+        status.endpoint = Some(endpoint::show(endpoint));
+    }
     let old = observed.status.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let news = status.as_ref().and_then(|new| super::news(old, &new.conditions, state.alarming()));
     let wake = status.as_ref().and_then(|new| timing::wake(observed.object, &state, &new.conditions));

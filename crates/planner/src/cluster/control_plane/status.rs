@@ -205,6 +205,12 @@ fn ready(
     };
     four(conditions, [true, true, false, false], reason, &message);
     secrets(new, conditions, trouble);
+    // What is there is still good, though no newer one could be made.
+    let old =
+        observed.access.as_ref().and_then(|access| access.problem.as_ref()).filter(|_| trouble.is_none());
+    if let Some(problem) = old {
+        conditions.set(types::SECRETS_READY, true, &problem.reason, problem.message.clone());
+    }
 }
 
 fn secrets(new: &mut CAPTControlPlaneStatus, conditions: &mut Conditions, trouble: Option<&Why>) {

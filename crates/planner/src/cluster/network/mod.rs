@@ -268,7 +268,8 @@ fn end(observed: &Observed<'_>, held: bool) -> (State, Step) {
     match ours {
         Some(workspace) if orphans || object.spec.retain_vpc_on_delete => {
             let message = format!("WorkspaceTemplateApply {} stays", workspace.name);
-            let step = if workspace.standing.deleting { Step::Release } else { Step::Retain };
+            // The garbage collector cuts orphans loose itself; what somebody deleted retains what it built.
+            let step = if orphans || workspace.standing.deleting { Step::Release } else { Step::Retain };
             (State::Deleting(Why::new(reasons::DELETING, message)), step)
         }
         Some(workspace) => {
