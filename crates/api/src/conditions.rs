@@ -45,6 +45,8 @@ pub mod types {
     pub const CREATING: &str = "Creating";
     /// The control plane could not be built.
     pub const FAILED: &str = "Failed";
+    /// The CA and kubeconfig Secrets of a control plane are there and valid.
+    pub const SECRETS_READY: &str = "SecretsReady";
 
     /// A rollout moves forward, or is done.
     pub const PROGRESSING: &str = "Progressing";
@@ -160,6 +162,10 @@ pub mod reasons {
     pub const VPC_CREATION_FAILED: &str = "VPCCreationFailed";
     /// The spec's network makes no sense.
     pub const INVALID_VPC_CONFIG: &str = "InvalidVPCConfig";
+    /// No Cluster has claimed the object yet.
+    pub const WAITING_FOR_CLUSTER: &str = "WaitingForCluster";
+    /// The owning Cluster is on its way out: nothing new is built.
+    pub const CLUSTER_DELETING: &str = "ClusterDeleting";
     /// The owning Cluster does not exist.
     pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
 
@@ -169,6 +175,8 @@ pub mod reasons {
     pub const VPC_READY_TIMEOUT: &str = "VPCReadyTimeout";
     /// The control plane was not ready in time.
     pub const CONTROL_PLANE_TIMEOUT: &str = "ControlPlaneTimeout";
+    /// The Secrets of the control plane were not there in time.
+    pub const SECRET_TIMEOUT: &str = "SecretTimeout";
     /// No kubeconfig could be made for the cluster.
     pub const KUBECONFIG_GENERATION_FAILED: &str = "KubeconfigGenerationFailed";
     /// The endpoint could not be handed to the Cluster.

@@ -31,6 +31,8 @@ pub mod labels {
     pub const SET_NAME: &str = "infrastructure.cluster.x-k8s.io/set-name";
     /// The NodeGroup a machine has joined.
     pub const NODE_GROUP_NAME: &str = "infrastructure.cluster.x-k8s.io/node-group-name";
+    /// On a WorkspaceTemplateApply whose CAPTCluster is gone and wanted its VPC kept.
+    pub const RETAINED: &str = "infrastructure.cluster.x-k8s.io/retained";
     /// Hash of the machine-relevant part of a set's template; keeps the sets of one deployment apart.
     pub const TEMPLATE_HASH: &str = "infrastructure.cluster.x-k8s.io/template-hash";
 }

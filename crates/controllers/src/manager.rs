@@ -91,9 +91,13 @@ impl Controllers {
         let metrics = Arc::new(Metrics::default());
         let context = Arc::new(context(client, engine, options, &mut tasks));
         let machines = Arc::new(machine_context(&context, options, &mut tasks));
+        let access = cluster::access::AccessContext::new(Arc::clone(&context));
+        let (networks, planes) = (cached(client, no_index, &mut tasks), cached(client, no_index, &mut tasks));
+        let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access));
         let mut starter = Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics };
         start_workspaces(&context, &mut starter);
         machine::start(&machines, &mut starter);
+        cluster::start(&clusters, &mut starter);
         cluster::core::start(&machines, options.cluster_api, options.pace(), &metrics, &mut tasks);
         Self { tasks, metrics }
     }

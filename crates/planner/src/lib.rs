@@ -9,6 +9,8 @@
 //! |---|---|
 //! | [`deployment`] | which sets there are and how large: rollouts, scaling, revisions, history, status |
 //! | [`set`] | which machines there are: create, delete, adopt, release, update in place, status |
+//! | [`cluster`] | networks and control planes: what is built when, and how they stand |
+//! | [`workspace`] | a workspace as its owner sees it |
 //! | [`availability`] | what counts as ready and available, and when it will |
 //! | [`budget`] | maxSurge and maxUnavailable as numbers |
 //! | [`template`] | what of a template makes a machine another one, and what reaches it in place |
@@ -23,6 +25,7 @@
 
 pub mod availability;
 pub mod budget;
+pub mod cluster;
 pub mod conditions;
 pub mod deployment;
 pub mod hash;
@@ -33,5 +36,6 @@ pub mod revision;
 pub mod set;
 pub mod simulate;
 pub mod template;
+pub mod workspace;
 
 pub use reason::Reason;

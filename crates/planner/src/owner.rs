@@ -6,21 +6,22 @@ use std::collections::BTreeMap;
 
 /// How an object stands to a parent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kinship {
+pub enum Kinship {
     /// The parent controls it.
     Ours,
     /// Nobody controls it.
     Orphan,
     /// Somebody else controls it.
-    Other,
+    Foreign,
 }
 
-pub(crate) fn kinship(child: &ObjectMeta, parent: &ObjectMeta) -> Kinship {
+/// How an object stands to a parent.
+pub fn kinship(child: &ObjectMeta, parent: &ObjectMeta) -> Kinship {
     let controller = child.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     match controller {
         None => Kinship::Orphan,
         Some(owner) if Some(&owner.uid) == parent.uid.as_ref() => Kinship::Ours,
-        Some(_) => Kinship::Other,
+        Some(_) => Kinship::Foreign,
     }
 }
 

@@ -7,7 +7,6 @@
 //! What deployments and sets do is decided by `capt-planner`; here its plans are carried out, on caches that show
 //! what was written before.
 
-pub mod child;
 pub mod context;
 pub mod deployment;
 pub mod drain;
@@ -18,4 +17,5 @@ pub mod single;
 mod start;
 
 pub use context::Context;
+pub(crate) use start::without_suffix;
 pub use start::{index, start};

@@ -85,7 +85,7 @@ pub fn index(machine: &CaptMachine) -> Vec<Key> {
 }
 
 /// Owners of workspaces that changed: their names tell.
-fn without_suffix(
+pub(crate) fn without_suffix(
     changes: impl Stream<Item = Name> + Send + 'static,
     suffix: &'static str,
 ) -> BoxStream<'static, Name> {

@@ -32,7 +32,26 @@ pub struct House {
     pub engine: Engine,
     pub folder: tempfile::TempDir,
     pub controllers: Option<Controllers>,
+    /// The controllers' clock.
+    pub clock: Arc<Shifted>,
     home: Home,
+}
+
+/// The real time, and what a test puts on top.
+#[derive(Default)]
+pub struct Shifted(std::sync::atomic::AtomicI64);
+
+impl Shifted {
+    pub fn turn(&self, minutes: i64) {
+        self.0.fetch_add(minutes * 60, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl capt_controllers::runtime::Clock for Shifted {
+    fn now(&self) -> jiff::Timestamp {
+        let shift = self.0.load(std::sync::atomic::Ordering::SeqCst);
+        jiff::Timestamp::now() + jiff::SignedDuration::from_secs(shift)
+    }
 }
 
 impl House {
@@ -56,7 +75,7 @@ impl House {
         install(&client).await;
         let folder = tempfile::tempdir().unwrap();
         let engine = start_engine(&folder.path().join("engine"), None).await;
-        let mut house = Self { client, engine, folder, controllers: None, home };
+        let mut house = Self { client, engine, folder, controllers: None, clock: Arc::default(), home };
         house.start_controllers();
         house
     }
@@ -75,7 +94,9 @@ impl House {
     }
 
     fn start_controllers(&mut self) {
-        self.controllers = Some(Controllers::start(&self.client, &self.engine, &options()));
+        let clock: Arc<dyn capt_controllers::runtime::Clock> = Arc::clone(&self.clock) as _;
+        let options = Options { clock, ..options() };
+        self.controllers = Some(Controllers::start(&self.client, &self.engine, &options));
     }
 
     /// Stops everything but the API, and starts it again: on `folder`, with `keeper`.

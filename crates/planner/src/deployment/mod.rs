@@ -318,7 +318,7 @@ fn sort_out<'a, S: Borrow<CaptMachineSet>>(observed: Observed<'a, S>, plan: &mut
         let (name, uid) = (set.name.to_owned(), object.metadata.uid.clone().unwrap_or_default());
         let matches = matcher.matches(object.metadata.labels.as_ref());
         match kinship(&object.metadata, parent) {
-            Kinship::Other => continue,
+            Kinship::Foreign => continue,
             Kinship::Orphan if set.deleting || !matches || parent.deletion_timestamp.is_some() => continue,
             Kinship::Orphan => {
                 plan.actions.push(Action::AdoptSet { name, uid, reason: Reason::Selected });

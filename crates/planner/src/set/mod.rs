@@ -264,7 +264,7 @@ fn count_machines<'a, M: Borrow<CaptMachine>>(
         let matches = matcher.matches(machine.metadata.labels.as_ref());
         let deleting = machine.metadata.deletion_timestamp.is_some();
         match kinship(&machine.metadata, &set.metadata) {
-            Kinship::Other => continue,
+            Kinship::Foreign => continue,
             Kinship::Orphan if deleting || !matches || set.metadata.deletion_timestamp.is_some() => continue,
             Kinship::Orphan => plan.actions.push(Action::Adopt {
                 name: name.to_owned(),

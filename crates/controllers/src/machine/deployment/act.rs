@@ -73,7 +73,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
             let Some(known) = member(family, name) else { return Ok(Done::Again) };
             let mut owners = known.metadata.owner_references.clone().unwrap_or_default();
             if matches!(action, Action::AdoptSet { .. }) {
-                owners.extend(super::super::child::owner(deployment));
+                owners.extend(crate::child::owner(deployment));
             } else {
                 owners.retain(|owner| Some(&owner.uid) != deployment.metadata.uid.as_ref());
             }

@@ -4,10 +4,10 @@ use capt_api::names::finalizers;
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
-use super::super::child::{Kinship, kinship};
 use super::super::context::Context;
 use super::decide::Step;
 use super::{Observed, SUFFIX};
+use crate::child::{Kinship, kinship};
 use crate::runtime::events::Note;
 use crate::runtime::status::version;
 use crate::runtime::{Error, Name};

@@ -4,9 +4,9 @@ use capt_api::conditions::reasons;
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
-use super::super::child::{self, Kinship, Standing};
 use super::super::context::few;
 use super::Observed;
+use crate::child::{self, Kinship, Standing};
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,8 +19,8 @@ use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::child::{self, Variables, Wanted};
 use super::context::{CATCH_UP, Context};
+use crate::child::{self, Variables, Wanted};
 use crate::runtime::cache::Key;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
@@ -73,6 +73,7 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
         secrets: Vec::new(),
         cluster: object.labels().get(labels::CLUSTER_NAME).cloned(),
         owner: child::owner(object.as_ref()),
+        terms: None,
     });
     let own = object.spec.paused.then(|| "spec.paused is true".to_owned());
     let joined = context.machines.by(&[Key::Refers("NodeGroup", name.clone())]);

@@ -159,7 +159,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<bool
             let Some(machine) = member(family, name) else { return Ok(true) };
             let mut owners = machine.metadata.owner_references.clone().unwrap_or_default();
             if matches!(action, Action::Adopt { .. }) {
-                owners.extend(super::super::child::owner(set));
+                owners.extend(crate::child::owner(set));
             } else {
                 owners.retain(|owner| Some(&owner.uid) != set.metadata.uid.as_ref());
             }
@@ -231,7 +231,7 @@ fn updated(set: &CaptMachineSet, machine: &CaptMachine) -> Value {
     meta["uid"] = json!(machine.metadata.uid);
     meta["resourceVersion"] = json!(machine.metadata.resource_version);
     meta["finalizers"] = json!([finalizers::MACHINE]);
-    meta["ownerReferences"] = json!(super::super::child::owner(set).into_iter().collect::<Vec<_>>());
+    meta["ownerReferences"] = json!(crate::child::owner(set).into_iter().collect::<Vec<_>>());
     part["apiVersion"] = json!(CaptMachine::api_version(&()));
     part["kind"] = json!(CaptMachine::kind(&()));
     part["spec"] = json!(spec);

@@ -5,11 +5,11 @@ use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 use serde_json::{Map, json};
 
-use super::super::child::{self, Kinship, Standing};
 use super::super::context::Context;
 use super::decide::Step;
 use super::depart::{self, End, Verdict};
 use super::observe::Observed;
+use crate::child::{self, Kinship, Standing};
 use crate::runtime::Error;
 use crate::runtime::events::Note;
 use crate::runtime::status::version;

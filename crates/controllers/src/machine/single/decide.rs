@@ -6,10 +6,10 @@ use capt_api::conditions::reasons;
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
-use super::super::child::{self, Kinship, Standing};
 use super::super::drain::Work;
 use super::depart::{self, End, Verdict};
 use super::observe::Observed;
+use crate::child::{self, Kinship, Standing};
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,11 +9,11 @@ use capt_api::names::{annotations, finalizers, labels};
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
-use super::super::child::{self, Wanted};
 use super::super::context::Context;
 use super::super::drain::{Progress, Settings, Subject, Work};
 use super::owner::{self, Ownership};
 use super::{variables, workspace_of};
+use crate::child::{self, Wanted};
 use crate::runtime::clusters::ClusterFacts;
 use crate::runtime::conditions::find;
 use crate::runtime::{Error, Looker, Name};
@@ -111,6 +111,7 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         secrets: variables::secrets(&ownership),
         cluster: cluster_name.clone(),
         owner: child::owner(object.as_ref()),
+        terms: None,
     };
     let own = object.spec.paused.then(|| "spec.paused is true".to_owned());
     let paused = own.or_else(|| context.paused(object.as_ref())).or_else(|| {

@@ -6,12 +6,12 @@ use capt_api::machine::{CaptMachineStatus, MachineAddress, MachineAddressKind, M
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::child::{Failure, Standing};
 use super::super::context::Context;
 use super::act::Acted;
 use super::decide::Phase;
 use super::depart;
 use super::observe::Observed;
+use crate::child::{Failure, Standing};
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, find, seconds};
 use crate::runtime::events::Note;

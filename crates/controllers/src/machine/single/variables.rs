@@ -6,8 +6,8 @@ use capt_api::workspace::VariablesFrom;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::super::child::Variables;
 use super::owner::Ownership;
+use crate::child::Variables;
 use crate::runtime::owners::Bootstrap;
 
 /// Name of the group that a machine joins or is.

@@ -6,8 +6,8 @@ use capt_api::machine::{CaptMachine, CaptMachineSpec, NodeGroup, NodeGroupSpec, 
 use capt_api::names::finalizers;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::super::child::{Wanted, owner};
 use super::*;
+use crate::child::{Wanted, owner};
 use crate::runtime::Name;
 
 fn observed() -> Observed {
@@ -22,6 +22,7 @@ fn observed() -> Observed {
         secrets: Vec::new(),
         cluster: Some("c".into()),
         owner: owner(&machine),
+        terms: None,
     };
     Observed {
         object: Arc::new(machine),

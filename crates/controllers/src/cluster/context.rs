@@ -1,0 +1,171 @@
+//! What the controllers of networks and control planes work with.
+
+use std::sync::Arc;
+
+use capt_api::cluster::{CAPTCluster, CAPTClusterStatus, CAPTControlPlane, CAPTControlPlaneStatus};
+use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
+use capt_api::names::{CORE_GROUP, annotations, labels};
+use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::cluster::{Cluster, Owner, Reference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt};
+
+use super::access::AccessContext;
+use crate::machine;
+use crate::runtime::events::Events;
+use crate::runtime::status::StatusWriter;
+use crate::runtime::{Cache, Clock, Clusters, Interests, Kind, Name, OwnWrites, Writer};
+
+/// Field manager of what these controllers write.
+pub const MANAGER: &str = "capt-cluster-parts";
+
+/// What the controllers of networks and control planes work with.
+pub struct Context {
+    /// Talks to the API.
+    pub writer: Writer,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Writes events.
+    pub events: Events,
+    /// All Clusters.
+    pub clusters: Clusters,
+    /// All networks.
+    pub networks: Cache<CAPTCluster>,
+    /// All control planes.
+    pub planes: Cache<CAPTControlPlane>,
+    /// All deployments.
+    pub deployments: Cache<CaptMachineDeployment>,
+    /// All sets.
+    pub sets: Cache<CaptMachineSet>,
+    /// All machines.
+    pub machines: Cache<CaptMachine>,
+    /// All node groups.
+    pub groups: Cache<NodeGroup>,
+    /// All workspaces.
+    pub applies: Cache<WorkspaceTemplateApply>,
+    /// What networks wrote to workspaces.
+    pub network_writes: OwnWrites<WorkspaceTemplateApply>,
+    /// What control planes wrote to workspaces.
+    pub plane_writes: OwnWrites<WorkspaceTemplateApply>,
+    /// Writes the status of networks.
+    pub network_status: StatusWriter<CAPTClusterStatus>,
+    /// Writes the status of control planes.
+    pub plane_status: StatusWriter<CAPTControlPlaneStatus>,
+    /// What each control plane looked at.
+    pub interests: Arc<Interests>,
+    /// Keeps the Secrets of control planes.
+    pub access: AccessContext,
+}
+
+impl Context {
+    /// Beside the controllers of machines.
+    pub fn new(
+        machines: &machine::Context,
+        networks: Cache<CAPTCluster>,
+        planes: Cache<CAPTControlPlane>,
+        access: AccessContext,
+    ) -> Self {
+        Self {
+            writer: Writer::new(machines.writer.client().clone(), MANAGER),
+            clock: Arc::clone(&machines.clock),
+            events: machines.events.clone(),
+            clusters: machines.clusters.clone(),
+            networks,
+            planes,
+            deployments: machines.deployments.clone(),
+            sets: machines.sets.clone(),
+            machines: machines.machines.clone(),
+            groups: machines.groups.clone(),
+            applies: machines.applies.clone(),
+            network_writes: OwnWrites::default(),
+            plane_writes: OwnWrites::default(),
+            network_status: StatusWriter::new(MANAGER),
+            plane_status: StatusWriter::new(MANAGER),
+            interests: Arc::default(),
+            access,
+        }
+    }
+
+    /// The Cluster that owns an object.
+    pub fn owner<K: Resource>(&self, object: &K) -> Owner {
+        let Some(reference) = cluster_reference(object) else { return Owner::Awaited };
+        let name = Name::new(object.namespace().unwrap_or_default(), reference.name.clone());
+        // One of the same name that came later is another.
+        let Some(facts) = self.clusters.get(&name).filter(|facts| facts.uid == reference.uid) else {
+            // Its kind may have been installed a moment ago.
+            self.clusters.miss();
+            return Owner::Missing(name.name);
+        };
+        let read = |reference: crate::runtime::Reference| Reference {
+            group: reference.group,
+            kind: reference.kind,
+            name: reference.name,
+        };
+        Owner::Found(Cluster {
+            name: name.name,
+            deleting: facts.deleting,
+            region: facts.region,
+            infrastructure: facts.infrastructure.map(read),
+            control_plane: facts.control_plane.map(read),
+            endpoint: facts.endpoint,
+            provisioned: facts.infrastructure_provisioned,
+        })
+    }
+
+    /// What stops all work on an object.
+    pub fn paused<K: Resource>(&self, object: &K) -> Option<String> {
+        if object.annotations().contains_key(annotations::PAUSED) {
+            return Some(format!("the annotation {} is set", annotations::PAUSED));
+        }
+        let cluster = cluster_of(object)?;
+        self.clusters.is_paused(&cluster).then(|| format!("Cluster {} is paused", cluster.name))
+    }
+
+    /// Groups and machines of a cluster, and what makes them.
+    pub fn workers(&self, cluster: &Name) -> Vec<String> {
+        let mut all = members(&self.deployments, cluster);
+        all.extend(members(&self.sets, cluster));
+        all.extend(members(&self.machines, cluster));
+        all.extend(members(&self.groups, cluster));
+        all
+    }
+
+    /// Control planes of a cluster.
+    pub fn planes_of(&self, cluster: &Name) -> Vec<Arc<CAPTControlPlane>> {
+        let named = self.clusters.get(cluster).and_then(|facts| facts.control_plane);
+        let mut all = self.planes.all();
+        all.retain(|plane| {
+            let is_named = named.as_ref().is_some_and(|named| {
+                named.kind == "CAPTControlPlane"
+                    && Name::of(plane.as_ref()) == Name::new(cluster.namespace.clone(), named.name.clone())
+            });
+            is_named || cluster_of(plane.as_ref()).as_ref() == Some(cluster)
+        });
+        all
+    }
+}
+
+/// The reference to the Cluster that owns an object.
+fn cluster_reference<K: Resource>(object: &K) -> Option<&OwnerReference> {
+    object.meta().owner_references.iter().flatten().find(|owner| {
+        let group = owner.api_version.split_once('/').map(|(group, _)| group);
+        owner.kind == "Cluster" && group == Some(CORE_GROUP)
+    })
+}
+
+/// The Cluster that an object belongs to, by its owner reference or its label.
+pub fn cluster_of<K: Resource>(object: &K) -> Option<Name> {
+    let owner = cluster_reference(object).map(|owner| owner.name.clone());
+    let cluster = owner.or_else(|| object.labels().get(labels::CLUSTER_NAME).cloned())?;
+    Some(Name::new(object.namespace().unwrap_or_default(), cluster))
+}
+
+/// Objects of a cluster, as messages name them.
+fn members<K: Kind>(cache: &Cache<K>, cluster: &Name) -> Vec<String> {
+    let all = cache.all();
+    let ours = all.iter().filter(|object| cluster_of(object.as_ref()).as_ref() == Some(cluster));
+    let mut named: Vec<String> =
+        ours.map(|object| format!("{} {}", K::kind(&()), object.name_any())).collect();
+    named.sort();
+    named
+}

@@ -1,0 +1,108 @@
+//! CAPTControlPlane: a managed control plane, with a workspace of its own.
+//!
+//! ```text
+//! observe: the control plane, its Cluster, network, workspace, workers   (observe)
+//! keep:    the Secrets by which it is reached, once it can be            (cluster::access)
+//! decide:  where it stands, and the next thing to do                      (capt_planner::cluster::control_plane; pure)
+//! act:     finalizer, workspace, endpoint, the end                        (cluster::act)
+//! report:  the status that was decided; one write                         (here)
+//! ```
+
+mod observe;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use capt_api::cluster::CAPTControlPlane;
+use capt_planner::cluster::Why;
+use capt_planner::cluster::control_plane::{self, Access, Plan, State};
+use jiff::Timestamp;
+
+use super::access::{self, AccessRequest, AccessStanding};
+use super::act::{Acted, Hands};
+use super::context::Context;
+use crate::machine::context::CATCH_UP;
+use crate::runtime::queue::Next;
+use crate::runtime::{Error, Name};
+use observe::Found;
+
+/// Looks at one control plane, and does the next thing for it.
+pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTControlPlane>) -> Result<Next, Error> {
+    let name = Name::of(object.as_ref());
+    if !context.plane_writes.caught_up(&name, &context.applies, &context.writer).await? {
+        return Ok(CATCH_UP);
+    }
+    let found = observe::observe(&context, object, name);
+    let now = context.clock.now();
+    let standing = keep(&context, &found).await?;
+    let mut observed = found.observed();
+    observed.access = standing.as_ref().map(|standing| Access {
+        ready: standing.secrets_ready,
+        problem: standing.problem.as_ref().map(|problem| Why::new(problem.reason, problem.message.clone())),
+    });
+    let plan = control_plane::decide(&observed, now);
+    let wake = plan.wake;
+    let hands = found.hands(&context);
+    let acted = hands.act(&plan.step).await?;
+    report(&context, &found, &hands, plan, &acted).await?;
+    Ok(next(wake, now, standing.and_then(|standing| standing.next)))
+}
+
+/// Keeps the Secrets, once the control plane can be reached.
+async fn keep(context: &Context, found: &Found) -> Result<Option<AccessStanding>, Error> {
+    let observed = found.observed();
+    let mut looker = context.interests.looker(found.name.clone());
+    let (Some(endpoint), Some(cluster)) = (control_plane::reachable(&observed), found.owner.name()) else {
+        return Ok(None);
+    };
+    let Some(workspace) = &found.workspace else { return Ok(None) };
+    let region = control_plane::region(&observed).ok().flatten();
+    let cluster = Name::new(found.name.namespace.clone(), cluster);
+    let request = AccessRequest {
+        control_plane: &found.object,
+        cluster: &cluster,
+        outputs: &workspace.standing.outputs,
+        connection: Some(&found.connection),
+        endpoint: Some(&endpoint),
+        region: region.as_deref(),
+    };
+    access::keep(&context.access, &mut looker, &request).await.map(Some)
+}
+
+/// When to look again though nothing changes.
+fn next(wake: Option<Timestamp>, now: Timestamp, renew: Option<Duration>) -> Next {
+    let late = wake.map(|wake| Duration::try_from(wake.duration_since(now)).unwrap_or_default());
+    let soonest = [late, renew].into_iter().flatten().min();
+    soonest.map_or(Next::OnChange, |delay| Next::After(delay.max(Duration::from_secs(1))))
+}
+
+async fn report(
+    context: &Context,
+    found: &Found,
+    hands: &Hands<'_, CAPTControlPlane>,
+    plan: Plan,
+    acted: &Acted,
+) -> Result<(), Error> {
+    if acted.released {
+        context.plane_status.forget(&found.name);
+        context.interests.forget(&found.name);
+        return Ok(());
+    }
+    let Some(mut status) = plan.status else { return Ok(()) };
+    if let Some(generation) = acted.generation {
+        status.observed_generation = Some(generation);
+        for condition in &mut status.conditions {
+            condition.observed_generation = Some(generation);
+        }
+    }
+    let client = context.writer.client();
+    context.plane_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
+    if let Some(news) = &plan.news {
+        hands.publish(news).await;
+    }
+    let running = found.workspace.as_ref().is_some_and(|workspace| workspace.ours() && workspace.running);
+    if !matches!(plan.state, State::Deleting(_)) {
+        hands.guard_move(running).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! What is known of one control plane when its next step is decided.
+
+use std::sync::Arc;
+
+use capt_api::cluster::{CAPTControlPlane, CAPTControlPlaneStatus};
+use capt_api::names::{annotations, finalizers};
+use capt_api::refs::ObjectRef;
+use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::cluster::control_plane::{self, CONNECTION_SUFFIX, Network, Observed};
+use capt_planner::cluster::{Owner, Workspace};
+use kube::ResourceExt;
+
+use super::super::act::Hands;
+use super::super::context::{Context, cluster_of};
+use crate::child::{self, Terms, Wanted};
+use crate::runtime::Name;
+
+/// What was found.
+pub struct Found {
+    pub object: Arc<CAPTControlPlane>,
+    pub name: Name,
+    pub status: Option<CAPTControlPlaneStatus>,
+    pub owner: Owner,
+    pub workspace: Option<Workspace>,
+    /// The Secret with all outputs of the workspace.
+    pub connection: Name,
+    network: Network,
+    child: Name,
+    wanted: Option<Wanted>,
+    existing: Option<Arc<WorkspaceTemplateApply>>,
+    workers: Vec<String>,
+    paused: Option<String>,
+    external: bool,
+}
+
+/// Observes.
+pub fn observe(context: &Context, object: Arc<CAPTControlPlane>, name: Name) -> Found {
+    let owner = context.owner(object.as_ref());
+    let child = Name::new(name.namespace.clone(), control_plane::workspace_of(&name.name));
+    let existing = context.applies.get(&child);
+    let cluster = cluster_of(object.as_ref());
+    let mut found = Found {
+        status: context.plane_status.current(object.as_ref(), object.status.as_ref()),
+        network: network(context, &owner, &name.namespace),
+        workers: cluster.map(|cluster| context.workers(&cluster)).unwrap_or_default(),
+        paused: context.paused(object.as_ref()),
+        external: object.annotations().contains_key(annotations::MANAGED_BY),
+        connection: Name::new(name.namespace.clone(), format!("{}{CONNECTION_SUFFIX}", name.name)),
+        wanted: None,
+        workspace: None,
+        object,
+        name,
+        owner,
+        child,
+        existing,
+    };
+    found.wanted = found.wish();
+    found.workspace = found.read();
+    found
+}
+
+fn network(context: &Context, owner: &Owner, namespace: &str) -> Network {
+    let Some(cluster) = owner.cluster() else { return Network::Awaited("its Cluster is not there".into()) };
+    let named = cluster.infrastructure.as_ref().map(|reference| Name::new(namespace, reference.name.clone()));
+    let there = named.and_then(|named| context.networks.get(&named));
+    control_plane::network_of(cluster, |_| there.as_deref())
+}
+
+impl Found {
+    /// What its workspace should be; none while that is not known.
+    fn wish(&self) -> Option<Wanted> {
+        if matches!(self.network, Network::Awaited(_)) {
+            return None;
+        }
+        let object = self.object.as_ref();
+        let cluster = self.owner.name()?.to_owned();
+        let after = match &self.network {
+            Network::Ready(facts) => facts.workspace.clone(),
+            Network::None | Network::Awaited(_) => None,
+        };
+        let beside = |name: String| ObjectRef { name, namespace: None };
+        Some(Wanted {
+            name: self.child.clone(),
+            template: object.spec.workspace_template_ref.clone(),
+            variables: control_plane::variables(&self.observed()),
+            secrets: Vec::new(),
+            cluster: Some(cluster),
+            owner: child::owner(object),
+            terms: Some(Terms {
+                connection: Some(beside(self.connection.name.clone())),
+                after: after.into_iter().map(beside).collect(),
+                retain: false,
+            }),
+        })
+    }
+
+    fn read(&self) -> Option<Workspace> {
+        let apply = self.existing.as_ref()?;
+        let kinship = child::kinship(apply, self.object.as_ref());
+        let before = self.status.as_ref().and_then(|status| status.failure_reason.as_deref());
+        Some(Workspace {
+            differs: self.wanted.as_ref().is_some_and(|wanted| wanted.correction(apply).is_some()),
+            held: child::is_held(apply),
+            ..Workspace::read(apply, kinship, &self.object.spec.workspace_template_ref, before)
+        })
+    }
+
+    /// As the planner wants it; nobody has looked after the Secrets yet.
+    pub fn observed(&self) -> Observed<'_> {
+        Observed {
+            object: &self.object,
+            status: self.status.as_ref(),
+            external: self.external,
+            paused: self.paused.clone(),
+            owner: self.owner.clone(),
+            network: self.network.clone(),
+            workspace: self.workspace.clone(),
+            workers: self.workers.clone(),
+            access: None,
+        }
+    }
+
+    /// What changes things for it.
+    pub fn hands<'a>(&'a self, context: &'a Context) -> Hands<'a, CAPTControlPlane> {
+        Hands {
+            context,
+            object: &self.object,
+            name: &self.name,
+            finalizer: finalizers::CONTROL_PLANE,
+            child: &self.child,
+            wanted: self.wanted.as_ref(),
+            existing: self.existing.as_ref(),
+            writes: &context.plane_writes,
+            leaves: self.external,
+        }
+    }
+}

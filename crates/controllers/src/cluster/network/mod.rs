@@ -1,0 +1,168 @@
+//! CAPTCluster: the network of a cluster, with a workspace of its own, or one that exists.
+//!
+//! ```text
+//! observe: the network, its Cluster, its workspace, those who need it   (here)
+//! decide:  where it stands, and the next thing to do                     (capt_planner::cluster::network; pure)
+//! act:     finalizer, workspace, endpoint, the end                       (cluster::act)
+//! report:  the status that was decided; one write                        (here)
+//! ```
+
+use std::sync::Arc;
+
+use capt_api::cluster::{CAPTCluster, CAPTClusterStatus};
+use capt_api::names::{annotations, finalizers};
+use capt_api::refs::Endpoint;
+use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::cluster::network::{self, Observed, Plan, State};
+use capt_planner::cluster::{Owner, Workspace};
+use kube::ResourceExt;
+
+use super::act::{Acted, Hands};
+use super::context::{Context, cluster_of};
+use crate::child::{self, Terms, Wanted};
+use crate::machine::context::CATCH_UP;
+use crate::runtime::queue::Next;
+use crate::runtime::{Error, Name};
+
+/// What was found.
+struct Found {
+    object: Arc<CAPTCluster>,
+    name: Name,
+    status: Option<CAPTClusterStatus>,
+    owner: Owner,
+    child: Name,
+    wanted: Option<Wanted>,
+    existing: Option<Arc<WorkspaceTemplateApply>>,
+    workspace: Option<Workspace>,
+    users: Vec<String>,
+    endpoint: Option<Endpoint>,
+    paused: Option<String>,
+    external: bool,
+}
+
+/// Looks at one network, and does the next thing for it.
+pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTCluster>) -> Result<Next, Error> {
+    let name = Name::of(object.as_ref());
+    if !context.network_writes.caught_up(&name, &context.applies, &context.writer).await? {
+        return Ok(CATCH_UP);
+    }
+    let found = observe(&context, object, name);
+    let plan = network::decide(&found.observed(), context.clock.now());
+    let hands = found.hands(&context);
+    let acted = hands.act(&plan.step).await?;
+    report(&context, &found, &hands, plan, &acted).await?;
+    Ok(Next::OnChange)
+}
+
+fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
+    let owner = context.owner(object.as_ref());
+    let child = Name::new(name.namespace.clone(), network::workspace_of(&name.name));
+    let wanted = wanted(&object, &owner, &child);
+    let existing = context.applies.get(&child);
+    let status = context.network_status.current(object.as_ref(), object.status.as_ref());
+    let template = object.spec.vpc_template_ref.clone().unwrap_or_default();
+    let workspace = existing.as_ref().map(|apply| {
+        let kinship = child::kinship(apply, object.as_ref());
+        Workspace {
+            differs: wanted.as_ref().is_some_and(|wanted| wanted.correction(apply).is_some()),
+            held: child::is_held(apply),
+            ..Workspace::read(apply, kinship, &template, network::told(status.as_ref()))
+        }
+    });
+    let cluster = cluster_of(object.as_ref());
+    let mut users = Vec::new();
+    let mut endpoint = owner.cluster().and_then(|cluster| cluster.endpoint.clone());
+    if let Some(cluster) = &cluster {
+        for plane in context.planes_of(cluster) {
+            users.push(format!("CAPTControlPlane {}", plane.name_any()));
+            endpoint = endpoint.or_else(|| plane.spec.control_plane_endpoint.clone());
+        }
+        users.extend(context.workers(cluster));
+    }
+    Found {
+        paused: context.paused(object.as_ref()),
+        external: object.annotations().contains_key(annotations::MANAGED_BY),
+        object,
+        name,
+        status,
+        owner,
+        child,
+        wanted,
+        existing,
+        workspace,
+        users,
+        endpoint,
+    }
+}
+
+fn wanted(object: &CAPTCluster, owner: &Owner, child: &Name) -> Option<Wanted> {
+    let cluster = owner.name()?;
+    Some(Wanted {
+        name: child.clone(),
+        template: object.spec.vpc_template_ref.clone()?,
+        variables: network::variables(object, cluster),
+        secrets: Vec::new(),
+        cluster: Some(cluster.to_owned()),
+        owner: child::owner(object),
+        terms: Some(Terms { retain: object.spec.retain_vpc_on_delete, ..Terms::default() }),
+    })
+}
+
+impl Found {
+    fn observed(&self) -> Observed<'_> {
+        Observed {
+            object: &self.object,
+            status: self.status.as_ref(),
+            external: self.external,
+            paused: self.paused.clone(),
+            owner: self.owner.clone(),
+            workspace: self.workspace.clone(),
+            users: self.users.clone(),
+            endpoint: self.endpoint.clone(),
+        }
+    }
+
+    fn hands<'a>(&'a self, context: &'a Context) -> Hands<'a, CAPTCluster> {
+        Hands {
+            context,
+            object: &self.object,
+            name: &self.name,
+            finalizer: finalizers::CLUSTER,
+            child: &self.child,
+            wanted: self.wanted.as_ref(),
+            existing: self.existing.as_ref(),
+            writes: &context.network_writes,
+            leaves: self.external || self.object.spec.retain_vpc_on_delete,
+        }
+    }
+}
+
+async fn report(
+    context: &Context,
+    found: &Found,
+    hands: &Hands<'_, CAPTCluster>,
+    plan: Plan,
+    acted: &Acted,
+) -> Result<(), Error> {
+    if acted.released {
+        context.network_status.forget(&found.name);
+        return Ok(());
+    }
+    let Some(mut status) = plan.status else { return Ok(()) };
+    if let Some(generation) = acted.generation {
+        status.observed_generation = Some(generation);
+        for condition in &mut status.conditions {
+            condition.observed_generation = Some(generation);
+        }
+    }
+    let client = context.writer.client();
+    context.network_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
+    if let Some(news) = &plan.news {
+        hands.publish(news).await;
+    }
+    let running = found.workspace.as_ref().is_some_and(|workspace| workspace.ours() && workspace.running);
+    if !matches!(plan.state, State::Deleting(_)) {
+        hands.guard_move(running).await?;
+    }
+    Ok(())
+}

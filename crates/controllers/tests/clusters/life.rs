@@ -1,0 +1,216 @@
+//! Clusters that are built as they should be.
+
+use capt_api::cluster::core::Cluster;
+use capt_api::cluster::{CAPTCluster, CAPTControlPlane, ControlPlanePhase};
+use capt_e2e::until;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::stage::{SOON, Stage, condition};
+use crate::town::{CA, cluster_spec, columns, message, network_spec, owner_of, plane_spec, said};
+
+pub async fn a_cluster_lives_and_goes(stage: &Stage) {
+    stage.templates_of_both().await;
+    stage.demo("v1.31.4").await;
+    let (network, plane) = stage.both_ready().await;
+    assert_eq!(stage.traces(), ["created demo-vpc", "created plane demo", "version 1.31"]);
+
+    let status = network.status.as_ref().unwrap();
+    assert_eq!(status.vpc_id.as_deref(), Some("vpc-demo"));
+    assert_eq!((status.ready, status.initialization.as_ref().unwrap().provisioned), (true, Some(true)));
+    assert_eq!(status.vpc_workspace_name.as_deref(), Some("demo-vpc"));
+    assert_eq!(status.endpoint.as_deref(), Some("demo.example:6443"));
+    let domains: Vec<&str> = status.failure_domains.iter().map(|domain| domain.name.as_str()).collect();
+    assert_eq!(domains, ["eu-west-1a", "eu-west-1b"]);
+    for (kind, expected) in [
+        ("VPCReady", "True VPCCreated"),
+        ("VPCCreating", "False VPCCreated"),
+        ("VPCFailed", "False VPCCreated"),
+    ] {
+        assert_eq!(said(&network, kind), expected, "{kind}");
+    }
+    assert_eq!(network.spec.control_plane_endpoint.as_ref().unwrap().host, "demo.example");
+
+    let status = plane.status.as_ref().unwrap();
+    assert_eq!(status.phase, Some(ControlPlanePhase::Ready));
+    assert_eq!((status.ready, status.initialized, status.secrets_ready), (true, true, true));
+    assert_eq!(status.initialization.as_ref().unwrap().control_plane_initialized, Some(true));
+    assert_eq!(status.external_managed_control_plane, Some(true));
+    assert_eq!(
+        (status.version.as_deref(), status.versions[0].version.as_str()),
+        (Some("v1.31.4"), "v1.31.4")
+    );
+    assert_eq!(status.endpoint.as_deref(), Some("demo.example:6443"), "no scheme, no slash");
+    let outputs = &status.workspace_status.as_ref().unwrap().at_provider.as_ref().unwrap().outputs;
+    assert_eq!(outputs["cluster_endpoint"], "https://demo.example:6443/");
+    assert!(!outputs.contains_key("cluster_token"), "never a sensitive one");
+    let summary = status.workspace_template_status.as_ref().unwrap();
+    assert!(
+        summary.ready
+            && summary.last_applied_revision.is_some()
+            && !summary.outputs.contains_key("cluster_token")
+    );
+    assert_eq!(summary.workspace_name.as_deref(), Some("demo-eks-controlplane"));
+    told(&outputs["told"]);
+
+    printed(stage).await;
+    workspaces(stage).await;
+    cluster_and_secrets(stage).await;
+    stage.remove_cluster().await;
+    stage.nothing_is_left().await;
+    assert_eq!(stage.traces()[3..], ["destroyed plane demo", "destroyed demo-vpc"]);
+}
+
+/// What the module of the control plane was told.
+fn told(told: &Value) {
+    let expected = json!({
+        "region": "eu-west-1", "public": true, "private": false, "cidrs": ["203.0.113.0/24"],
+        "addons": [{"name": "coredns", "version": null}], "tags": {"team": "blue", "example.com/cost": "7"}, "team": "blue",
+        "vpc": "vpc-demo", "subnets": ["subnet-1", "subnet-2"], "full": "1.31.4",
+    });
+    assert_eq!(told, &expected);
+}
+
+/// The seed's columns, with what is really there.
+async fn printed(stage: &Stage) {
+    let plain = |mut cells: Vec<(String, Value)>| {
+        assert_eq!(cells.pop().unwrap().0.to_lowercase(), "age");
+        cells.into_iter().map(|(name, cell)| format!("{} {cell}", name.to_uppercase())).collect::<Vec<_>>()
+    };
+    let network = plain(columns::<CAPTCluster>(stage, "demo").await);
+    assert_eq!(
+        network,
+        ["NAME \"demo\"", "VPC-ID \"vpc-demo\"", "READY true", "ENDPOINT \"demo.example:6443\""]
+    );
+    let plane = plain(columns::<CAPTControlPlane>(stage, "demo").await);
+    let expected = [
+        "NAME \"demo\"",
+        "READY true",
+        "PHASE \"Ready\"",
+        "VERSION \"v1.31.4\"",
+        "ENDPOINT \"demo.example:6443\"",
+    ];
+    assert_eq!(plane, expected);
+}
+
+async fn workspaces(stage: &Stage) {
+    let network = stage.get("demo-vpc").await;
+    assert_eq!(owner_of(&network), "CAPTCluster demo");
+    assert_eq!(network.labels()["cluster.x-k8s.io/cluster-name"], "demo");
+    assert_eq!(network.spec.variables["environment"], "production");
+    let plane = stage.get("demo-eks-controlplane-apply").await;
+    assert_eq!(owner_of(&plane), "CAPTControlPlane demo");
+    assert_eq!(plane.spec.wait_for_workspaces[0].name, "demo-vpc");
+    assert_eq!(condition(&plane, "Synced").0, "Ready", "an undeclared variable of ours is no fault");
+    let connection = stage.secrets().get("demo-eks-connection").await.unwrap();
+    assert_eq!(connection.data.unwrap()["cluster_token"].0, b"token-of-demo");
+}
+
+async fn cluster_and_secrets(stage: &Stage) {
+    let done = until("the Cluster has all of it", SOON, async || {
+        let cluster = stage.api::<Cluster>().get("demo").await.unwrap();
+        let endpoint = cluster.spec.control_plane_endpoint.as_ref()?.host == "demo.example";
+        let phase = serde_json::to_value(&cluster.status).unwrap()["phase"] == "Provisioned";
+        (endpoint && phase).then_some(cluster)
+    });
+    let cluster = serde_json::to_value(done.await.unwrap().status).unwrap();
+    let first = json!({"infrastructureProvisioned": true, "controlPlaneInitialized": true});
+    assert_eq!(cluster["initialization"], first);
+    assert_eq!(cluster["failureDomains"][1]["name"], "eu-west-1b");
+    let kubeconfig = stage.secrets().get("demo-kubeconfig").await.unwrap();
+    assert_eq!(kubeconfig.type_.as_deref(), Some("cluster.x-k8s.io/secret"));
+    assert_eq!(kubeconfig.labels()["cluster.x-k8s.io/cluster-name"], "demo");
+    let text = String::from_utf8(kubeconfig.data.unwrap()["value"].0.clone()).unwrap();
+    assert!(text.contains("https://demo.example:6443") && text.contains("token-of-demo"), "{text}");
+    let ca = stage.secrets().get("demo-ca").await.unwrap().data.unwrap();
+    assert_eq!(String::from_utf8(ca["tls.crt"].0.clone()).unwrap().trim(), CA.trim());
+}
+
+pub async fn the_owner_comes_late(stage: &Stage) {
+    stage.templates_of_both().await;
+    stage.put::<CAPTControlPlane>("demo", plane_spec("1.31")).await;
+    stage.put::<CAPTCluster>("demo", network_spec()).await;
+    let network = stage.network("False WaitingForCluster").await;
+    assert_eq!(said(&network, "WaitingForCluster"), "True WaitingForCluster");
+    let plane = stage.plane("False WaitingForCluster").await;
+    assert!(network.finalizers().is_empty() && plane.finalizers().is_empty());
+    assert!(stage.applies().list(&Default::default()).await.unwrap().items.is_empty());
+    stage.put_cluster(json!({"name": "demo"}), cluster_spec("demo", "demo")).await;
+    let (network, _) = stage.both_ready().await;
+    assert_eq!(said(&network, "WaitingForCluster"), "absent");
+    assert_eq!(
+        stage.traces(),
+        ["created demo-vpc", "created plane demo", "version 1.31"],
+        "the network came first"
+    );
+    stage.remove_cluster().await;
+    stage.nothing_is_left().await;
+}
+
+pub async fn an_existing_vpc(stage: &Stage) {
+    stage.templates_of_both().await;
+    stage.put_cluster(json!({"name": "demo"}), cluster_spec("demo", "demo")).await;
+    stage.put::<CAPTCluster>("demo", json!({"region": "eu-west-1", "existingVpcId": "vpc-0123"})).await;
+    stage.put::<CAPTControlPlane>("demo", plane_spec("1.31")).await;
+    let (network, plane) = stage.both_ready().await;
+    assert_eq!(said(&network, "VPCReady"), "True ExistingVPCUsed");
+    assert_eq!(network.status.unwrap().vpc_id.as_deref(), Some("vpc-0123"));
+    let outputs = plane.status.unwrap().workspace_template_status.unwrap().outputs;
+    assert_eq!(outputs["told"]["vpc"], "vpc-0123");
+    assert_eq!(outputs["told"]["region"], "eu-west-1", "of the network");
+    assert!(stage.applies().get_opt("demo-vpc").await.unwrap().is_none(), "nothing is built for it");
+    stage.remove_cluster().await;
+    stage.nothing_is_left().await;
+    assert_eq!(stage.traces(), ["created plane demo", "version 1.31", "destroyed plane demo"]);
+}
+
+/// As ClusterClass names them: what belongs together is found by reference. And a Cluster without a CAPTCluster.
+pub async fn names_that_differ(stage: &Stage) {
+    stage.templates_of_both().await;
+    stage.put_cluster(json!({"name": "prod"}), cluster_spec("prod-x7k2p", "prod-9zk3l")).await;
+    stage.put::<CAPTControlPlane>("prod-9zk3l", plane_spec("1.31")).await;
+    let waits = |plane: &CAPTControlPlane| said(plane, "Ready") == "False WaitingForVPC";
+    let plane = stage.told("prod-9zk3l", "waits", waits).await;
+    assert_eq!(message(&plane, "VPCReady"), "CAPTCluster prod-x7k2p does not exist");
+    // One of the control plane's name is not meant.
+    stage
+        .put::<CAPTCluster>("prod-9zk3l", json!({"region": "us-east-1", "existingVpcId": "vpc-other"}))
+        .await;
+    stage.put::<CAPTCluster>("prod-x7k2p", network_spec()).await;
+    let ready = |plane: &CAPTControlPlane| said(plane, "Ready") == "True Ready";
+    let plane = stage.told("prod-9zk3l", "ready", ready).await;
+    let outputs = plane.status.unwrap().workspace_template_status.unwrap().outputs;
+    assert_eq!(
+        (&outputs["told"]["vpc"], &outputs["told"]["region"]),
+        (&json!("vpc-prod"), &json!("eu-west-1"))
+    );
+    assert_eq!(outputs["cluster_endpoint"], "https://prod.example:6443/", "cluster_name is the Cluster's");
+    for secret in ["prod-kubeconfig", "prod-9zk3l-ca", "prod-9zk3l-eks-connection"] {
+        stage.secrets().get(secret).await.unwrap();
+    }
+    assert_eq!(stage.traces()[0], "created prod-x7k2p-vpc");
+    stage.remove::<CAPTCluster>("prod-9zk3l").await;
+    stage.api::<Cluster>().delete("prod", &Default::default()).await.unwrap();
+    stage.absent::<Cluster>("prod").await;
+    stage.gone("prod-x7k2p-vpc").await;
+    assert_eq!(stage.traces()[3..], ["destroyed plane prod", "destroyed prod-x7k2p-vpc"]);
+}
+
+pub async fn two_of_the_same_name(stage: &Stage) {
+    let other = Stage::new(std::sync::Arc::clone(&stage.house), "two_in_another_place").await;
+    for one in [stage, &other] {
+        one.templates_of_both().await;
+        one.demo("1.31").await;
+    }
+    for one in [stage, &other] {
+        one.both_ready().await;
+        assert_eq!(one.traces(), ["created demo-vpc", "created plane demo", "version 1.31"]);
+    }
+    stage.remove_cluster().await;
+    stage.nothing_is_left().await;
+    let (network, plane) = other.both_ready().await;
+    assert!(network.metadata.deletion_timestamp.is_none() && plane.metadata.deletion_timestamp.is_none());
+    assert_eq!(other.traces().len(), 3, "what is elsewhere stays");
+    other.remove_cluster().await;
+    other.nothing_is_left().await;
+}

@@ -1,0 +1,79 @@
+//! Networks and control planes from end to end: real Terraform, CAPT's own Cluster, the embedded API and, where it is
+//! built, a real kube-apiserver.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "a skip must not be silent, and a long test says where it is")]
+
+mod changes;
+mod ends;
+mod inputs;
+mod life;
+mod rest;
+#[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
+#[path = "../workspaces/stage.rs"]
+mod stage;
+mod town;
+
+use std::sync::Arc;
+
+use stage::{House, Stage};
+
+/// Each scenario is a test of its own on the embedded API; on kube-apiserver they share one.
+macro_rules! scenarios {
+    ($($room:ident: $($name:ident),+;)+) => {
+        mod embedded {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    if !super::can_run("embedded") {
+                        return;
+                    }
+                    let house = super::town::open(super::House::embedded().await).await;
+                    super::$room::$name(&super::Stage::new(std::sync::Arc::new(house), stringify!($name)).await).await;
+                }
+            )+)+
+        }
+
+        /// All scenarios, one after the other.
+        async fn all(house: &Arc<House>) {
+            $($(
+                eprintln!("{}", stringify!($name));
+                $room::$name(&Stage::new(Arc::clone(house), stringify!($name)).await).await;
+            )+)+
+        }
+    };
+}
+
+scenarios! {
+    life: a_cluster_lives_and_goes, the_owner_comes_late, an_existing_vpc, names_that_differ, two_of_the_same_name;
+    changes: an_upgrade, a_network_fails_and_is_mended, a_control_plane_fails_and_is_mended, what_is_late_is_told,
+        paused_in_the_middle, somebody_else_manages_it, what_is_moved_waits_for_runs;
+    ends: deleted_before_anything, deleted_in_any_order, the_network_goes_last, a_retained_network;
+    inputs: outputs_that_are_missing, a_template_elsewhere, a_secret_of_others, a_kubeconfig_that_is_none, names_that_are_taken,
+        a_region_that_is_none;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_kube_apiserver_agrees() {
+    if !can_run("kube-apiserver") {
+        return;
+    }
+    let Some(peers) = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS) else { return };
+    let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
+    all(&Arc::new(town::open(House::real(server).await).await)).await;
+}
+
+/// Tests run where Terraform or OpenTofu is.
+fn can_run(api: &str) -> bool {
+    if !capt_e2e::runs_on(api) {
+        return false;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
+    assert!(found || !capt_e2e::required(), "neither tofu nor terraform is on PATH");
+    if !found {
+        eprintln!("skipped: neither tofu nor terraform is on PATH (make tools)");
+    }
+    found
+}

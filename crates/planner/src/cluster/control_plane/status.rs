@@ -1,0 +1,231 @@
+//! How a control plane stands, as its status tells it.
+
+use capt_api::cluster::{
+    AtProvider, CAPTControlPlaneStatus, ControlPlaneInitialization, ControlPlanePhase, RunningVersion,
+    WorkspaceStatus,
+};
+use capt_api::conditions::{reasons, types};
+use jiff::Timestamp;
+
+use super::super::{endpoint, version};
+use super::{Network, Observed, State, Why, timing};
+use crate::conditions::{Conditions, Truth};
+
+/// The whole status.
+pub fn status(observed: &Observed<'_>, state: &State, now: Timestamp) -> CAPTControlPlaneStatus {
+    let old = observed.status.cloned().unwrap_or_default();
+    let generation = observed.object.metadata.generation;
+    let mut conditions = Conditions::new(&old.conditions, generation, now);
+    for kind in [types::STALLED, types::PAUSED, types::DELETING, types::WAITING_FOR_CLUSTER] {
+        conditions.clear(kind);
+    }
+    let mut new = CAPTControlPlaneStatus {
+        observed_generation: generation,
+        external_managed_control_plane: Some(true),
+        conditions: Vec::new(),
+        ..old
+    };
+    if let Some(workspace) = observed.workspace.as_ref().filter(|workspace| workspace.usable()) {
+        let summary = workspace.summary.clone();
+        let at_provider = AtProvider { outputs: summary.outputs.clone() };
+        new.workspace_status = Some(WorkspaceStatus {
+            ready: summary.ready,
+            state: summary.state.clone(),
+            at_provider: Some(at_provider),
+        });
+        new.workspace_template_status = Some(summary);
+    }
+    if let Some(endpoint) = observed.object.spec.control_plane_endpoint.as_ref() {
+        new.endpoint = Some(endpoint::show(endpoint));
+    }
+    if !matches!(state, State::Paused(_) | State::Deleting(_)) {
+        network(observed, state, &mut conditions);
+    }
+    fill(observed, state, &mut new, &mut conditions);
+    new.conditions = conditions.into_list();
+    new
+}
+
+/// VPCReady, where there is a network.
+fn network(observed: &Observed<'_>, state: &State, conditions: &mut Conditions) {
+    match (&observed.network, state) {
+        (_, State::WaitingForCluster(_)) | (Network::None, _) => conditions.clear(types::VPC_READY),
+        (Network::Ready(_), _) => {
+            conditions.set(types::VPC_READY, true, reasons::READY, "the network is ready")
+        }
+        (Network::Awaited(what), State::VpcTimeout(_)) => {
+            conditions.set(types::VPC_READY, false, reasons::VPC_READY_TIMEOUT, what.clone());
+        }
+        (Network::Awaited(what), _) => {
+            conditions.set(types::VPC_READY, false, reasons::WAITING_FOR_VPC, what.clone());
+        }
+    }
+}
+
+/// Ready, Available, Creating, Failed.
+fn four(conditions: &mut Conditions, holds: [bool; 4], reason: &str, message: &str) {
+    let kinds = [types::READY, types::AVAILABLE, types::CREATING, types::FAILED];
+    for (kind, holds) in kinds.into_iter().zip(holds) {
+        conditions.set(kind, holds, reason, message);
+    }
+}
+
+fn fill(
+    observed: &Observed<'_>,
+    state: &State,
+    new: &mut CAPTControlPlaneStatus,
+    conditions: &mut Conditions,
+) {
+    let late = || timing::minutes(observed.object, state);
+    match state {
+        State::External | State::Gone => {}
+        State::Paused(by) => paused(by, new, conditions),
+        State::WaitingForCluster(why) => {
+            waiting(new, conditions, why, false);
+            conditions.set(types::WAITING_FOR_CLUSTER, true, &why.reason, why.message.clone());
+        }
+        State::Invalid(problem) => {
+            let ready = new.ready;
+            failed(new, conditions, &Why::new(reasons::INVALID, problem), ready, true);
+        }
+        State::WaitingForVpc(what) => {
+            waiting(new, conditions, &Why::new(reasons::WAITING_FOR_VPC, what), false);
+        }
+        State::VpcTimeout(what) => {
+            let message = format!("waited {} for the network: {what}", late());
+            failed(new, conditions, &Why::new(reasons::VPC_READY_TIMEOUT, message), false, false);
+        }
+        State::Creating(why) => waiting(new, conditions, why, true),
+        State::CreateTimeout(what) => {
+            let message = format!("not ready after {}: {what}", late());
+            // It goes on; and since when, the condition Creating tells.
+            fail(new, conditions, &Why::new(reasons::CONTROL_PLANE_TIMEOUT, message), [false, true]);
+        }
+        State::Failed { why, stalled } => failed(new, conditions, why, false, *stalled),
+        State::WaitingForSecrets(why) => {
+            waiting(new, conditions, why, false);
+            secrets(new, conditions, Some(why));
+        }
+        State::SecretTimeout(why) => {
+            let message = format!("waited {} for its Secrets: {}", late(), why.message);
+            failed(new, conditions, &Why::new(reasons::SECRET_TIMEOUT, message), false, false);
+            secrets(new, conditions, Some(why));
+        }
+        State::Ready(trouble) => ready(observed, trouble.as_ref(), new, conditions),
+        State::Updating(why) => {
+            new.phase = Some(ControlPlanePhase::Updating);
+            clear_failure(new);
+            let message = format!("it answers; {}", why.message);
+            four(conditions, [true, true, false, false], &why.reason, &message);
+        }
+        State::UpdateFailed { why, stalled } => failed(new, conditions, why, true, *stalled),
+        State::Deleting(why) => {
+            new.ready = false;
+            new.phase = Some(ControlPlanePhase::Deleting);
+            clear_failure(new);
+            conditions.set(types::READY, false, reasons::DELETING, why.message.clone());
+            conditions.set(types::DELETING, true, &why.reason, why.message.clone());
+        }
+    }
+    initialized(new, conditions);
+}
+
+fn clear_failure(new: &mut CAPTControlPlaneStatus) {
+    new.failure_reason = None;
+    new.failure_message = None;
+}
+
+/// Everything stays as it was, but the clocks of what is waited for start anew afterwards.
+fn paused(by: &str, new: &mut CAPTControlPlaneStatus, conditions: &mut Conditions) {
+    conditions.set(types::READY, new.ready, reasons::PAUSED, by);
+    conditions.set(types::PAUSED, true, reasons::PAUSED, by);
+    for (kind, meanwhile) in
+        [(types::VPC_READY, "False"), (types::CREATING, "True"), (types::SECRETS_READY, "False")]
+    {
+        if conditions.get(kind).is_some_and(|known| known.status == meanwhile) {
+            conditions.set(kind, Truth::Unknown, reasons::PAUSED, by);
+        }
+    }
+}
+
+fn waiting(new: &mut CAPTControlPlaneStatus, conditions: &mut Conditions, why: &Why, creating: bool) {
+    new.ready = false;
+    new.phase = Some(ControlPlanePhase::Creating);
+    clear_failure(new);
+    four(conditions, [false, false, creating, false], &why.reason, &why.message);
+}
+
+/// `answers`: what runs goes on running, though a change of it failed.
+fn failed(
+    new: &mut CAPTControlPlaneStatus,
+    conditions: &mut Conditions,
+    why: &Why,
+    answers: bool,
+    stalled: bool,
+) {
+    fail(new, conditions, why, [answers, false]);
+    if stalled {
+        conditions.set(types::STALLED, true, &why.reason, why.message.clone());
+    }
+}
+
+fn fail(
+    new: &mut CAPTControlPlaneStatus,
+    conditions: &mut Conditions,
+    why: &Why,
+    [answers, creating]: [bool; 2],
+) {
+    new.ready = answers;
+    new.phase = Some(ControlPlanePhase::Failed);
+    new.failure_reason = Some(why.reason.clone());
+    new.failure_message = Some(why.message.clone());
+    let message = if answers { format!("it answers; {}", why.message) } else { why.message.clone() };
+    four(conditions, [answers, answers, creating, true], &why.reason, &message);
+}
+
+fn ready(
+    observed: &Observed<'_>,
+    trouble: Option<&Why>,
+    new: &mut CAPTControlPlaneStatus,
+    conditions: &mut Conditions,
+) {
+    new.ready = true;
+    new.initialized = true;
+    new.initialization = Some(ControlPlaneInitialization { control_plane_initialized: Some(true) });
+    new.phase = Some(ControlPlanePhase::Ready);
+    clear_failure(new);
+    let returned =
+        observed.workspace.as_ref().and_then(|workspace| workspace.standing.text("cluster_version"));
+    let version = version::running(&observed.object.spec.version, returned.as_deref());
+    new.versions = vec![RunningVersion { version: version.clone(), replicas: None }];
+    new.version = Some(version);
+    let (reason, message) = match trouble {
+        None => (reasons::READY, "it answers, and is what the spec says".to_owned()),
+        Some(why) => (why.reason.as_str(), format!("it answers; its Secrets: {}", why.message)),
+    };
+    four(conditions, [true, true, false, false], reason, &message);
+    secrets(new, conditions, trouble);
+    // What is there is still good, though no newer one could be made.
+    let old =
+        observed.access.as_ref().and_then(|access| access.problem.as_ref()).filter(|_| trouble.is_none());
+    if let Some(problem) = old {
+        conditions.set(types::SECRETS_READY, true, &problem.reason, problem.message.clone());
+    }
+}
+
+fn secrets(new: &mut CAPTControlPlaneStatus, conditions: &mut Conditions, trouble: Option<&Why>) {
+    new.secrets_ready = trouble.is_none();
+    match trouble {
+        None => conditions.set(types::SECRETS_READY, true, reasons::READY, "CA and kubeconfig are there"),
+        Some(why) => conditions.set(types::SECRETS_READY, false, &why.reason, why.message.clone()),
+    }
+}
+
+/// Initialized follows the field, which never turns back.
+fn initialized(new: &CAPTControlPlaneStatus, conditions: &mut Conditions) {
+    if new.initialized {
+        conditions.set(types::INITIALIZED, true, reasons::READY, "it has answered");
+    } else {
+        conditions.set(types::INITIALIZED, false, reasons::CREATING, "it has not answered yet");
+    }
+}

@@ -1,0 +1,149 @@
+//! Networks (`CAPTCluster`) and control planes (`CAPTControlPlane`) as small state machines.
+//!
+//! ```text
+//! Observed (the object, its Cluster, its workspace, who needs it) + the time
+//!     -> State (where it stands), Step (the one thing to do), status (all of it), news (an event)
+//! ```
+//!
+//! Nothing but the status carries over from one decision to the next, and of it only what a restart may lose without
+//! harm: since when something is waited for, and whether it was ready before. `docs/status.md` has the tables of both
+//! machines; `tests/status_tables.rs` makes them from this code.
+
+pub mod control_plane;
+pub mod endpoint;
+mod facts;
+pub mod network;
+pub mod region;
+pub mod version;
+
+pub use facts::{Cluster, Owner, Reference, Workspace};
+
+use capt_api::conditions::{reasons, types};
+use capt_api::refs::Endpoint;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::conditions::find;
+
+/// A word and a sentence for how something stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Why {
+    /// One word, for programs.
+    pub reason: String,
+    /// The same for people.
+    pub message: String,
+}
+
+impl Why {
+    /// A word and a sentence.
+    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into() }
+    }
+}
+
+/// The one thing to do. What follows is decided again, from what is then observed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// Nothing.
+    Rest,
+    /// Put our finalizer on the object.
+    Hold,
+    /// Put our finalizer on the object, then make its workspace.
+    Create,
+    /// Bring what the workspace should be to it.
+    Correct,
+    /// Stop the workspace with the object.
+    Pause,
+    /// Let the workspace go on with the object.
+    Resume,
+    /// Write the endpoint to the object's own spec.
+    Hand(Endpoint),
+    /// Delete the workspace.
+    Delete,
+    /// Cut the workspace loose, so that it stays.
+    Retain,
+    /// Take our finalizer off the object.
+    Release,
+}
+
+impl Step {
+    /// What is written where.
+    pub fn writes(&self) -> &'static str {
+        match self {
+            Self::Rest => "-",
+            Self::Hold => "own finalizer",
+            Self::Create => "own finalizer; workspace: created",
+            Self::Correct => "workspace: spec",
+            Self::Pause => "workspace: paused",
+            Self::Resume => "workspace: not paused",
+            Self::Hand(_) => "own `spec.controlPlaneEndpoint`",
+            Self::Delete => "workspace: deleted",
+            Self::Retain => "workspace: no owner, label `retained`",
+            Self::Release => "own finalizer taken off",
+        }
+    }
+}
+
+/// Something that people should hear of.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct News {
+    /// Whether somebody should look at it.
+    pub warning: bool,
+    /// One word for it.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What is news in a status: the condition Ready changed its status or its reason.
+fn news(old: &[Condition], new: &[Condition], warning: bool) -> Option<News> {
+    let ready = find(new, types::READY)?;
+    let before = find(old, types::READY);
+    if before.is_some_and(|before| before.status == ready.status && before.reason == ready.reason) {
+        return None;
+    }
+    Some(News { warning, reason: ready.reason.clone(), message: ready.message.clone() })
+}
+
+/// Since when a condition has a status; none where it has another, or is not there.
+fn since(conditions: &[Condition], kind: &str, status: &str) -> Option<Timestamp> {
+    find(conditions, kind).filter(|known| known.status == status).map(|known| known.last_transition_time.0)
+}
+
+/// Why an object without a Cluster that lives waits; none where there is one.
+fn awaits_cluster(owner: &Owner) -> Option<Why> {
+    match owner {
+        Owner::Awaited => Some(Why::new(
+            reasons::WAITING_FOR_CLUSTER,
+            "no Cluster owns it yet: it starts when one names it and sets the owner reference",
+        )),
+        Owner::Missing(name) => {
+            Some(Why::new(reasons::CLUSTER_NOT_FOUND, format!("Cluster {name}, its owner, does not exist")))
+        }
+        Owner::Found(cluster) if cluster.deleting => Some(Why::new(
+            reasons::CLUSTER_DELETING,
+            format!("Cluster {} is being deleted: nothing new is built", cluster.name),
+        )),
+        Owner::Found(_) => None,
+    }
+}
+
+/// What an object that goes waits for: a few names, and how many more there are.
+fn left(names: &[String]) -> String {
+    const NAMED: usize = 5;
+    let mut shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+    let more = names.len().saturating_sub(NAMED);
+    let rest = format!("{more} more");
+    if more > 0 {
+        shown.push(&rest);
+    }
+    shown.join(", ")
+}
+
+/// How the end of a workspace is told; none where it only goes its way.
+fn end_of(workspace: &Workspace) -> String {
+    let standing = &workspace.standing;
+    let told = standing.deleting && !standing.under_way() && standing.reason != reasons::READY;
+    let how = if told { format!(": {}", standing.message) } else { String::new() };
+    format!("waits for WorkspaceTemplateApply {} to go{how}", workspace.name)
+}
