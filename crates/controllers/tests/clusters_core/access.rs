@@ -10,6 +10,7 @@ use capt_api::cluster::CAPTControlPlane;
 use capt_api::refs::Endpoint;
 use capt_controllers::cluster::access::{AccessContext, AccessRequest, AccessStanding, eks, keep};
 use capt_controllers::runtime::backoff::Backoff;
+use capt_controllers::runtime::cache::no_index;
 use capt_controllers::runtime::events::Events;
 use capt_controllers::runtime::status::StatusWriter;
 use capt_controllers::runtime::{Cache, Clock, Interests, Name, Watched};
@@ -69,11 +70,11 @@ impl<'a> Caller<'a> {
         let clock = Arc::new(Hands(Mutex::new("2026-01-02T03:04:05Z".parse().unwrap())));
         let mut tasks = JoinSet::new();
         let client = stage.client.clone();
-        let (templates, work) = Cache::new(Api::all(client.clone()));
+        let (templates, work) = Cache::new(Api::all(client.clone()), no_index);
         tasks.spawn(work);
-        let (applies, work) = Cache::new(Api::all(client.clone()));
+        let (applies, work) = Cache::new(Api::all(client.clone()), no_index);
         tasks.spawn(work);
-        let (configs, work) = Cache::new(Api::all(client.clone()));
+        let (configs, work) = Cache::new(Api::all(client.clone()), no_index);
         tasks.spawn(work);
         let context = Context {
             client: client.clone(),
@@ -82,7 +83,6 @@ impl<'a> Caller<'a> {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             backoff: Backoff::RUN,
             events: Events::new(client.clone(), "test", None),
-            metrics: Arc::default(),
             templates,
             applies,
             configs,
@@ -93,8 +93,8 @@ impl<'a> Caller<'a> {
             template_status: StatusWriter::new(MANAGER),
             config_status: StatusWriter::new(MANAGER),
         };
-        context.templates.ready().await;
-        context.configs.ready().await;
+        context.templates.listed().await;
+        context.configs.listed().await;
         let body = json!({
             "apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "kind": "CAPTControlPlane",
             "metadata": {"name": "cp"}, "spec": {"version": "1.33", "workspaceTemplateRef": {"name": "t"}},
