@@ -137,26 +137,27 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
     if forgets {
         metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
     }
-    put_emptied(object, emptied);
+    put_emptied(object, &emptied);
     Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
 }
 
-/// Takes out the data of a secret that a write empties on purpose. It is not stored and nobody manages it; but where a
-/// secret is immutable, an empty map is not the same as none.
-pub fn take_emptied(target: &Target, object: &mut Value) -> bool {
-    let Value::Object(members) = object else { return false };
-    let is_empty = members.get("data").and_then(Value::as_object).is_some_and(Map::is_empty);
-    if !is_empty || &*target.served.store_name != "/secrets" {
-        return false;
+/// Takes out the maps that a write empties on purpose. They are not stored and nobody manages them; but where an object
+/// is immutable, an empty map is not the same as none.
+pub fn take_emptied(target: &Target, object: &mut Value) -> Vec<&'static str> {
+    let Value::Object(members) = object else { return Vec::new() };
+    if !matches!(&*target.served.store_name, "/secrets" | "/configmaps") {
+        return Vec::new();
     }
-    members.shift_remove("data");
-    true
+    let is_empty = |name: &&str| members.get(*name).and_then(Value::as_object).is_some_and(Map::is_empty);
+    let emptied: Vec<&str> = ["data", "binaryData"].into_iter().filter(is_empty).collect();
+    members.retain(|name, _| !emptied.contains(&name.as_str()));
+    emptied
 }
 
-/// Puts it back, to be judged.
-pub fn put_emptied(object: &mut Value, emptied: bool) {
-    if emptied {
-        object["data"] = Value::Object(Map::new());
+/// Puts them back, to be judged.
+pub fn put_emptied(object: &mut Value, emptied: &[&str]) {
+    for name in emptied {
+        object[*name] = Value::Object(Map::new());
     }
 }
 

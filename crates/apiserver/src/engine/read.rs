@@ -166,8 +166,10 @@ impl Engine {
 
 /// Whether a list is of one object at most, by its name.
 fn is_one(target: &Target, options: &ListOptions) -> bool {
-    options.fields.exact("metadata.name").is_some()
-        && (target.namespace.is_some() || !target.served.resource.namespaced)
+    let placed = target.namespace.is_some()
+        || !target.served.resource.namespaced
+        || options.fields.exact("metadata.namespace").is_some();
+    placed && options.fields.exact("metadata.name").is_some()
 }
 
 /// Whether upstream answers from a cache, which shows in what it does not do then.

@@ -204,7 +204,10 @@ impl Engine {
         }
         check_version(target, name, live, &new)?;
         let stated = ["uid", "deletionTimestamp"].map(|name| (name, new["metadata"].get(name).cloned()));
-        let emptied = admit::take_emptied(target, &mut new);
+        let mut emptied = admit::take_emptied(target, &mut new);
+        if applies && !emptied.is_empty() && is_untouched(live, &new) {
+            emptied.clear();
+        }
         if !applies {
             self.track(target, Some(live), &mut new, options, manager);
         }
@@ -234,7 +237,7 @@ impl Engine {
             }
         }
         self.check_grant(target, name, &new, Some(live), options)?;
-        admit::put_emptied(&mut new, emptied);
+        admit::put_emptied(&mut new, &emptied);
         admit::validate(target, &new, Some(live))?;
         admit::warn(target, &new, options);
         admit::take_emptied(target, &mut new);
@@ -267,8 +270,10 @@ impl Engine {
 /// Whether an apply left an object as it was, but for its managers.
 fn is_untouched(live: &Value, new: &Value) -> bool {
     let mut same = new.clone();
-    metadata_mut(&mut same)
-        .insert("managedFields".into(), live["metadata"].get("managedFields").cloned().unwrap_or_default());
+    match live["metadata"].get("managedFields") {
+        Some(managed) => drop(metadata_mut(&mut same).insert("managedFields".into(), managed.clone())),
+        None => drop(metadata_mut(&mut same).shift_remove("managedFields")),
+    }
     fields::equal(live, &same)
 }
 

@@ -168,10 +168,11 @@ impl<'a> Episode<'a> {
         self.pass_over_silent(&request, &real, &ours);
         let unsettled = |answer: &Answer| patience == SETTLED && !is_settled(&answer.value());
         // What is on its way is not to be taken for the same.
-        let judge = |pairs: &mut Pairs, real: &Answer, ours: &Answer| match unsettled(real) || unsettled(ours)
-        {
-            true => Err("it does not settle".to_owned()),
-            false => compare::answers(pairs, real, ours),
+        let judge = |pairs: &mut Pairs, real: &Answer, ours: &Answer| {
+            if unsettled(real) || unsettled(ours) {
+                return Err("it does not settle".to_owned());
+            }
+            compare::answers(pairs, real, ours)
         };
         let mut outcome = judge(&mut self.pairs, &real, &ours);
         if outcome.is_err() && patience > Duration::ZERO {

@@ -60,7 +60,12 @@ fn quoted(text: &str) -> String {
         match byte {
             b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
             b' '..=0x7f => out.push(char::from(byte)),
-            _ => out.push_str(&format!("\\x{byte:02x}")),
+            _ => {
+                out.push_str("\\x");
+                out.extend(
+                    [byte >> 4, byte & 0xf].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
+                );
+            }
         }
     }
     out.push('"');

@@ -171,14 +171,14 @@ mod tests {
         entries.iter().map(shown).collect()
     }
 
-    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+    fn entry(manager: &str, operation: &str, fields: &Value) -> Value {
         json!({"manager": manager, "operation": operation, "apiVersion": "g/v1", "time": "2020-01-01T00:00:00Z",
             "fieldsType": "FieldsV1", "fieldsV1": fields})
     }
 
     #[test]
     fn who_updated_gets_an_entry_for_the_replicas_alone() {
-        let both = json!([entry("a", "Update", json!({"f:spec": {"f:replicas": {}, "f:x": {}}}))]);
+        let both = json!([entry("a", "Update", &json!({"f:spec": {"f:replicas": {}, "f:x": {}}}))]);
         let same = run(&both, |write, object| {
             update_scale(write, object, &paths(), Replicas { old: 1, new: 1 });
         });
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn who_applied_keeps_an_entry() {
-        let applied = json!([entry("a", "Apply", json!({"f:spec": {"f:replicas": {}, "f:x": {}}}))]);
+        let applied = json!([entry("a", "Apply", &json!({"f:spec": {"f:replicas": {}, "f:x": {}}}))]);
         let whole = r#"a Apply timed {"f:spec":{"f:replicas":{},"f:x":{}}}"#;
         let same = run(&applied, |write, object| {
             apply_scale(write, object, &paths(), Replicas { old: 1, new: 1 }, false).unwrap();
