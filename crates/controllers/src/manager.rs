@@ -142,6 +142,7 @@ fn context(client: &Client, engine: &Engine, options: &Options, tasks: &mut Join
         interests: Arc::default(),
         config_interests: Arc::default(),
         history: apply::history::RunHistory::default(),
+        backends: apply::backends::Backends::default(),
         apply_status: StatusWriter::new(MANAGER),
         template_status: StatusWriter::new(MANAGER),
         config_status: StatusWriter::new(MANAGER),

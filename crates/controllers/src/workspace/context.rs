@@ -11,6 +11,7 @@ use capt_terraform::order::WorkspaceId;
 use capt_terraform::view::View;
 use kube::Client;
 
+use super::apply::backends::Backends;
 use super::apply::history::RunHistory;
 use super::keeper::SecretKeeper;
 use crate::runtime::backoff::Backoff;
@@ -47,6 +48,8 @@ pub struct Context {
     pub config_interests: Arc<Interests>,
     /// How the runs of each instance went.
     pub history: RunHistory,
+    /// Backends that instances use.
+    pub backends: Backends,
     /// Writes the status of instances.
     pub apply_status: StatusWriter<WorkspaceTemplateApplyStatus>,
     /// Writes the status of templates.

@@ -24,6 +24,6 @@ scenarios! {
     dependencies: a_chain_of_three, a_circle_is_named, secrets_are_awaited;
     drift: drift_is_reported, drift_is_corrected;
     trouble: a_failure_is_retried_and_fixed, a_run_is_cancelled, a_run_takes_too_long, mistakes_are_named,
-        secrets_stay_secret, a_deletion_needs_no_template;
+        secrets_stay_secret, a_deletion_needs_no_template, a_backend_has_one_workspace;
     many: fifty_at_once;
 }

@@ -14,6 +14,7 @@ mod prepare;
 mod pull;
 mod settle;
 mod table;
+mod told;
 mod trouble;
 
 use std::{

@@ -9,6 +9,7 @@
 
 pub mod act;
 pub mod asked;
+pub mod backends;
 pub mod connection;
 pub mod decide;
 pub mod definition;
