@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    fn read(spec: Value, status: Value) -> Cluster {
+    fn read(spec: &Value, status: &Value) -> Cluster {
         let body = json!({"metadata": {"name": "c"}, "spec": spec, "status": status});
         Cluster::read(&serde_json::from_value(body).unwrap())
     }
@@ -72,13 +72,13 @@ mod tests {
             (promised, json!({"infrastructureReady": true}), false),
         ];
         for (spec, status, awaited) in rows {
-            assert_eq!(read(spec.clone(), status.clone()).awaits_infrastructure, awaited, "{spec} {status}");
+            assert_eq!(read(&spec, &status).awaits_infrastructure, awaited, "{spec} {status}");
         }
     }
 
     #[test]
     fn a_cluster_is_paused_by_its_field() {
-        assert!(read(json!({"paused": true}), Value::Null).paused);
-        assert!(!read(json!({}), Value::Null).paused);
+        assert!(read(&json!({"paused": true}), &Value::Null).paused);
+        assert!(!read(&json!({}), &Value::Null).paused);
     }
 }
