@@ -28,6 +28,7 @@ use crate::refs::ObjectRef;
     derive = "PartialEq",
     doc = "A group that machines join: one that CAPT builds from a WorkspaceTemplate, or one that exists.",
     printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
+    printcolumn(name = "STATUS", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
     printcolumn(name = "MEMBERS", type_ = "integer", json_path = ".status.members"),
     printcolumn(name = "DESIRED", type_ = "integer", json_path = ".spec.scaling.desiredSize"),
     printcolumn(name = "EXTERNAL", type_ = "string", json_path = ".spec.external.name", priority = 1),

@@ -32,6 +32,7 @@ use crate::refs::ObjectRef;
     doc = "One machine, or the scaling of one managed node group, built from a WorkspaceTemplate. It is also the infrastructure of a Cluster API Machine.",
     printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
     printcolumn(name = "PHASE", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "STATUS", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
     printcolumn(name = "INSTANCE-ID", type_ = "string", json_path = ".status.instanceId"),
     printcolumn(name = "NODE-GROUP", type_ = "string", json_path = ".status.nodeGroup"),
     printcolumn(name = "PRIVATE-IP", type_ = "string", json_path = ".status.privateIp", priority = 1),

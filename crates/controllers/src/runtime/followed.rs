@@ -107,7 +107,7 @@ impl<F: Facts> Followed<F> {
 
 /// Whether a kind is served.
 enum Served {
-    Yes(Api<DynamicObject>),
+    Yes(Box<Api<DynamicObject>>),
     No,
     /// Nobody answered.
     Unknown,
@@ -118,7 +118,7 @@ async fn served<F: Facts>(client: &Client) -> Served {
         let kind = GroupVersionKind::gvk(CORE_GROUP, version, F::KIND);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
         match api.list(&ListParams::default().limit(1)).await {
-            Ok(_) => return Served::Yes(api),
+            Ok(_) => return Served::Yes(Box::new(api)),
             // Not there, or not for us to see.
             Err(kube::Error::Api(status)) if (400..500).contains(&status.code) => {}
             Err(error) => {
@@ -134,7 +134,7 @@ async fn follow<F: Facts>(followed: Followed<F>, listed: watch::Sender<bool>, cl
     loop {
         let pause = match served::<F>(&client).await {
             Served::Yes(api) => {
-                watch_until_gone(&followed, &listed, api).await;
+                watch_until_gone(&followed, &listed, *api).await;
                 continue;
             }
             Served::No => {

@@ -1,6 +1,7 @@
 //! Machines from end to end: real Terraform, the embedded API, and, where it is built, a real kube-apiserver.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::needless_pass_by_value, reason = "specs are written where they are handed over")]
 #![allow(clippy::print_stderr, reason = "a skip must not be silent, and a long test says where it is")]
 
 mod contract;

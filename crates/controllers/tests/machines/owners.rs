@@ -64,9 +64,8 @@ where
         last = stage.api::<K>().get_opt(name).await.unwrap();
         (controller(last.as_ref()?).as_deref() == by).then_some(())
     });
-    if done.await.is_err() {
-        panic!("{name} should be {by:?}'s: {last:#?}");
-    }
+    let done = done.await;
+    assert!(done.is_ok(), "{name} should be {by:?}'s: {last:#?}");
 }
 
 async fn available(stage: &Stage, set: &str, machines: i32) {
@@ -76,9 +75,8 @@ async fn available(stage: &Stage, set: &str, machines: i32) {
         let status = last.as_ref()?;
         (status.available_replicas == machines && status.replicas == machines).then_some(())
     });
-    if done.await.is_err() {
-        panic!("{set} has not {machines} machines: {last:#?}");
-    }
+    let done = done.await;
+    assert!(done.is_ok(), "{set} has not {machines} machines: {last:#?}");
 }
 
 fn names(all: &[&str]) -> BTreeSet<String> {

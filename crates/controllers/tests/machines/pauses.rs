@@ -3,7 +3,7 @@
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
 use capt_e2e::until;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::core;
@@ -28,9 +28,8 @@ async fn deployment_paused(stage: &Stage, by: Option<&str>) {
         last = pause(Some(&status.conditions));
         (current && last.as_deref() == by).then_some(())
     });
-    if seen.await.is_err() {
-        panic!("it should be paused by {by:?}, and is by {last:?}");
-    }
+    let seen = seen.await;
+    assert!(seen.is_ok(), "it should be paused by {by:?}, and is by {last:?}");
 }
 
 async fn set_paused(stage: &Stage, name: &str, by: Option<&str>) {
@@ -155,21 +154,23 @@ output "node_group_name" {{ value = var.node_group_name }}
     stage.event("workers", "Failed").await;
     stage.machine("m", "waits", |machine| reason(machine, "Ready") == "WaitingForNodeGroup").await;
     assert!(stage.traces().is_empty());
+    let labelled = async || {
+        let members = ListParams::default().labels("infrastructure.cluster.x-k8s.io/node-group-name=workers");
+        let found = until("the member has the group's label", SOON, async || {
+            let found = stage.api::<CaptMachine>().list(&members).await.unwrap().items.len();
+            (found == 1).then_some(())
+        });
+        found.await.unwrap();
+    };
+    labelled().await;
 
     stage.template("group", &module("true")).await;
     stage.machine("m", "ready", is_ready).await;
-    let members =
-        kube::api::ListParams::default().labels("infrastructure.cluster.x-k8s.io/node-group-name=workers");
-    assert_eq!(stage.api::<CaptMachine>().list(&members).await.unwrap().items.len(), 1, "members by label");
 
     // Somebody takes the label off: it comes back.
     let body = json!({"metadata": {"labels": {"infrastructure.cluster.x-k8s.io/node-group-name": null}}});
     stage.api::<CaptMachine>().patch("m", &PatchParams::default(), &Patch::Merge(&body)).await.unwrap();
-    let back = until("the label is back", SOON, async || {
-        let found = stage.api::<CaptMachine>().list(&members).await.unwrap().items.len();
-        (found == 1).then_some(())
-    });
-    back.await.unwrap();
+    labelled().await;
 
     stage.put("NodeGroup", "workers", spec(true)).await;
     let paused = until("it is paused", SOON, async || {

@@ -20,9 +20,6 @@ pub(crate) struct Set<'a> {
     pub(crate) created: Timestamp,
     pub(crate) revision: i64,
     pub(crate) deleting: bool,
-    /// Whether its name will soon be free, with machines that only a set of that name can take up: it is being deleted,
-    /// and leaves its machines behind, or has none, or has not said yet what becomes of them.
-    pub(crate) vacates: bool,
     /// Whether the set has acted on its last change.
     pub(crate) acted: bool,
     pub(crate) create_disabled: bool,
@@ -54,10 +51,7 @@ impl<'a> Set<'a> {
         let going = (replicas - spec).max(0);
         let terminating = status.map_or(0, |status| status.terminating_replicas);
         let said = status.and_then(|status| find_condition(&status.conditions, types::DELETING));
-        let orphans = meta.finalizers.iter().flatten().any(|finalizer| finalizer == "orphan")
-            || said.is_some_and(|said| said.reason == reasons::ORPHANING);
         Self {
-            vacates: deleting && (orphans || said.is_none() || replicas + terminating == 0),
             object,
             name: meta.name.as_deref().unwrap_or_default(),
             hash: meta
@@ -88,6 +82,17 @@ impl<'a> Set<'a> {
     /// Machines that exist or may come to exist without another decision; one that is being destroyed still costs.
     pub(crate) fn existing(&self) -> i32 {
         self.spec.max(self.replicas) + self.terminating
+    }
+
+    /// Whether its name will soon be free, with machines that only a set of that name can take up: it is being deleted,
+    /// and leaves its machines behind, or has none, or has not said yet what becomes of them.
+    pub(crate) fn vacates(&self) -> bool {
+        let status = self.object.status.as_ref();
+        let said = status.and_then(|status| find_condition(&status.conditions, types::DELETING));
+        let mut finalizers = self.object.metadata.finalizers.iter().flatten();
+        let orphans = finalizers.any(|finalizer| finalizer == "orphan")
+            || said.is_some_and(|said| said.reason == reasons::ORPHANING);
+        self.deleting && (orphans || said.is_none() || self.replicas + self.terminating == 0)
     }
 }
 

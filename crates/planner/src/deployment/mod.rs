@@ -383,7 +383,7 @@ fn advance(
         let name = names::set_name(deployment_name, &hash);
         match family.iter().find(|set| set.name == name) {
             None => break (name, hash),
-            Some(set) if set.vacates => {
+            Some(set) if set.vacates() => {
                 step.wait(Reason::AwaitSet { set: name });
                 return false;
             }

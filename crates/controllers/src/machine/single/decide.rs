@@ -92,18 +92,21 @@ pub fn decide(observed: &Observed) -> Decision {
             let message = format!("WorkspaceTemplateApply {} belongs to another", apply.name_any());
             rest(Phase::Waiting(reasons::NAME_TAKEN, message))
         }
-        (None, _) => match waits(observed) {
-            Some((reason, message)) => rest(Phase::Waiting(reason, message)),
-            None => {
-                let message = format!("workspace {} is made", observed.wanted.name.name);
-                let reason = reasons::CREATING.into();
-                Decision::new(
-                    Step::Create,
-                    Phase::Workspace(Standing { reason, message, ..Standing::default() }),
-                )
-            }
-        },
+        (None, _) => begin(observed),
     }
+}
+
+/// Makes the workspace, once all is there that it needs.
+fn begin(observed: &Observed) -> Decision {
+    if let Some((reason, message)) = waits(observed) {
+        // A member is one from the start; what was made for a Machine is not touched before that owns it.
+        let joins = reason != reasons::WAITING_FOR_MACHINE && observed.missing_label().is_some();
+        let step = if joins { Step::Hold } else { Step::Rest };
+        return Decision::new(step, Phase::Waiting(reason, message));
+    }
+    let message = format!("workspace {} is made", observed.wanted.name.name);
+    let standing = Standing { reason: reasons::CREATING.into(), message, ..Standing::default() };
+    Decision::new(Step::Create, Phase::Workspace(standing))
 }
 
 fn rest(phase: Phase) -> Decision {

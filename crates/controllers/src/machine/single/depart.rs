@@ -92,7 +92,7 @@ fn ask(departure: &Departure, progress: &Progress, work: Work, message: String) 
     if progress.running {
         Verdict::Wait(None, message)
     } else if progress.last.is_some() && progress.age < poll {
-        Verdict::Wait(Some(poll - progress.age), message)
+        Verdict::Wait(Some(poll.saturating_sub(progress.age)), message)
     } else {
         Verdict::Ask(work, message)
     }

@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn machine(metadata: Value) -> CaptMachine {
+    fn machine(metadata: &Value) -> CaptMachine {
         serde_json::from_value(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CaptMachine",
             "metadata": metadata, "spec": {"workspaceTemplateRef": {"name": "t"}},
@@ -122,7 +122,7 @@ mod tests {
         let known = Owner { uid: "u".into(), cluster: Some("c".into()), ..Owner::default() };
         let cloned = json!({"cluster.x-k8s.io/cloned-from-name": "t"});
         let of = |metadata: Value, found: Option<&Owner>| {
-            Ownership::of(&machine(metadata), |name| found.filter(|_| name == "o").cloned())
+            Ownership::of(&machine(&metadata), |name| found.filter(|_| name == "o").cloned())
         };
         let (v1, v2) = ("cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2");
         let ours = owned_by("infrastructure.cluster.x-k8s.io/v1beta1", "CaptMachineSet", true);
