@@ -58,7 +58,7 @@ pub fn cluster_kind() -> Kind {
     kind.crd.metadata.labels =
         Some([(crd_labels::INSTALLED_BY.to_owned(), crd_labels::CAPT.to_owned())].into());
     let mut old = kind.crd.spec.versions.first().cloned().expect("the derive makes one version");
-    old.name = "v1beta1".to_owned();
+    old.name = "v1beta1".into();
     old.storage = false;
     kind.crd.spec.versions.push(old);
     kind

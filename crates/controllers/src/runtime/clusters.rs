@@ -152,10 +152,10 @@ impl Clusters {
     }
 
     /// Notes what is known of a Cluster; nothing where it is gone.
-    fn note(&self, name: Name, facts: Option<ClusterFacts>) {
-        let now_paused = facts.as_ref().is_some_and(|facts| facts.paused);
+    fn note(&self, name: Name, facts: Option<&ClusterFacts>) {
+        let now_paused = facts.is_some_and(|facts| facts.paused);
         let mut all = self.all();
-        let before = match &facts {
+        let before = match facts {
             Some(facts) => all.insert(name.clone(), facts.clone()),
             None => all.remove(&name),
         };
@@ -164,7 +164,7 @@ impl Clusters {
         if before.as_ref().is_some_and(|before| before.paused) != now_paused {
             let _ = self.paused.send(name.clone());
         }
-        if before != facts {
+        if before.as_ref() != facts {
             let _ = self.changes.send(name);
         }
     }
@@ -175,7 +175,7 @@ impl Clusters {
             Event::Apply(object) | Event::InitApply(object) => {
                 let name = name_of(&object);
                 relisted.remove(&name);
-                self.note(name, Some(ClusterFacts::of(&object)));
+                self.note(name, Some(&ClusterFacts::of(&object)));
             }
             Event::Delete(object) => self.note(name_of(&object), None),
             Event::Init => *relisted = self.all().keys().cloned().collect(),

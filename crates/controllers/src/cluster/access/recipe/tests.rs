@@ -5,6 +5,9 @@ use serde_json::json;
 use super::super::pem::tests::{CA as PEM, KEY as KEY_PEM};
 use super::*;
 
+/// Outputs, what was asked for, the host, what comes of it.
+type Row<'a, T> = (&'a [(&'a str, &'a str)], Option<Auth>, &'a str, T);
+
 fn material(outputs: &[(&str, &str)]) -> Material {
     let open = outputs.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
     Material::new(&open, None)
@@ -57,7 +60,7 @@ fn parts_come_second_and_eks_last() {
         region: region.map(str::to_owned),
     };
     let pair = Certificate { certificate: PEM.into(), key: KEY_PEM.into() };
-    let rows: [(&[(&str, &str)], Option<Auth>, &str, Login); 7] = [
+    let rows: [Row<'_, Login>; 7] = [
         (&[("client_certificate", PEM), ("client_key", KEY_PEM)], None, "h", Login::User(pair)),
         (&[("cluster_token", " t \n")], Some(Auth::Eks), "h", Login::User(Token("t".into()))),
         (&[("token", "k8s-aws-v1.abc")], None, "h", eks("demo", None)),
@@ -81,7 +84,7 @@ fn parts_come_second_and_eks_last() {
 #[test]
 fn what_is_wrong_is_named() {
     let eks = Some(Auth::Eks);
-    let rows: [(&[(&str, &str)], Option<Auth>, &str, &str); 10] = [
+    let rows: [Row<'_, &str>; 10] = [
         (
             &[("kubeconfig", "hunter2")],
             None,
@@ -140,7 +143,7 @@ fn who_asks_wins_in_order() {
         match (asked(control_plane, template, material), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected),
             (Err(problem), Err(expected)) => {
-                assert!(problem.message.contains(expected), "{}", problem.message)
+                assert!(problem.message.contains(expected), "{}", problem.message);
             }
             (found, _) => panic!("{found:?}"),
         }
