@@ -72,6 +72,10 @@ fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = crd.metadata.labels.get_or_insert_default();
     labels.insert(crd_labels::CONTRACT.into(), VERSION.into());
     labels.insert(crd_labels::VISUALIZER.into(), String::new());
+    // No Cluster owns these, and every workspace needs them.
+    if matches!(crd.spec.names.kind.as_str(), "WorkspaceTemplate" | "WorkspaceProviderConfig") {
+        labels.insert(crd_labels::MOVE.into(), String::new());
+    }
     for version in &mut crd.spec.versions {
         if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
             tidy(schema);

@@ -13,6 +13,8 @@ pub const VERSION: &str = "v1beta1";
 pub mod crd_labels {
     /// Tells Cluster API core which of our versions fulfil its v1beta2 contract.
     pub const CONTRACT: &str = "cluster.x-k8s.io/v1beta2";
+    /// Makes `clusterctl move` take all objects of the kind along, though no Cluster owns them.
+    pub const MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
     /// Makes the kind appear in the Cluster API visualizer.
     pub const VISUALIZER: &str = "visualizer.cluster.x-k8s.io";
     /// Only on the CRD of Cluster that CAPT brings where Cluster API core is not installed.

@@ -192,7 +192,7 @@ pub struct CAPTControlPlaneStatus {
     /// Version that runs now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Versions that run now; two while an upgrade is under way.
+    /// Versions that run now; a new one shows when it is applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["version".into()]))]

@@ -116,6 +116,7 @@ pub async fn a_retained_network(stage: &Stage) {
     stage.put::<CAPTCluster>("demo", network_spec()).await;
     let network = stage.network("True Ready").await;
     assert_eq!(network.status.unwrap().vpc_id.as_deref(), Some("vpc-demo"));
+    assert_eq!(stage.api::<CAPTCluster>().get("demo").await.unwrap().finalizers().len(), 1);
     let taken = stage.get("demo-vpc").await;
     assert_eq!(taken.uid(), kept.uid());
     assert!(!taken.labels().contains_key("infrastructure.cluster.x-k8s.io/retained"));

@@ -34,11 +34,14 @@ macro_rules! scenarios {
             )+)+
         }
 
-        /// All scenarios, one after the other.
+        /// All scenarios, one after the other; or one, which `CAPT_SCENARIO` names.
         async fn all(house: &Arc<House>) {
+            let only = std::env::var("CAPT_SCENARIO").ok();
             $($(
-                eprintln!("{}", stringify!($name));
-                $room::$name(&Stage::new(Arc::clone(house), stringify!($name)).await).await;
+                if only.as_deref().is_none_or(|only| only == stringify!($name)) {
+                    eprintln!("{}", stringify!($name));
+                    $room::$name(&Stage::new(Arc::clone(house), stringify!($name)).await).await;
+                }
             )+)+
         }
     };

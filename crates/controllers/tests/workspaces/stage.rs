@@ -291,7 +291,7 @@ output "password" {
         let gone =
             until("gone", SOON, async || self.applies().get_opt(name).await.unwrap().is_none().then_some(()));
         let left = if gone.await.is_ok() { None } else { self.applies().get_opt(name).await.unwrap() };
-        assert!(left.is_none(), "{name} is not gone: {:#?}", left.and_then(|left| left.status));
+        assert!(left.is_none(), "{name} is not gone: {}", serde_json::to_string_pretty(&left).unwrap());
     }
 
     /// Lines of the trace.

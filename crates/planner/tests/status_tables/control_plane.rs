@@ -131,7 +131,8 @@ impl World for Plane {
             self.status = Some(status);
         }
         match &plan.step {
-            Step::Rest | Step::Hold | Step::Retain => {}
+            Step::Rest | Step::Retain => {}
+            Step::Hold => self.object.metadata.finalizers = Some(vec![finalizers::CONTROL_PLANE.into()]),
             Step::Create => {
                 assert!(
                     matches!(&self.owner, Owner::Found(cluster) if !cluster.deleting),
@@ -198,6 +199,7 @@ impl World for Plane {
             .is_none_or(|one| self.workers.iter().all(|user| one.message.contains(user)));
         assert!(named, "who is waited for is named");
         assert_eq!(status.external_managed_control_plane, Some(true));
+        assert!(!self.works() || self.held() || self.external, "what was built is forgotten by nobody");
     }
 }
 

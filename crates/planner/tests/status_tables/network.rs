@@ -179,6 +179,7 @@ impl World for Net {
         let named = find(&status.conditions, "Deleting")
             .is_none_or(|one| self.users.iter().all(|user| one.message.contains(user)));
         assert!(named, "who is waited for is named");
+        assert!(!self.works() || self.held() || self.external, "what was built is forgotten by nobody");
     }
 }
 

@@ -35,6 +35,10 @@ pub async fn act(context: &Context, observed: &Observed, step: &Step) -> Result<
             context.events.publish(object, &Note::normal("CreatedWorkspace", "Create", text)).await;
         }
         Step::Change(changed) => {
+            // A workspace that was left behind is taken up: the group must not go before it again.
+            if !observed.finalizer && object.metadata.deletion_timestamp.is_none() {
+                writer.hold(object, finalizers::NODE_GROUP).await?;
+            }
             let stored = writer.replace(changed.as_ref()).await?;
             context.group_writes.wrote(name, child, version(&stored));
         }

@@ -44,6 +44,10 @@ pub async fn act(context: &Context, observed: &Observed, step: &Step) -> Result<
                 .await;
         }
         Step::Change(changed) => {
+            // A workspace that was left behind is taken up: the machine must not go before it again.
+            if !observed.finalizer && !observed.deleting {
+                writer.hold(observed.object.as_ref(), finalizers::MACHINE).await?;
+            }
             let stored = writer.replace(changed.as_ref()).await?;
             context.apply_writes.wrote(name, child.clone(), version(&stored));
         }

@@ -156,6 +156,7 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Plan {
         State::External | State::Gone => None,
         _ => Some(status::status(observed, &state, now)),
     };
+    // What is about to be written is what will be there.
     if let (Step::Hand(endpoint), Some(status)) = (&step, &mut status) {
         status.endpoint = Some(endpoint::show(endpoint));
     }
@@ -189,7 +190,7 @@ fn returned(workspace: &Workspace) -> Result<Endpoint, Why> {
 
 fn next(observed: &Observed<'_>, now: Timestamp) -> (State, Step) {
     let object = observed.object;
-    let held = object.finalizers().iter().any(|known| known == finalizers::CONTROL_PLANE);
+    let held = holds(observed);
     let deleting = object.metadata.deletion_timestamp.is_some();
     if observed.external && !(deleting && held) {
         return (State::External, Step::Rest);
@@ -244,6 +245,12 @@ fn start(observed: &Observed<'_>, taken: Option<&Workspace>, now: Timestamp) -> 
 
 /// There is a workspace for it.
 fn with_workspace(observed: &Observed<'_>, workspace: &Workspace, now: Timestamp) -> (State, Step) {
+    let (state, step) = in_step(observed, workspace, now);
+    // One that is taken over: what it built is forgotten by nobody.
+    (state, if holds(observed) { step } else { Step::Hold })
+}
+
+fn in_step(observed: &Observed<'_>, workspace: &Workspace, now: Timestamp) -> (State, Step) {
     let (standing, name) = (&workspace.standing, &workspace.name);
     if standing.deleting {
         let message = format!("workspace {name} is being deleted; it is made again when it is gone");
@@ -362,6 +369,11 @@ fn end(observed: &Observed<'_>, held: bool) -> (State, Step) {
         }
         None => (State::Deleting(Why::new(reasons::DELETING, "nothing is left")), Step::Release),
     }
+}
+
+/// Whether our finalizer is on it.
+fn holds(observed: &Observed<'_>) -> bool {
+    observed.object.finalizers().iter().any(|known| known == finalizers::CONTROL_PLANE)
 }
 
 /// Name of a control plane's workspace.

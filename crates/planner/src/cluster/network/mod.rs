@@ -191,6 +191,8 @@ fn built(observed: &Observed<'_>, workspace: &Workspace) -> (State, Step) {
     }
     let lives = observed.owner.cluster().is_some();
     let step = match workspace {
+        // One that is taken over: what it built is forgotten by nobody.
+        _ if !holds(observed) => Step::Hold,
         Workspace { held: true, .. } => Step::Resume,
         Workspace { differs: true, .. } if lives => Step::Correct,
         _ => hand(observed),
