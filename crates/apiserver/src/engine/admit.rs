@@ -178,14 +178,16 @@ fn undecodable(target: &Target, error: &DecodeError, origin: &Origin) -> ApiErro
         Origin::Patch(patch) | Origin::JsonPatch(patch) => wrong_patch(patch, &error.to_string()),
         Origin::Apply(about) => {
             // Times and quantities decode themselves, and errors of theirs go unwrapped.
-            let wrapped = if matches!(error, DecodeError::Time(_) | DecodeError::Quantity) {
-                ""
-            } else {
-                "error decoding from json: "
+            let why = match error {
+                DecodeError::Time(_) | DecodeError::Quantity => error.to_string(),
+                DecodeError::NoTime { found, .. } => {
+                    format!("json: cannot unmarshal {found} into Go value of type string")
+                }
+                _ => format!("error decoding from json: {error}"),
             };
             ApiError::Unclassified(format!(
                 "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
-                 {group}/{version}, Kind={kind}: {wrapped}{error}"
+                 {group}/{version}, Kind={kind}: {why}"
             ))
         }
     }

@@ -159,8 +159,8 @@ impl Engine {
         self.rbac.check_grant(&self.store, user, &grant)
     }
 
-    /// What a change makes of the object that is there, ready to be stored.
-    fn changed(
+    /// What a request makes of the object that is there, before the server puts its own in.
+    fn wanted(
         &self,
         target: &Target,
         name: &str,
@@ -169,10 +169,13 @@ impl Engine {
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Value, ApiError> {
-        let part = part_of(target);
-        let applies = matches!(change, Change::Patch(PatchBody::Apply(_)));
         let (mut new, origin) = match change {
-            Change::Replace(object) => (object.clone(), Origin::Body),
+            Change::Replace(object) => {
+                check_uid(target, name, live, object, options)?;
+                version_number(object)?;
+                needs_version(target, name, object)?;
+                return Ok(object.clone());
+            }
             Change::Patch(PatchBody::Apply(applied)) => {
                 let about = Origin::Apply(fields::object_text(applied));
                 (self.applied(target, Some(live), applied, options, manager)?, about)
@@ -187,21 +190,32 @@ impl Engine {
                 (new, origin)
             }
         };
-        if matches!(change, Change::Replace(_)) {
-            check_uid(target, name, live, &new, options)?;
-            version_number(&new)?;
-            needs_version(target, name, &new)?;
-        } else {
-            let untouched = applies && target.served.versions_differ && is_untouched(live, &new);
-            admit::shape(target, &mut new, options, &origin)?;
-            admit::fits_path(target, &mut new, Some(name))?;
-            if untouched {
-                // Nothing is filled in where nothing was applied but what is there.
-                let managed = new["metadata"]["managedFields"].take();
-                new = live.clone();
-                metadata_mut(&mut new).insert("managedFields".into(), managed);
-            }
+        let applies = matches!(origin, Origin::Apply(_));
+        let untouched = applies && target.served.versions_differ && is_untouched(live, &new);
+        admit::shape(target, &mut new, options, &origin)?;
+        admit::fits_path(target, &mut new, Some(name))?;
+        if untouched {
+            // Nothing is filled in where nothing was applied but what is there.
+            let managed = new["metadata"]["managedFields"].take();
+            new = live.clone();
+            metadata_mut(&mut new).insert("managedFields".into(), managed);
         }
+        Ok(new)
+    }
+
+    /// What a change makes of the object that is there, ready to be stored.
+    fn changed(
+        &self,
+        target: &Target,
+        name: &str,
+        live: &Value,
+        change: &Change,
+        options: &WriteOptions,
+        manager: &str,
+    ) -> Result<Value, ApiError> {
+        let part = part_of(target);
+        let applies = matches!(change, Change::Patch(PatchBody::Apply(_)));
+        let mut new = self.wanted(target, name, live, change, options, manager)?;
         check_version(target, name, live, &new)?;
         let stated = ["uid", "deletionTimestamp"].map(|name| (name, new["metadata"].get(name).cloned()));
         let mut emptied = admit::take_emptied(target, &mut new);
@@ -211,20 +225,7 @@ impl Engine {
         if !applies {
             self.track(target, Some(live), &mut new, options, manager);
         }
-        let resource = &target.served.resource;
-        if !resource.custom && target.status {
-            rules::prepare_status_update(&resource.group, &resource.kind, &mut new, live);
-        } else if !resource.custom {
-            rules::prepare_update(&resource.group, &resource.kind, &mut new, live);
-        }
-        update::prepare(live, &mut new, part);
-        if !resource.custom && resource.kind == "CustomResourceDefinition" && !target.status {
-            // A version to be stored in joins the others, although nobody writes the status.
-            crd::prepare_update(&mut new, live);
-        }
-        if let (Some(given), false) = (live["metadata"].get("generation"), counts_generations(target)) {
-            metadata_mut(&mut new).insert("generation".into(), given.clone());
-        }
+        prepare(target, live, &mut new, part);
         if applies {
             fields::keep_times(live, &mut new);
         }
@@ -264,6 +265,24 @@ impl Engine {
         }
         let stored = self.store.update(key, encode::to_store(target, new), Some(expected)).await?;
         Ok(encode::to_bytes(target, &stored))
+    }
+}
+
+/// Puts in what is the server's, and takes back what a write of this part does not reach.
+fn prepare(target: &Target, live: &Value, new: &mut Value, part: Part) {
+    let resource = &target.served.resource;
+    if !resource.custom && target.status {
+        rules::prepare_status_update(&resource.group, &resource.kind, new, live);
+    } else if !resource.custom {
+        rules::prepare_update(&resource.group, &resource.kind, new, live);
+    }
+    update::prepare(live, new, part);
+    if !resource.custom && resource.kind == "CustomResourceDefinition" && !target.status {
+        // A version to be stored in joins the others, although nobody writes the status.
+        crd::prepare_update(new, live);
+    }
+    if let (Some(given), false) = (live["metadata"].get("generation"), counts_generations(target)) {
+        metadata_mut(new).insert("generation".into(), given.clone());
     }
 }
 

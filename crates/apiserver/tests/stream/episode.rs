@@ -18,8 +18,8 @@ use crate::side::{Answer, Asked, Sides};
 const LENGTH: usize = 60;
 /// Reads from a cache may be a moment behind.
 const CAUGHT_UP: Duration = Duration::from_secs(1);
-/// A definition is accepted, or gone, a moment after it was written.
-const SETTLED: Duration = Duration::from_secs(10);
+/// A definition is accepted, or gone, a moment after it was written; kube-apiserver waits longer where it failed first.
+const SETTLED: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 pub struct Tally {

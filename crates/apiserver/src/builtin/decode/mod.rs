@@ -50,6 +50,16 @@ pub enum DecodeError {
     /// Not base64.
     #[error("illegal base64 data at input byte {0}")]
     Base64(usize),
+    /// A time that is no text.
+    #[error("json: cannot unmarshal {found} into Go struct field {structure}.{field} of type string")]
+    NoTime {
+        /// The type it has instead.
+        found: String,
+        /// The structure of the field.
+        structure: &'static str,
+        /// The path of the field.
+        field: String,
+    },
     /// Not a time.
     #[error("parsing time {0}")]
     Time(String),
@@ -263,10 +273,11 @@ impl Walk {
         match definition.shape {
             Shape::Time => match &value {
                 Value::String(text) => scalar::time(text, name == "MicroTime"),
-                other => {
-                    self.ended = true;
-                    Err(place.mismatch(other, Type::Text))
-                }
+                other => Err(DecodeError::NoTime {
+                    found: describe(other),
+                    structure: place.structure,
+                    field: place.field.clone(),
+                }),
             },
             Shape::Quantity => scalar::quantity(&value),
             Shape::Any => Ok(value),

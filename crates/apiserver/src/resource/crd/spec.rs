@@ -55,7 +55,16 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
     if let Some(first) = versions.first() {
         version::validate_shared(first, versions, &shared, &at, &mut errors);
     }
-    conversion(get(spec, &["conversion"]), &at.field("conversion"), &mut errors);
+    let converts = get(spec, &["conversion"]);
+    let strategy = text(converts, &["strategy"]);
+    if !converts.is_null()
+        && strategy != "None"
+        && spec.get("preserveUnknownFields") == Some(&Value::Bool(true))
+    {
+        let detail = "must be None if spec.preserveUnknownFields is true";
+        errors.push(invalid(&at.field("conversion").field("strategy"), strategy, detail));
+    }
+    conversion(converts, &at.field("conversion"), &mut errors);
     errors
 }
 
