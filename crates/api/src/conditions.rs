@@ -97,6 +97,8 @@ pub mod reasons {
     pub const OUTPUT_NOT_FOUND: &str = "OutputNotFound";
     /// What the object says makes no sense.
     pub const INVALID: &str = "Invalid";
+    /// Another workspace keeps its state in the same place.
+    pub const BACKEND_IN_USE: &str = "BackendInUse";
     /// The infrastructure is as it was applied.
     pub const IN_STEP: &str = "InStep";
     /// What exists differs from what was applied.

@@ -62,6 +62,8 @@ pub mod annotations {
     pub const OPTIONAL_VARIABLES: &str = "infrastructure.cluster.x-k8s.io/optional-variables";
     /// On a WorkspaceTemplateApply: what its template last said about deletion, where that is Orphan.
     pub const DELETION_POLICY: &str = "infrastructure.cluster.x-k8s.io/deletion-policy";
+    /// On a WorkspaceTemplateApply: namespace and name of its connection Secret, where that is in another namespace.
+    pub const CONNECTION_SECRET: &str = "infrastructure.cluster.x-k8s.io/connection-secret";
     /// Replicas of the CaptMachineDeployment when it last scaled a set; a difference means that it was scaled since.
     pub const DESIRED_REPLICAS: &str = "infrastructure.cluster.x-k8s.io/desired-replicas";
     /// Keeps a set from creating machines, whatever its value: old sets under OnDelete carry it.

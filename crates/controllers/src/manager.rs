@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplate, WorkspaceTemplateApply};
 use capt_planner::set::Settings;
 use capt_terraform::Engine;
-use futures::stream::{BoxStream, select_all};
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client, ResourceExt};
@@ -19,8 +19,9 @@ use crate::runtime::cache::{Cache, metadata_changes};
 use crate::runtime::events::Events;
 use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
+use crate::runtime::queue::Starter;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Clock, Clusters, Name, OwnWrites, Owners, SystemClock, Writer, queue};
+use crate::runtime::{Clock, Clusters, Name, OwnWrites, Owners, SystemClock, Writer};
 use crate::workspace::context::{Context, MANAGER, instance_of};
 use crate::workspace::keeper::SecretKeeper;
 use crate::workspace::{apply, provider_config, template};
@@ -70,12 +71,11 @@ impl Controllers {
     pub fn start(client: &Client, engine: &Engine, options: &Options) -> Self {
         let mut tasks = JoinSet::new();
         let metrics = Arc::new(Metrics::default());
-        let context = Arc::new(context(client, engine, options, &metrics, &mut tasks));
-        run_applies(&context, options, &mut tasks);
-        run_templates(&context, options, &mut tasks);
-        run_configs(&context, options, &mut tasks);
+        let context = Arc::new(context(client, engine, options, &mut tasks));
         let machines = Arc::new(machine_context(&context, options, &mut tasks));
-        machine::start(&machines, options.concurrency, &mut tasks);
+        let mut starter = Starter { tasks: &mut tasks, concurrency: options.concurrency, metrics: &metrics };
+        start_workspaces(&context, &mut starter);
+        machine::start(&machines, &mut starter);
         Self { tasks, metrics }
     }
 
@@ -105,13 +105,7 @@ where
     cache
 }
 
-fn context(
-    client: &Client,
-    engine: &Engine,
-    options: &Options,
-    metrics: &Arc<Metrics>,
-    tasks: &mut JoinSet<()>,
-) -> Context {
+fn context(client: &Client, engine: &Engine, options: &Options, tasks: &mut JoinSet<()>) -> Context {
     Context {
         client: client.clone(),
         engine: engine.clone(),
@@ -119,13 +113,13 @@ fn context(
         clock: Arc::clone(&options.clock),
         backoff: options.backoff,
         events: Events::new(client.clone(), "capt", options.instance.clone()),
-        metrics: Arc::clone(metrics),
         templates: cached::<WorkspaceTemplate>(client, tasks),
         applies: cached::<WorkspaceTemplateApply>(client, tasks),
         configs: cached::<WorkspaceProviderConfig>(client, tasks),
         interests: Arc::default(),
         config_interests: Arc::default(),
         history: apply::history::RunHistory::default(),
+        backends: apply::backends::Backends::default(),
         apply_status: StatusWriter::new(MANAGER),
         template_status: StatusWriter::new(MANAGER),
         config_status: StatusWriter::new(MANAGER),
@@ -142,7 +136,6 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
         writer: Writer::new(client.clone(), machine::context::MANAGER),
         clock: Arc::clone(&options.clock),
         events: workspaces.events.clone(),
-        metrics: Arc::clone(&workspaces.metrics),
         settings: options.machines,
         clusters,
         owners,
@@ -165,76 +158,44 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
     }
 }
 
-/// An instance is looked at when it changes, when what it looked at changes, and when its run moves on.
-fn run_applies(context: &Arc<Context>, options: &Options, tasks: &mut JoinSet<()>) {
-    let interests = &context.interests;
-    let client = &context.client;
-    let triggers: Vec<BoxStream<'static, Name>> = vec![
-        context.applies.changes().boxed(),
-        interested(context.applies.changes(), "WorkspaceTemplateApply", interests),
-        interested(context.templates.changes(), "WorkspaceTemplate", interests),
-        interested(context.configs.changes(), "WorkspaceProviderConfig", interests),
-        interested(metadata_changes::<Secret>(client), "Secret", interests),
-        interested(metadata_changes::<ConfigMap>(client), "ConfigMap", interests),
-        engine_changes(context),
-    ];
-    let (work, options) = (Arc::clone(context), options.clone());
-    tasks.spawn(async move {
-        // Decisions need all three kinds: a template that is only not listed yet is not missing.
-        futures::join!(work.templates.ready(), work.configs.ready(), work.applies.ready());
-        let (cache, metrics) = (work.applies.clone(), Arc::clone(&work.metrics));
-        let reconcile = move |object| apply::reconcile(Arc::clone(&work), object);
-        queue::run(
-            "workspacetemplateapply",
-            &cache,
-            select_all(triggers),
-            options.concurrency,
-            metrics,
-            reconcile,
-        )
-        .await;
-    });
-}
-
-fn run_templates(context: &Arc<Context>, options: &Options, tasks: &mut JoinSet<()>) {
-    let triggers: Vec<BoxStream<'static, Name>> =
-        vec![context.templates.changes().boxed(), templates_of_users(context)];
-    let (work, options) = (Arc::clone(context), options.clone());
-    tasks.spawn(async move {
-        futures::join!(work.templates.ready(), work.applies.ready());
-        let (cache, metrics) = (work.templates.clone(), Arc::clone(&work.metrics));
-        let reconcile = move |object| template::reconcile(Arc::clone(&work), object);
-        queue::run(
-            "workspacetemplate",
-            &cache,
-            select_all(triggers),
-            options.concurrency,
-            metrics,
-            reconcile,
-        )
-        .await;
-    });
-}
-
-fn run_configs(context: &Arc<Context>, options: &Options, tasks: &mut JoinSet<()>) {
-    let secrets = metadata_changes::<Secret>(&context.client);
-    let triggers: Vec<BoxStream<'static, Name>> =
-        vec![context.configs.changes().boxed(), interested(secrets, "Secret", &context.config_interests)];
-    let (work, options) = (Arc::clone(context), options.clone());
-    tasks.spawn(async move {
-        work.configs.ready().await;
-        let (cache, metrics) = (work.configs.clone(), Arc::clone(&work.metrics));
-        let reconcile = move |object| provider_config::reconcile(Arc::clone(&work), object);
-        queue::run(
-            "workspaceproviderconfig",
-            &cache,
-            select_all(triggers),
-            options.concurrency,
-            metrics,
-            reconcile,
-        )
-        .await;
-    });
+fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
+    let Context { client, templates, applies, configs, interests, config_interests, .. } = context.as_ref();
+    // An instance is looked at when it changes, when what it looked at changes, and when its run moves on.
+    starter.start(
+        "workspacetemplateapply",
+        context,
+        applies,
+        vec![templates.listed(), configs.listed(), applies.listed()],
+        vec![
+            applies.changes().boxed(),
+            interested(applies.changes(), "WorkspaceTemplateApply", interests),
+            interested(templates.changes(), "WorkspaceTemplate", interests),
+            interested(configs.changes(), "WorkspaceProviderConfig", interests),
+            interested(metadata_changes::<Secret>(client), "Secret", interests),
+            interested(metadata_changes::<ConfigMap>(client), "ConfigMap", interests),
+            engine_changes(context),
+        ],
+        apply::reconcile,
+    );
+    starter.start(
+        "workspacetemplate",
+        context,
+        templates,
+        vec![templates.listed(), applies.listed()],
+        vec![templates.changes().boxed(), templates_of_users(context)],
+        template::reconcile,
+    );
+    starter.start(
+        "workspaceproviderconfig",
+        context,
+        configs,
+        vec![configs.listed()],
+        vec![
+            configs.changes().boxed(),
+            interested(metadata_changes::<Secret>(client), "Secret", config_interests),
+        ],
+        provider_config::reconcile,
+    );
 }
 
 /// Those who looked at what changed.

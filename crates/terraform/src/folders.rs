@@ -103,6 +103,11 @@ impl WorkspaceFolder {
         self.0.join("state/shadow.tfstate")
     }
 
+    /// A state that has to be handed to the backend yet.
+    pub fn pending(&self) -> PathBuf {
+        self.0.join("state/pending.tfstate")
+    }
+
     pub fn plan(&self) -> PathBuf {
         self.0.join("plan")
     }
@@ -151,10 +156,14 @@ pub(crate) fn write_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// for the disk.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
-    let mut file = create_private(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_data()?;
-    fs::rename(&temporary, path)
+    let written = create_private(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_data()
+    });
+    written.and_then(|()| fs::rename(&temporary, path)).inspect_err(|_| {
+        // On a full disk half a file is in the way of others.
+        let _ = fs::remove_file(&temporary);
+    })
 }
 
 /// Reads a file that may be missing.

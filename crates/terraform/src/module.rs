@@ -87,10 +87,19 @@ pub struct Declared {
     pub builtin_only: bool,
     /// The versions of Terraform it asks for.
     pub required_version: Option<String>,
-    /// It has a `backend` block; an override file replaces it.
-    pub backend_block: bool,
+    /// Its `backend` block; an override file replaces it.
+    pub backend: Option<BackendBlock>,
     /// It cannot run here, whatever Terraform would make of it.
     pub refused: Option<Problem>,
+}
+
+/// A `backend` block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendBlock {
+    /// `s3`, `gcs`, `local`.
+    pub kind: String,
+    /// The whole of it, as it is written.
+    pub text: String,
 }
 
 /// A variable.
@@ -255,8 +264,8 @@ impl Collector {
         self.init = true;
     }
 
-    fn has_backend(&mut self) {
-        self.declared.backend_block = true;
+    fn has_backend(&mut self, kind: &str, text: &str) {
+        self.declared.backend = Some(BackendBlock { kind: kind.to_owned(), text: text.to_owned() });
         self.init = true;
     }
 

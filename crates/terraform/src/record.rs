@@ -81,6 +81,11 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
+    /// Whether it changes anything but files of its own.
+    pub const fn changes(self) -> bool {
+        !matches!(self, Self::Plan | Self::Look)
+    }
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Plan => "plan",

@@ -206,7 +206,7 @@ fn a_backend_gives_way_to_an_override_file() {
     let ours =
         ("backend_override.tf", "terraform {\n  backend \"local\" {\n    path = \"ours.tfstate\"\n  }\n}\n");
     let module = "terraform {\n  backend \"s3\" {\n    bucket = \"theirs\"\n  }\n}\nresource \"terraform_data\" \"a\" {}\n";
-    assert!(module::declared(module, Format::Hcl).expect("a module").backend_block);
+    assert!(module::declared(module, Format::Hcl).expect("a module").backend.is_some());
     for binary in binaries() {
         let folder = folder(&[("main.tf", module), ours]);
         for arguments in [&["init", "-input=false"][..], &["apply", "-auto-approve", "-input=false"]] {

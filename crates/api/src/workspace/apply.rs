@@ -191,6 +191,12 @@ pub struct WorkspaceTemplateApplyStatus {
     /// How that run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure_message: Option<String>,
+    /// Runs that failed in a row: the more, the longer until the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consecutive_failures: Option<i32>,
+    /// Hash of the backend that keeps its state, where that is not CAPT: no other workspace may use it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_hash: Option<String>,
     /// Outputs of the module; never a sensitive one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::any_values")]

@@ -1,10 +1,13 @@
-//! A client of the API that a kubeconfig names.
+//! A client of the API that a kubeconfig names, and the object there that a command is about.
 
+use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Config, Resource};
+use serde::de::DeserializeOwned;
 
 /// Connects to the cluster of a kubeconfig, or to the one everybody here means.
 pub async fn connect(kubeconfig: Option<&Path>) -> io::Result<Client> {
@@ -16,6 +19,43 @@ pub async fn connect(kubeconfig: Option<&Path>) -> io::Result<Client> {
         None => Config::infer().await.map_err(in_words)?,
     };
     Client::try_from(config).map_err(in_words)
+}
+
+/// Which object of a cluster.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// Name of the object.
+    pub name: String,
+    /// Its namespace [default: that of the kubeconfig].
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The cluster it is in [default: KUBECONFIG, ~/.kube/config].
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// An object, and where it was found.
+pub struct Found<K> {
+    pub api: Api<K>,
+    pub client: Client,
+    pub namespace: String,
+    pub object: K,
+}
+
+impl Which {
+    /// Finds it.
+    pub async fn find<K>(&self) -> io::Result<Found<K>>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let client = connect(self.kubeconfig.as_deref()).await?;
+        let namespace = self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+        let missing =
+            || io::Error::other(format!("no {} {} in namespace {namespace}", K::kind(&()), self.name));
+        let object = api.get_opt(&self.name).await.map_err(in_words)?.ok_or_else(missing)?;
+        Ok(Found { api, client, namespace, object })
+    }
 }
 
 /// An error with everything that led to it, in one line.

@@ -7,24 +7,10 @@ use capt_api::names::annotations;
 use capt_api::workspace::WorkspaceTemplateApply;
 use capt_controllers::workspace::keeper;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use serde_json::json;
 
-use super::client::{connect, in_words};
+use super::client::{self, Which, in_words};
 use super::{Outcome, block_on};
-
-/// Which workspace.
-#[derive(Debug, clap::Args)]
-pub struct Which {
-    /// Name of the WorkspaceTemplateApply.
-    name: String,
-    /// Its namespace [default: that of the kubeconfig].
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// The cluster it is in [default: KUBECONFIG, ~/.kube/config].
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-}
 
 /// Approve the plan that a workspace waits with.
 ///
@@ -64,23 +50,7 @@ pub struct ImportState {
     state: PathBuf,
 }
 
-/// A workspace, found.
-struct Found {
-    api: Api<WorkspaceTemplateApply>,
-    client: Client,
-    namespace: String,
-    object: WorkspaceTemplateApply,
-}
-
-async fn find(which: &Which) -> io::Result<Found> {
-    let client = connect(which.kubeconfig.as_deref()).await?;
-    let namespace = which.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-    let api: Api<WorkspaceTemplateApply> = Api::namespaced(client.clone(), &namespace);
-    let missing =
-        || io::Error::other(format!("no WorkspaceTemplateApply {} in namespace {namespace}", which.name));
-    let object = api.get_opt(&which.name).await.map_err(in_words)?.ok_or_else(missing)?;
-    Ok(Found { api, client, namespace, object })
-}
+type Found = client::Found<WorkspaceTemplateApply>;
 
 async fn annotate(found: &Found, name: &str, key: &str, value: &str) -> io::Result<()> {
     let body = json!({"metadata": {"annotations": {key: value}}});
@@ -90,7 +60,7 @@ async fn annotate(found: &Found, name: &str, key: &str, value: &str) -> io::Resu
 
 pub fn approve(args: &Approve) -> io::Result<Outcome> {
     block_on(async {
-        let found = find(&args.which).await?;
+        let found: Found = args.which.find().await?;
         let name = &args.which.name;
         let status = found.object.status.clone().unwrap_or_default();
         let waits = status
@@ -119,7 +89,7 @@ pub fn approve(args: &Approve) -> io::Result<Outcome> {
 
 pub fn retry(args: &Retry) -> io::Result<Outcome> {
     block_on(async {
-        let found = find(&args.which).await?;
+        let found: Found = args.which.find().await?;
         annotate(&found, &args.which.name, annotations::RETRY, "now").await?;
         anstream::println!("{} runs again", args.which.name);
         Ok(Outcome::Good)
@@ -128,7 +98,7 @@ pub fn retry(args: &Retry) -> io::Result<Outcome> {
 
 pub fn cancel(args: &Cancel) -> io::Result<Outcome> {
     block_on(async {
-        let found = find(&args.which).await?;
+        let found: Found = args.which.find().await?;
         if found.object.status.as_ref().is_none_or(|status| status.progress.is_none()) {
             return Err(io::Error::other(format!("{} has no run to cancel", args.which.name)));
         }
@@ -144,7 +114,7 @@ pub fn cancel(args: &Cancel) -> io::Result<Outcome> {
 
 pub fn import_state(args: &ImportState) -> io::Result<Outcome> {
     block_on(async {
-        let found = find(&args.which).await?;
+        let found: Found = args.which.find().await?;
         let name = &args.which.name;
         let resources = found.object.status.as_ref().and_then(|status| status.resources).unwrap_or_default();
         if resources > 0 {

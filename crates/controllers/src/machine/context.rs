@@ -14,7 +14,6 @@ use kube::{Resource, ResourceExt};
 
 use super::drain::Drains;
 use crate::runtime::events::Events;
-use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::Next;
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Clock, Clusters, Interests, Name, OwnWrites, Owners, Writer};
@@ -33,8 +32,6 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// Writes events.
     pub events: Events,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
     /// How sets work.
     pub settings: Settings,
     /// All Clusters.

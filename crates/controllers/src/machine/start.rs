@@ -6,95 +6,75 @@ use std::sync::{Arc, Mutex, PoisonError};
 use capt_api::conditions::types;
 use capt_api::machine::CaptMachineSet;
 use capt_api::names::labels;
-use futures::stream::{BoxStream, select_all};
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use kube::{Resource, ResourceExt};
-use tokio::task::JoinSet;
 
 use super::context::Context;
 use super::{deployment, group, set, single};
 use crate::manager::interested;
 use crate::runtime::conditions::find;
-use crate::runtime::{Cache, Kind, Name, queue};
+use crate::runtime::queue::Starter;
+use crate::runtime::{Cache, Kind, Name};
 
-/// Starts them.
-///
-/// None begins before it is known which Clusters are paused.
-pub fn start(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
-    run_deployments(context, concurrency, tasks);
-    run_sets(context, concurrency, tasks);
-    run_machines(context, concurrency, tasks);
-    run_groups(context, concurrency, tasks);
-}
-
-fn run_deployments(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
-    let triggers: Vec<BoxStream<'static, Name>> = vec![
-        context.deployments.changes().boxed(),
-        parents(&context.sets, &context.deployments, "CaptMachineDeployment"),
-        of_clusters(context, &context.deployments),
-    ];
-    let work = Arc::clone(context);
-    tasks.spawn(async move {
-        futures::join!(work.deployments.ready(), work.sets.ready(), work.clusters.ready());
-        let (cache, metrics) = (work.deployments.clone(), Arc::clone(&work.metrics));
-        let reconcile = move |object| deployment::reconcile(Arc::clone(&work), object);
-        let triggers = select_all(triggers);
-        queue::run("captmachinedeployment", &cache, triggers, concurrency, metrics, reconcile).await;
-    });
-}
-
-fn run_sets(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
-    let triggers: Vec<BoxStream<'static, Name>> = vec![
-        context.sets.changes().boxed(),
-        parents(&context.machines, &context.sets, "CaptMachineSet"),
-        overlapping(context),
-        of_clusters(context, &context.sets),
-    ];
-    let work = Arc::clone(context);
-    tasks.spawn(async move {
-        futures::join!(work.sets.ready(), work.machines.ready(), work.clusters.ready());
-        let (cache, metrics) = (work.sets.clone(), Arc::clone(&work.metrics));
-        let reconcile = move |object| set::reconcile(Arc::clone(&work), object);
-        queue::run("captmachineset", &cache, select_all(triggers), concurrency, metrics, reconcile).await;
-    });
-}
-
-fn run_machines(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
-    let triggers: Vec<BoxStream<'static, Name>> = vec![
-        context.machines.changes().boxed(),
-        without_suffix(context.applies.changes(), single::SUFFIX),
-        interested(context.groups.changes(), "NodeGroup", &context.interests),
-        interested(context.owners.changes(), "Machine", &context.interests),
-        interested(context.clusters.changes(), "Cluster", &context.interests),
-        context.drains.changes().boxed(),
-        of_clusters(context, &context.machines),
-    ];
-    let work = Arc::clone(context);
-    tasks.spawn(async move {
+/// Starts them. None begins before it is known which Clusters are paused.
+pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
+    let Context { deployments, sets, machines, groups, applies, clusters, owners, .. } = context.as_ref();
+    starter.start(
+        "captmachinedeployment",
+        context,
+        deployments,
+        vec![deployments.listed(), sets.listed(), clusters.listed()],
+        vec![
+            deployments.changes().boxed(),
+            parents(sets, deployments, "CaptMachineDeployment"),
+            of_clusters(context, deployments),
+        ],
+        deployment::reconcile,
+    );
+    starter.start(
+        "captmachineset",
+        context,
+        sets,
+        vec![sets.listed(), machines.listed(), clusters.listed()],
+        vec![
+            sets.changes().boxed(),
+            parents(machines, sets, "CaptMachineSet"),
+            overlapping(context),
+            of_clusters(context, sets),
+        ],
+        set::reconcile,
+    );
+    starter.start(
+        "captmachine",
+        context,
+        machines,
         // A group that is only not listed yet is not one that exists elsewhere.
-        futures::join!(work.machines.ready(), work.applies.ready(), work.groups.ready());
-        futures::join!(work.owners.ready(), work.clusters.ready());
-        let (cache, metrics) = (work.machines.clone(), Arc::clone(&work.metrics));
-        let reconcile = move |object| single::reconcile(Arc::clone(&work), object);
-        queue::run("captmachine", &cache, select_all(triggers), concurrency, metrics, reconcile).await;
-    });
-}
-
-fn run_groups(context: &Arc<Context>, concurrency: u16, tasks: &mut JoinSet<()>) {
-    let triggers: Vec<BoxStream<'static, Name>> = vec![
-        context.groups.changes().boxed(),
-        without_suffix(context.applies.changes(), group::SUFFIX),
-        groups_of_members(context),
-        of_clusters(context, &context.groups),
-    ];
-    let work = Arc::clone(context);
-    tasks.spawn(async move {
-        futures::join!(work.groups.ready(), work.machines.ready(), work.applies.ready());
-        work.clusters.ready().await;
-        let (cache, metrics) = (work.groups.clone(), Arc::clone(&work.metrics));
-        let reconcile = move |object| group::reconcile(Arc::clone(&work), object);
-        queue::run("nodegroup", &cache, select_all(triggers), concurrency, metrics, reconcile).await;
-    });
+        vec![machines.listed(), applies.listed(), groups.listed(), owners.listed(), clusters.listed()],
+        vec![
+            machines.changes().boxed(),
+            without_suffix(applies.changes(), single::SUFFIX),
+            interested(groups.changes(), "NodeGroup", &context.interests),
+            interested(owners.changes(), "Machine", &context.interests),
+            interested(clusters.changes(), "Cluster", &context.interests),
+            context.drains.changes().boxed(),
+            of_clusters(context, machines),
+        ],
+        single::reconcile,
+    );
+    starter.start(
+        "nodegroup",
+        context,
+        groups,
+        vec![groups.listed(), machines.listed(), applies.listed(), clusters.listed()],
+        vec![
+            groups.changes().boxed(),
+            without_suffix(applies.changes(), group::SUFFIX),
+            groups_of_members(context),
+            of_clusters(context, groups),
+        ],
+        group::reconcile,
+    );
 }
 
 /// Owners of workspaces that changed: their names tell.

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use futures::{Stream, StreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{self, Lookup, ObjectRef, Store};
@@ -86,9 +87,10 @@ where
     }
 
     /// Waits until the first list is here. Any number may wait: the store's own way to wait wakes only one.
-    pub async fn ready(&self) {
+    pub fn listed(&self) -> BoxFuture<'static, ()> {
+        let mut listed = self.listed.clone();
         // An error says that the watch ended, and with it everything else.
-        let _ = self.listed.clone().wait_for(|listed| *listed).await;
+        async move { drop(listed.wait_for(|listed| *listed).await) }.boxed()
     }
 }
 

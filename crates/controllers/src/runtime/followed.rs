@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use capt_api::names::CLUSTER_API_GROUP;
-use futures::{Stream, StreamExt};
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
@@ -73,9 +74,10 @@ impl<F: Facts> Followed<F> {
     }
 
     /// Waits until the first list is here, or it is known that there is none.
-    pub async fn ready(&self) {
+    pub fn listed(&self) -> BoxFuture<'static, ()> {
+        let mut listed = self.listed.clone();
         // An error says that the watch ended, and with it everything else.
-        let _ = self.listed.clone().wait_for(|listed| *listed).await;
+        async move { drop(listed.wait_for(|listed| *listed).await) }.boxed()
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<Name, F>> {

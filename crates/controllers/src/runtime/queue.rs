@@ -5,11 +5,14 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, join_all};
+use futures::stream::{BoxStream, select_all};
 use futures::{Stream, StreamExt};
 use kube::Resource;
 use kube::runtime::controller::{Action, Config, applier};
 use kube::runtime::reflector::ObjectRef;
 use serde::de::DeserializeOwned;
+use tokio::task::JoinSet;
 
 use super::backoff::{Backoff, Failures};
 use super::cache::Cache;
@@ -26,8 +29,55 @@ pub enum Next {
     After(Duration),
 }
 
+impl Next {
+    /// A moment that has just passed is not now: an object that asks for it each time would keep a core busy.
+    const SHORTEST: Duration = Duration::from_millis(10);
+
+    /// After the soonest of these, where there is any.
+    pub fn soonest(delays: impl IntoIterator<Item = Option<Duration>>) -> Self {
+        let soonest = delays.into_iter().flatten().min();
+        soonest.map_or(Self::OnChange, |delay| Self::After(delay.max(Self::SHORTEST)))
+    }
+}
+
+/// Starts controllers.
+pub struct Starter<'a> {
+    /// Where their work goes on.
+    pub tasks: &'a mut JoinSet<()>,
+    /// Objects of one kind that are looked at at the same time.
+    pub concurrency: u16,
+    /// What they count.
+    pub metrics: &'a Arc<Metrics>,
+}
+
+impl Starter<'_> {
+    /// Starts one, on the objects of `cache` and those that `triggers` name, once all that it decides by is `listed`: what is
+    /// only not listed yet is not missing.
+    pub fn start<C, K, F>(
+        &mut self,
+        controller: &'static str,
+        context: &Arc<C>,
+        cache: &Cache<K>,
+        listed: Vec<BoxFuture<'static, ()>>,
+        triggers: Vec<BoxStream<'static, Name>>,
+        reconcile: impl Fn(Arc<C>, Arc<K>) -> F + Send + Sync + 'static,
+    ) where
+        C: Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        F: Future<Output = Result<Next, Error>> + Send + 'static,
+    {
+        let (context, cache, metrics) = (Arc::clone(context), cache.clone(), Arc::clone(self.metrics));
+        let concurrency = self.concurrency;
+        self.tasks.spawn(async move {
+            join_all(listed).await;
+            let reconcile = move |object| reconcile(Arc::clone(&context), object);
+            run(controller, &cache, select_all(triggers), concurrency, metrics, reconcile).await;
+        });
+    }
+}
+
 /// Looks at every object once, then at those that `triggers` name, until they end. The cache must be ready.
-pub async fn run<K, F>(
+async fn run<K, F>(
     controller: &'static str,
     cache: &Cache<K>,
     triggers: impl Stream<Item = Name> + Send + 'static,
@@ -89,4 +139,17 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soonest_of_all_and_never_at_once() {
+        let [short, long] = [1, 60].map(Duration::from_secs);
+        assert_eq!(Next::soonest([Some(long), None, Some(short)]), Next::After(short));
+        assert_eq!(Next::soonest([Some(Duration::ZERO), Some(long)]), Next::After(Next::SHORTEST));
+        assert_eq!(Next::soonest([None, None]), Next::OnChange);
+    }
 }

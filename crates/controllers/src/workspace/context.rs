@@ -11,11 +11,11 @@ use capt_terraform::order::WorkspaceId;
 use capt_terraform::view::View;
 use kube::Client;
 
+use super::apply::backends::Backends;
 use super::apply::history::RunHistory;
 use super::keeper::SecretKeeper;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::events::Events;
-use crate::runtime::metrics::Metrics;
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Clock, Error, Interests, Name};
 
@@ -36,8 +36,6 @@ pub struct Context {
     pub backoff: Backoff,
     /// Writes events.
     pub events: Events,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
     /// All templates.
     pub templates: Cache<WorkspaceTemplate>,
     /// All instances.
@@ -50,6 +48,8 @@ pub struct Context {
     pub config_interests: Arc<Interests>,
     /// How the runs of each instance went.
     pub history: RunHistory,
+    /// Backends that instances use.
+    pub backends: Backends,
     /// Writes the status of instances.
     pub apply_status: StatusWriter<WorkspaceTemplateApplyStatus>,
     /// Writes the status of templates.

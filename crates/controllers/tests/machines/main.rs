@@ -15,40 +15,13 @@ mod pauses;
 mod restart;
 mod rollouts;
 mod scaling;
+#[macro_use]
+#[path = "../workspaces/scenarios.rs"]
+mod scenarios;
 mod single;
 #[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
 #[path = "../workspaces/stage.rs"]
 mod stage;
-
-use std::sync::Arc;
-
-use stage::{House, Stage};
-
-/// Each scenario is a test of its own on the embedded API; on kube-apiserver they share one.
-macro_rules! scenarios {
-    ($($room:ident: $($name:ident),+;)+) => {
-        mod embedded {
-            $($(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $name() {
-                    if !super::can_run("embedded") {
-                        return;
-                    }
-                    let house = std::sync::Arc::new(super::House::embedded().await);
-                    super::$room::$name(&super::Stage::new(house, stringify!($name)).await).await;
-                }
-            )+)+
-        }
-
-        /// All scenarios, one after the other.
-        async fn all(house: &Arc<House>) {
-            $($(
-                eprintln!("{}", stringify!($name));
-                $room::$name(&Stage::new(Arc::clone(house), stringify!($name)).await).await;
-            )+)+
-        }
-    };
-}
 
 scenarios! {
     scaling: five_eight_two_none, no_replicas, a_machine_leaves_its_set, a_deleted_machine_is_replaced, a_name_that_is_taken,
@@ -65,29 +38,4 @@ scenarios! {
         a_deployment_goes_in_the_middle, selectors_that_overlap, a_template_that_is_not_there,
         labels_that_do_not_match;
     groups: machines_wait_for_their_group, an_existing_group, a_machine_that_is_a_group;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_real_kube_apiserver_agrees() {
-    if !can_run("kube-apiserver") {
-        return;
-    }
-    let Some(peers) = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS) else { return };
-    let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
-    all(&Arc::new(House::real(server).await)).await;
-}
-
-/// Tests run where Terraform or OpenTofu is.
-fn can_run(api: &str) -> bool {
-    if !capt_e2e::runs_on(api) {
-        return false;
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
-    assert!(found || !capt_e2e::required(), "neither tofu nor terraform is on PATH");
-    if !found {
-        eprintln!("skipped: neither tofu nor terraform is on PATH (make tools)");
-    }
-    found
 }

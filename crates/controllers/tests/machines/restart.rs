@@ -24,7 +24,7 @@ async fn again(stage: Stage) -> Stage {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollout_outlives_its_controllers() {
-    if !crate::can_run("embedded") {
+    if !crate::scenarios::can_run("embedded") {
         return;
     }
     let mut stage = Stage::new(Arc::new(House::embedded().await), "outlives").await;
@@ -62,7 +62,7 @@ async fn versions(stage: &Stage) -> BTreeMap<String, Option<String>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_rest_nothing_is_written() {
-    if !crate::can_run("embedded") {
+    if !crate::scenarios::can_run("embedded") {
         return;
     }
     let stage = Stage::new(Arc::new(House::embedded().await), "rest").await;

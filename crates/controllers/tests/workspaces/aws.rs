@@ -76,7 +76,7 @@ async fn described(moto: &Moto, action: &str, mark: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_network_on_aws() {
-    if !crate::can_run("embedded") {
+    if !crate::scenarios::can_run("embedded") {
         return;
     }
     let (Some(mirror), Some(program)) = (aws_mirror(), Moto::find()) else {

@@ -27,7 +27,7 @@ fn alone(stage: Stage, house: Arc<House>) -> (House, impl FnOnce(Arc<House>) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_outlives_its_controller() {
-    if !crate::can_run("embedded") {
+    if !crate::scenarios::can_run("embedded") {
         return;
     }
     let (stage, house) = stage("outlives").await;
@@ -59,7 +59,7 @@ async fn a_run_outlives_its_controller() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_folder_loses_nothing() {
-    if !crate::can_run("embedded") {
+    if !crate::scenarios::can_run("embedded") {
         return;
     }
     let (stage, house) = stage("lost").await;

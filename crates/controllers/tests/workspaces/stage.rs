@@ -124,6 +124,12 @@ async fn install(client: &Client) {
     }
 }
 
+async fn make_namespace(client: &Client, name: &str) {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let body = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    namespaces.create(&PostParams::default(), &body).await.unwrap();
+}
+
 /// One test's own corner: a namespace, and a file in which its modules leave traces.
 pub struct Stage {
     pub house: Arc<House>,
@@ -135,11 +141,16 @@ pub struct Stage {
 impl Stage {
     pub async fn new(house: Arc<House>, name: &str) -> Self {
         let namespace = name.replace('_', "-");
-        let namespaces: Api<Namespace> = Api::all(house.client.clone());
-        let body = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
-        namespaces.create(&PostParams::default(), &body).await.unwrap();
+        make_namespace(&house.client, &namespace).await;
         let trace = house.folder.path().join(format!("{namespace}.trace"));
         Self { client: house.client.clone(), house, namespace, trace }
+    }
+
+    /// A namespace beside its own.
+    pub async fn another_namespace(&self) -> String {
+        let name = format!("{}-too", self.namespace);
+        make_namespace(&self.client, &name).await;
+        name
     }
 
     pub fn applies(&self) -> Api<WorkspaceTemplateApply> {

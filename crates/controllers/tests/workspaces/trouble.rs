@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use capt_api::names::annotations;
+use capt_api::workspace::WorkspaceTemplateApply;
+use capt_e2e::until;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
@@ -34,10 +38,15 @@ resource "terraform_data" "second" {{
     assert!(status.last_failure_message.as_ref().unwrap().contains("terraform_data.second"), "{status:?}");
     assert!(!status.applied && status.last_failed_revision.is_some());
     stage.event("a", "ApplyFailed").await;
+    // Counted where a restart finds it again.
+    let often =
+        |object: &WorkspaceTemplateApply| object.status.as_ref().unwrap().consecutive_failures >= Some(2);
+    stage.when("a", "failed twice", often).await;
     // It is tried again by itself, and what exists already is not made again.
     std::fs::write(&flag, "").unwrap();
     let ready = stage.ready("a").await;
-    assert_eq!(ready.status.unwrap().last_failure_message, None);
+    let status = ready.status.unwrap();
+    assert_eq!((status.last_failure_message, status.consecutive_failures), (None, None));
     let traces = stage.traces();
     assert_eq!(traces.iter().filter(|line| *line == "created first").count(), 1, "{traces:?}");
     assert!(traces.iter().filter(|line| *line == "tried").count() >= 2, "{traces:?}");
@@ -67,12 +76,12 @@ pub async fn a_run_is_cancelled(stage: &Stage) {
     let (module, file) = slow(stage);
     stage.template("slow", &module).await;
     stage.apply("a", "slow", json!({"variables": {"name": "a"}})).await;
-    let started = capt_e2e::until("it runs", SOON, async || (!stage.traces().is_empty()).then_some(()));
+    let started = until("it runs", SOON, async || (!stage.traces().is_empty()).then_some(()));
     started.await.unwrap();
     stage.annotate("a", annotations::CANCEL, "").await;
     let cancelled = stage.reason("a", "Cancelled").await;
     assert_eq!(truth(&cancelled, "Stalled"), "True");
-    let taken = capt_e2e::until("the request is taken off", SOON, async || {
+    let taken = until("the request is taken off", SOON, async || {
         (!stage.get("a").await.metadata.annotations.unwrap_or_default().contains_key(annotations::CANCEL))
             .then_some(())
     });
@@ -156,8 +165,8 @@ pub async fn mistakes_are_named(stage: &Stage) {
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceProviderConfig",
         "metadata": {"name": "ancient"}, "spec": {"binary": {"version": "< 0.1"}},
     });
-    let configs: kube::Api<capt_api::workspace::WorkspaceProviderConfig> =
-        kube::Api::namespaced(stage.client.clone(), &stage.namespace);
+    let configs: Api<capt_api::workspace::WorkspaceProviderConfig> =
+        Api::namespaced(stage.client.clone(), &stage.namespace);
     configs.patch("ancient", &PatchParams::apply("user"), &Patch::Apply(&config)).await.unwrap();
     for (name, template, rest, ..) in &rows {
         stage.put_template(name, template.clone()).await;
@@ -196,8 +205,8 @@ pub async fn secrets_stay_secret(stage: &Stage) {
     stage.event("a", "ApplyFailed").await;
     stage.apply("a", "loud", spec(1)).await;
     let ready = stage.ready("a").await;
-    let events: kube::Api<k8s_openapi::api::core::v1::Event> =
-        kube::Api::namespaced(stage.client.clone(), &stage.namespace);
+    let events: Api<k8s_openapi::api::core::v1::Event> =
+        Api::namespaced(stage.client.clone(), &stage.namespace);
     let events = events.list(&kube::api::ListParams::default()).await.unwrap();
     let shown = [
         serde_json::to_string(&failed).unwrap(),
@@ -233,12 +242,21 @@ fn logs(stage: &Stage) -> String {
 pub async fn a_deletion_needs_no_template(stage: &Stage) {
     let secret = json!({"metadata": {"name": "hush"}, "stringData": {"token": "hunter-two-22"}});
     stage.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
-    stage.template("thing", &stage.module()).await;
+    // Outputs go to another namespace, where no garbage collector removes them with their owner.
+    let elsewhere = stage.another_namespace().await;
+    let outputs: Api<Secret> = Api::namespaced(stage.client.clone(), &elsewhere);
+    let to = |name: &str| json!({"module": stage.module(), "writeConnectionSecretToRef": {"name": name, "namespace": elsewhere}});
+    stage.put_template("thing", to("first")).await;
     let spec = json!({
         "variables": {"name": "a"}, "variablesFrom": [{"secretRef": {"name": "hush"}, "map": {"token": "token"}}],
     });
     stage.apply("a", "thing", spec).await;
     stage.ready("a").await;
+    let is_there = async |name: &str| outputs.get_opt(name).await.unwrap().is_some();
+    until("the outputs", SOON, async || is_there("first").await.then_some(())).await.unwrap();
+    stage.put_template("thing", to("out")).await;
+    let moved = async || (is_there("out").await && !is_there("first").await).then_some(());
+    until("the outputs in their new place", SOON, moved).await.unwrap();
     // By force: finalizers taken off by hand.
     stage.templates().delete("thing", &DeleteParams::default()).await.unwrap();
     let bare = json!({"metadata": {"finalizers": null}});
@@ -250,4 +268,26 @@ pub async fn a_deletion_needs_no_template(stage: &Stage) {
     stage.delete("a").await;
     tokio::time::timeout(Duration::from_secs(60), stage.gone("a")).await.unwrap();
     assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
+    assert!(!is_there("out").await, "it was noted where they went");
+}
+
+pub async fn a_backend_has_one_workspace(stage: &Stage) {
+    let state = stage.trace.with_extension("tfstate");
+    let backend =
+        format!("terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n", state.display());
+    stage.template("thing", &(backend + &stage.module())).await;
+    stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
+    stage.ready("a").await;
+    stage.apply("b", "thing", json!({"variables": {"name": "b"}})).await;
+    let refused = stage.reason("b", "BackendInUse").await;
+    assert_eq!(truth(&refused, "Stalled"), "True");
+    assert!(condition(&refused, "Ready").1.contains("WorkspaceTemplateApply a,"), "{refused:?}");
+    assert_eq!(stage.traces(), ["created a 1"]);
+    // Nobody has it any more: it goes on by itself.
+    stage.delete("a").await;
+    stage.gone("a").await;
+    stage.ready("b").await;
+    assert_eq!(stage.traces(), ["created a 1", "destroyed a 1", "created b 1"]);
+    stage.delete("b").await;
+    stage.gone("b").await;
 }

@@ -24,7 +24,7 @@ pub(super) fn arguments(
     add(&["-input=false"]);
     if !remote {
         args.push(flag("-state=", &folder.state()));
-        if !matches!(stage, Stage::Plan | Stage::Look) {
+        if stage.changes() {
             args.push("-backup=-".into());
         }
     }

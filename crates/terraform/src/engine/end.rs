@@ -41,10 +41,21 @@ impl Job {
             },
         };
         let ran = ground.record.current.is_some();
-        let state = self.settled(&mut ground, &mut verdict, ran).await;
+        let state = match self.settled(&mut ground, &mut verdict, ran).await {
+            Ok(state) => state,
+            // Whatever else went wrong, this has to be seen to first.
+            Err(failure) => {
+                let full = failure.reason == Reason::DiskFull;
+                verdict.outcome = Outcome::Failed(failure);
+                if ran && full {
+                    return self.end_unwritten(&ground, verdict).await;
+                }
+                None
+            }
+        };
         self.conclude(&mut ground, &mut verdict, state.as_ref());
         if self.operation.changes() && ran {
-            match self.keep(&ground.record).await {
+            match self.keep(&ground.record, None).await {
                 Ok(()) | Err(Halt::Failed(_)) => {}
                 Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
                 // Not kept yet: the next engine finds the run as it is now, and keeps its end.
@@ -65,29 +76,42 @@ impl Job {
         Some(Ground::bare(journal_free))
     }
 
+    /// The end of a run whose state can be written nowhere: its record and its files stay as they are, and whoever comes next,
+    /// a run or an engine, finds all that it told in them.
+    async fn end_unwritten(&self, ground: &Ground, mut verdict: Verdict) {
+        match self.keep(&ground.record, ground.told.dump.as_deref()).await {
+            Ok(()) | Err(Halt::Failed(_)) => {}
+            Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
+            Err(Halt::Stopping) => return self.leave(),
+        }
+        self.tell(verdict, None, None, None);
+    }
+
     /// The state after the run. Where the run used another place for it, a copy is fetched.
-    async fn settled(&self, ground: &mut Ground, verdict: &mut Verdict, ran: bool) -> Option<State> {
+    async fn settled(
+        &self,
+        ground: &mut Ground,
+        verdict: &mut Verdict,
+        ran: bool,
+    ) -> Result<Option<State>, Failure> {
+        let (folder, journal, told) =
+            (self.folder.clone(), ground.record.current.clone(), std::mem::take(&mut ground.told));
+        let (told, settled) = blocking(move || {
+            let settled = match &journal {
+                Some(journal) => settle::after(&folder, journal, &told),
+                None => settle::read(&folder),
+            };
+            (told, settled)
+        })
+        .await;
+        ground.told = told;
+        let mut state = settled?;
         if ran && ground.remote && self.operation.changes() {
             self.pull(ground).await;
+            let folder = self.folder.clone();
+            state = blocking(move || settle::read(&folder)).await?;
         }
-        let (folder, start) = (self.folder.clone(), ground.start.clone());
-        let state =
-            blocking(move || if ran { settle::settle(&folder, &start) } else { settle::read(&folder) }).await;
-        let state = match state {
-            Ok(state) => state,
-            Err(failure) => {
-                // Whatever else went wrong, this has to be seen to first.
-                verdict.outcome = Outcome::Failed(failure);
-                None
-            }
-        };
-        let known = |address: &String| {
-            state
-                .as_ref()
-                .is_some_and(|state| state.resources.iter().any(|resource| resource.address == *address))
-        };
-        let unsaved = std::mem::take(&mut ground.made).into_iter().filter(|(address, _)| !known(address));
-        ground.record.unsaved.extend(unsaved);
+        ground.record.unsaved.extend(ground.told.unsaved(state.as_ref()));
         if ran {
             // What the run made may be secret too.
             let redactor = ground
@@ -101,7 +125,7 @@ impl Job {
             let log = Log::open(self.log(), self.inner.options.log_bytes);
             blocking(move || log.redact_again(&redactor)).await;
         }
-        state
+        Ok(state)
     }
 
     /// What the outcome means for the record.
@@ -226,6 +250,10 @@ fn stopped(why: Why) -> Outcome {
     match why {
         Why::Cancelled => Outcome::Cancelled,
         Why::TimedOut => Outcome::TimedOut,
+        Why::Full => Outcome::Failed(Failure::new(
+            Reason::DiskFull,
+            "the disk is full: the run was interrupted while there was space to write down what it had made",
+        )),
         Why::Fenced(who) => Outcome::Failed(Failure::new(
             Reason::StateLocked,
             format!("somebody else owns the workspace: {who}"),

@@ -1,27 +1,29 @@
 //! Following a process to its end: its stream into log and progress, interrupts when it is stopped.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{fs, time::Duration};
 
-use serde_json::Value;
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval_at, sleep_until},
 };
 
-use super::{inner::Inner, job::phase, settle::Shadow, table::Why};
+use super::{inner::Inner, job::phase, settle::Shadow, table::Why, told::Told};
 use crate::{
     folders::write_private,
     log::{Log, Tail},
     order::WorkspaceId,
-    process::{Ended, Files, Process},
+    process::{
+        Ended, Files, Process,
+        reserve::{Ahead, Rest},
+    },
     record::Stage,
     redact::Redactor,
-    stream::{self, Action, Line, Tally},
+    stream::{self, Line, Tally},
 };
 
 /// How often the stream is looked at. A short run ends before the first look, and is then read as a whole.
 const LOOK: Duration = Duration::from_millis(100);
-/// Every so many looks memory is measured: that reads a few files of each process.
+/// Every so many looks memory is measured and the exit code looked for: that reads a few files.
 const MEASURE: u32 = 5;
 /// How long one that was interrupted twice may take; it does not save anything any more.
 const LAST_GRACE: Duration = Duration::from_secs(10);
@@ -35,8 +37,7 @@ pub(super) struct Followed {
     /// Its last words that were no JSON.
     pub words: String,
     pub peak: u64,
-    /// What it made, with its ids.
-    pub made: BTreeMap<String, String>,
+    pub told: Told,
 }
 
 pub(super) struct Follower<'a> {
@@ -51,7 +52,9 @@ pub(super) struct Follower<'a> {
     pub tally: Tally,
     pub shadow: Shadow,
     pub peak: u64,
-    pub made: BTreeMap<String, String>,
+    pub told: Told,
+    /// Of a run that changes something.
+    pub ahead: Option<Ahead>,
 }
 
 impl Follower<'_> {
@@ -81,11 +84,20 @@ impl Follower<'_> {
                 _ = looks.tick() => {
                     self.read(&mut tail, &mut words, false);
                     self.shadow.look();
+                    if why.is_none() && !self.keep_ahead() {
+                        self.halt(&mut why, Why::Full, &mut interrupts, &mut process);
+                    }
                     count += 1;
                     if count.is_multiple_of(MEASURE) {
                         self.peak = self.peak.max(process.peak_memory());
+                        // The end of a child is told once. Should that be missed, what the wrapper wrote is still there to see:
+                        // a run that never ends would keep its slot.
+                        if let Some(code) = self.files.code() {
+                            break Ended::Code(code);
+                        }
                     }
-                    if why.is_some() {
+                    // On a full disk one that is killed would lose what it still knows.
+                    if why.as_ref().is_some_and(|why| *why != Why::Full) {
                         interrupts.step(&mut process);
                     }
                 }
@@ -101,7 +113,7 @@ impl Follower<'_> {
             self.log.text(&errors, &self.redactor);
         }
         words.push_str(&errors);
-        Some(Followed { ended, why, tally: self.tally, words, peak: self.peak, made: self.made })
+        Some(Followed { ended, why, tally: self.tally, words, peak: self.peak, told: self.told })
     }
 
     /// Begins to stop it. That it was stopped is written down first: an interrupted plan may end as if nothing had happened.
@@ -111,6 +123,13 @@ impl Follower<'_> {
         let _ = write_private(&self.files.stopped(), &bytes);
         *why = Some(wanted);
         interrupts.begin(process);
+    }
+
+    /// Sees to it that what there will be to tell can be written. False where it cannot.
+    fn keep_ahead(&mut self) -> bool {
+        let (least, progress) = (self.inner.options.reserve_bytes, self.tally.progress());
+        let rest = Rest { state: self.shadow.size(), steps: progress.total - progress.done };
+        self.ahead.as_mut().is_none_or(|ahead| ahead.keep(least, rest))
     }
 
     fn read(&mut self, tail: &mut Tail, words: &mut String, end: bool) {
@@ -133,7 +152,7 @@ impl Follower<'_> {
                 words.push_str(message);
                 words.push('\n');
             }
-            self.note(raw, &line);
+            self.told.note(raw, &line);
             self.tally.push(&line);
         }
         let (progress, phase) = (self.tally.progress(), phase(self.stage, self.tally.planned));
@@ -144,25 +163,6 @@ impl Follower<'_> {
             run.phase = phase;
             drop(table);
             self.inner.changed(self.workspace);
-        }
-    }
-}
-
-impl Follower<'_> {
-    /// Remembers what was made, with its id, until it is destroyed again.
-    fn note(&mut self, raw: &str, line: &Line) {
-        let Line::Complete { address, action, .. } = line else { return };
-        match action {
-            Action::Create => {
-                let id = serde_json::from_str::<Value>(raw)
-                    .ok()
-                    .and_then(|line| Some(line["hook"]["id_value"].as_str()?.to_owned()));
-                self.made.extend(id.map(|id| (address.clone(), id)));
-            }
-            Action::Delete => {
-                self.made.remove(address);
-            }
-            _ => {}
         }
     }
 }

@@ -5,7 +5,7 @@
 //! ```
 //! A run that was adopted enters at "process".
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -17,6 +17,7 @@ use super::{
     prepare::Ground,
     settle::Shadow,
     table::{Ticket, Why},
+    told::Told,
 };
 use crate::{
     failure::{Failure, Reason},
@@ -24,7 +25,10 @@ use crate::{
     inputs::{Inputs, Revision},
     log::Log,
     order::{Operation, RunId, WorkspaceId},
-    process::{Files, Process, Start},
+    process::{
+        Files, Process, Start,
+        reserve::{Ahead, Rest},
+    },
     record::{Journal, Record, Stage},
     stream::{Change, Tally},
     view::{Outcome, Phase, Plan},
@@ -146,7 +150,7 @@ impl Job {
             Operation::Import { .. } => vec![Stage::Import],
         };
         let ground = ground.insert(prepared);
-        let mut warnings = Vec::new();
+        let mut warnings = self.hand_in(ground).await?;
         if !ground.record.unsaved.is_empty()
             && matches!(self.operation, Operation::Apply | Operation::Destroy)
         {
@@ -155,7 +159,7 @@ impl Job {
                 self.intend(ground, *stage).await?;
             }
             let room = self.room(ground).await?;
-            warnings = self.take_in(ground).await;
+            warnings.extend(self.take_in(ground).await?);
             drop(room);
         }
         let mut verdict = self.stages(ground, &stages).await?;
@@ -241,9 +245,15 @@ impl Job {
                 .of(inputs, &data, !shape.plugins)
                 .map_err(|error| Failure::io("write a CLI configuration", &error))?,
             sandbox: environment.sandbox(&[&self.folder.0], inputs),
+            reserve: if stage.changes() { self.reserve() } else { 0 },
         };
         self.inner.table().numbers.processes += 1;
-        Process::start(start, self.files(stage)).map_err(|error| Failure::io("start the binary", &error))
+        Process::start(start, self.files(stage)).map_err(|error| {
+            match Failure::io("start the binary", &error) {
+                failure if failure.reason == Reason::DiskFull => full(),
+                failure => failure,
+            }
+        })
     }
 
     async fn follow(
@@ -269,7 +279,8 @@ impl Job {
             tally: Tally::new(),
             shadow: Shadow::new(&self.folder),
             peak: 0,
-            made: BTreeMap::new(),
+            told: Told::default(),
+            ahead: stage.changes().then(|| Ahead::of(&self.files(stage).output(), self.reserve())),
         };
         let mirror = self.mirror(ground);
         let followed = follower.follow(process).await;
@@ -281,9 +292,15 @@ impl Job {
         {
             shape.learn(followed.peak);
         }
-        let followed = followed.ok_or(Halt::Stopping)?;
-        ground.made.clone_from(&followed.made);
+        let mut followed = followed.ok_or(Halt::Stopping)?;
+        ground.told = std::mem::take(&mut followed.told);
         Ok(followed)
+    }
+
+    /// Space that a process must have before it starts.
+    fn reserve(&self) -> u64 {
+        let state = std::fs::metadata(self.folder.state()).map_or(0, |metadata| metadata.len());
+        Rest { state, steps: 0 }.ample(self.inner.options.reserve_bytes)
     }
 
     /// The time left: of a run that was adopted, what it has used up already counts.
@@ -325,6 +342,11 @@ impl Job {
         }
         Ok(())
     }
+}
+
+fn full() -> Failure {
+    let message = "the disk is full: there is no space to write down what a run makes, so none is started";
+    Failure::new(Reason::DiskFull, message)
 }
 
 /// What a stage is at; `planned`: its plan is made.

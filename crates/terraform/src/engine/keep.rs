@@ -26,12 +26,12 @@ const LOOK: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(5);
 
 impl Job {
-    /// Keeps record and state. Tries until it succeeds: a run whose state is only in one place is not over.
-    pub async fn keep(&self, record: &Record) -> Result<(), Halt> {
+    /// Keeps record and state, or what was printed of it where it could not be written. Tries until it succeeds: a run whose state is only in one place is not over.
+    pub async fn keep(&self, record: &Record, dump: Option<&[u8]>) -> Result<(), Halt> {
         let Some(keeper) = &self.inner.options.keeper else { return Ok(()) };
         let mut wait = Duration::from_millis(100);
         loop {
-            let state = fs::read(self.folder.state()).unwrap_or_default();
+            let state = settle::newest(&self.folder, dump);
             match keeper.keep(&self.workspace, Kept { record: record.essence(), state }).await {
                 Ok(()) => return Ok(()),
                 Err(KeepError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),

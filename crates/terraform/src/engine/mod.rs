@@ -13,6 +13,7 @@ mod prepare;
 mod pull;
 mod settle;
 mod table;
+mod told;
 mod trouble;
 
 use std::{

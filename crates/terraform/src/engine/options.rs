@@ -24,6 +24,8 @@ pub struct Options {
     pub grace: Duration,
     /// Size of a run's log; of a longer one the last part is kept.
     pub log_bytes: u64,
+    /// Space on the disk that is set aside for each run that changes something, at least: without it none is started.
+    pub reserve_bytes: u64,
     /// Runs whose logs are kept, per workspace.
     pub runs_kept: usize,
     /// How long `version` may take.
@@ -42,6 +44,7 @@ impl Options {
             sandbox: None,
             grace: Duration::from_secs(60),
             log_bytes: 4 << 20,
+            reserve_bytes: 1 << 20,
             runs_kept: 10,
             version_timeout: Duration::from_secs(20),
         }

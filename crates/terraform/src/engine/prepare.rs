@@ -1,6 +1,6 @@
 //! What a run needs before its process can start, and the record of its intent.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -9,6 +9,7 @@ use super::{
     inner::revision_of,
     job::{Halt, Job},
     settle::{self, Shadow},
+    told::Told,
 };
 use crate::{
     binary::Binary,
@@ -34,8 +35,8 @@ pub(super) struct Ground {
     pub start: PathBuf,
     pub remote: bool,
     pub nothing_to_destroy: bool,
-    /// What the last process made, with its ids.
-    pub made: BTreeMap<String, String>,
+    /// What the last process told.
+    pub told: Told,
     estimate: u64,
     /// Secrets of the state as it was.
     secrets: Vec<String>,
@@ -52,7 +53,7 @@ impl Ground {
             start: PathBuf::new(),
             remote: false,
             nothing_to_destroy: false,
-            made: BTreeMap::new(),
+            told: Told::default(),
             estimate: 0,
             secrets: Vec::new(),
         }
@@ -97,11 +98,13 @@ impl Ground {
 impl Job {
     pub async fn prepare(&self) -> Result<Ground, Halt> {
         let record = self.inner.load(&self.workspace).await.map_err(|error| Failure::of_workspace(&error))?;
-        let folder = self.folder.clone();
-        // What the run before could not put in order, because the disk was full, may be put in order now.
-        let state =
-            blocking(move || settle::read(&folder).or_else(|_| settle::settle(&folder, &folder.work())))
-                .await?;
+        let (folder, own) = (self.folder.clone(), self.id.clone());
+        let (record, state) = blocking(move || {
+            let record = settle::catch_up(&folder, record, &own)?;
+            let state = settle::read(&folder).or_else(|_| settle::settle(&folder, &folder.work(), false))?;
+            Ok::<_, Failure>((record, state))
+        })
+        .await?;
         let mut ground = Ground::bare(record);
         if self.operation == Operation::Destroy
             && !ground.record.remote
@@ -234,7 +237,7 @@ impl Job {
         };
         let estimate = ground.estimate();
         let record = &mut ground.record;
-        let changes = !matches!(stage, Stage::Plan | Stage::Look);
+        let changes = stage.changes();
         if changes {
             if record.applied.as_ref() != Some(revision) || stage == Stage::Destroy {
                 record.applied = None;
@@ -268,7 +271,7 @@ impl Job {
         .await
         .map_err(|error| Failure::io("record the run", &error))?;
         if changes {
-            self.keep(&ground.record).await?;
+            self.keep(&ground.record, None).await?;
         }
         self.inner.update(&self.workspace, |view| {
             view.touched |= changes;

@@ -10,6 +10,7 @@ use super::{
     settle,
 };
 use crate::{
+    failure::{self, Class, Failure, Reason, Step},
     folders::{make_private, remove, write_durable},
     process::{Ended, Files, Process, Start},
     state::State,
@@ -21,30 +22,63 @@ const IMPORT: &str = "import-beside";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Job {
-    /// Fetches the state; first hands in what Terraform could not write there.
+    /// Fetches the state; first hands in what could not be written there.
     pub async fn pull(&self, ground: &Ground) {
-        let errored = ground.start.join("errored.tfstate");
-        if errored.exists() {
-            let pushed =
-                self.beside(ground, "push", &["state".into(), "push".into(), errored.clone().into()]).await;
-            if matches!(pushed, Some((Ended::Code(0), _))) {
-                let _ = remove(&errored);
+        // What is not taken now is handed in before the next run.
+        let _ = self.push(ground).await;
+        if let Some(Said { ended: Ended::Code(0), output, .. }) =
+            self.beside(ground, "pull", &["state".into(), "pull".into()]).await
+            && State::read(&output).is_ok()
+        {
+            let _ = write_durable(&self.folder.state(), &output);
+        }
+    }
+
+    /// Hands in what the run before could not write to its backend: without it this one would make it all again. What the
+    /// backend refuses stays for a person to look at.
+    pub async fn hand_in(&self, ground: &Ground) -> Result<Vec<String>, Halt> {
+        let pending = self.folder.pending();
+        if !ground.remote || !pending.exists() {
+            return Ok(Vec::new());
+        }
+        match self.push(ground).await {
+            Ok(()) => {
+                self.pull(ground).await;
+                Ok(Vec::new())
+            }
+            Err(failure) if failure.reason != Reason::ApplyFailed => Err(failure.into()),
+            Err(failure) => {
+                let kept = pending.with_file_name("errored.tfstate");
+                fs::rename(&pending, &kept).map_err(|error| Failure::io("keep a state", &error))?;
+                let (kept, why) = (kept.display(), failure.message);
+                Ok(vec![format!("the backend refuses the state of the run before, kept in {kept}: {why}")])
             }
         }
-        if let Some((Ended::Code(0), bytes)) =
-            self.beside(ground, "pull", &["state".into(), "pull".into()]).await
-            && State::read(&bytes).is_ok()
-        {
-            let _ = write_durable(&self.folder.state(), &bytes);
+    }
+
+    /// Pushes the state that has to be handed in, if there is one.
+    async fn push(&self, ground: &Ground) -> Result<(), Failure> {
+        let pending = self.folder.pending();
+        if !pending.exists() {
+            return Ok(());
+        }
+        let said =
+            self.beside(ground, "push", &["state".into(), "push".into(), pending.clone().into()]).await;
+        match said {
+            Some(Said { ended: Ended::Code(0), .. }) => {
+                remove(&pending).map_err(|error| Failure::io("remove a state that was handed in", &error))
+            }
+            Some(said) => Err(said.failure(Step::Apply)),
+            None => Err(Failure::killed("the state could not be handed in".to_owned())),
         }
     }
 
     /// Takes in what a killed run had made and not written to its state yet, under the ids that its stream told. OpenTofu writes
-    /// its state every 20 seconds only. What cannot be taken in is told as a warning.
-    pub async fn take_in(&self, ground: &mut Ground) -> Vec<String> {
-        let saved = settle::read(&self.folder).ok().flatten().unwrap_or_default();
+    /// its state every 20 seconds only. What cannot be taken in is told as a warning; where that may pass, no run goes on without it.
+    pub async fn take_in(&self, ground: &mut Ground) -> Result<Vec<String>, Halt> {
+        let saved = settle::read(&self.folder)?.unwrap_or_default();
         let mut lost = Vec::new();
-        for (address, id) in std::mem::take(&mut ground.record.unsaved) {
+        while let Some((address, id)) = ground.record.unsaved.pop_first() {
             if saved.resources.iter().any(|resource| resource.address == address) {
                 continue;
             }
@@ -56,16 +90,21 @@ impl Job {
                 args.extend([state, "-backup=-".into()]);
             }
             args.extend([OsString::from(&address), OsString::from(&id)]);
-            match self.beside(ground, IMPORT, &args).await {
-                Some((Ended::Code(0), _)) => {}
-                Some((Ended::Code(code), _)) if code < 128 => lost.push(format!(
-                    "{address} (id {id}) was made by a run that was killed, and could not be taken into the state"
-                )),
-                // Killed too, or never started: the next run tries again.
-                _ => drop(ground.record.unsaved.insert(address, id)),
+            let failure = match self.beside(ground, IMPORT, &args).await {
+                Some(Said { ended: Ended::Code(0), .. }) => continue,
+                Some(said) => said.failure(Step::Import).redacted(&ground.redactor()),
+                None => Failure::killed(format!("{address} could not be taken into the state")),
+            };
+            if failure.class == Class::Transient && failure.reason != Reason::ImportFailed {
+                ground.record.unsaved.insert(address, id);
+                return Err(failure.into());
             }
+            lost.push(format!(
+                "{address} (id {id}) was made by a run that was killed, and could not be taken into the state: {}",
+                failure.message
+            ));
         }
-        lost
+        Ok(lost)
     }
 
     /// Waits for a command of an engine that was killed.
@@ -82,12 +121,7 @@ impl Job {
     }
 
     /// How a command ends, and what it prints.
-    async fn beside(
-        &self,
-        ground: &Ground,
-        name: &'static str,
-        args: &[OsString],
-    ) -> Option<(Ended, Vec<u8>)> {
+    async fn beside(&self, ground: &Ground, name: &'static str, args: &[OsString]) -> Option<Said> {
         let (shape, binary, inputs) =
             (ground.shape.as_ref()?, ground.binary.as_ref()?, ground.inputs.as_ref()?);
         let data = shape.data.clone().unwrap_or_else(|| self.folder.0.join("data"));
@@ -99,6 +133,7 @@ impl Job {
             folder: ground.start.clone(),
             env: environment.of(inputs, &data, false).ok()?,
             sandbox: environment.sandbox(&[&self.folder.0], inputs),
+            reserve: 0,
         };
         let files = Files::new(self.folder.run(&self.id), name);
         let mut process = Process::start(start, files.clone()).ok()?;
@@ -106,8 +141,30 @@ impl Job {
         if ended.is_err() {
             process.kill();
         }
-        let output = fs::read(files.output()).ok();
+        let said = Said {
+            ended: ended.unwrap_or(Ended::Unknown),
+            output: fs::read(files.output()).unwrap_or_default(),
+            errors: files.last_words(),
+        };
         files.clear();
-        Some((ended.unwrap_or(Ended::Unknown), output.unwrap_or_default()))
+        Some(said)
+    }
+}
+
+/// How a command ended, and what it printed.
+struct Said {
+    ended: Ended,
+    output: Vec<u8>,
+    errors: String,
+}
+
+impl Said {
+    fn failure(&self, step: Step) -> Failure {
+        let code = match self.ended {
+            // A shell says so of one that a signal ended.
+            Ended::Code(code) => Some(code).filter(|code| *code < 128),
+            Ended::Unknown => None,
+        };
+        failure::classify(step, &[], code, &self.errors)
     }
 }

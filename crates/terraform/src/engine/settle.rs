@@ -1,15 +1,19 @@
 //! The state after a process: whole, newest, and without its process's lock.
 
 use std::{
-    fs::{self, Metadata},
+    fs::{self, Metadata, Permissions},
     io,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
+use super::told::Told;
 use crate::{
     failure::{Failure, Reason},
-    folders::{WorkspaceFolder, read_optional, remove, write_durable, write_private},
+    folders::{WorkspaceFolder, read_optional, remove, write_durable, write_private, write_whole},
+    order::RunId,
+    process::Files,
+    record::{Journal, Record},
     state::{State, StateError},
 };
 
@@ -25,33 +29,116 @@ fn unreadable(folder: &WorkspaceFolder, error: &StateError) -> Failure {
 
 /// Puts the state in order after a process that ended, or died:
 /// - a state that was only half written is replaced by its shadow; an empty one that was never more is none;
-/// - `errored.tfstate`, which Terraform leaves when it cannot write the state, takes its place if it is newer;
+/// - `errored.tfstate`, which Terraform leaves when it cannot write the state, takes its place if it is newer; one that belongs
+///   to a backend waits to be handed in;
 /// - the information about a lock that died with its process goes.
-pub(super) fn settle(folder: &WorkspaceFolder, start: &Path) -> Result<Option<State>, Failure> {
+pub(super) fn settle(folder: &WorkspaceFolder, start: &Path, remote: bool) -> Result<Option<State>, Failure> {
     let io = |error: io::Error| Failure::io("put the state in order", &error);
     remove(&folder.state().with_file_name(".terraform.tfstate.lock.info")).map_err(io)?;
     let path = folder.state();
-    if let Some(bytes) = read_optional(&path).map_err(io)?
-        && let Err(error @ (StateError::Empty | StateError::Malformed(_))) = State::read(&bytes)
-    {
-        match read_optional(&folder.shadow()).map_err(io)? {
-            Some(shadow) if State::read(&shadow).is_ok() => write_durable(&path, &shadow).map_err(io)?,
-            _ if bytes.is_empty() => remove(&path).map_err(io)?,
-            _ => return Err(unreadable(folder, &error)),
+    let errored = start.join("errored.tfstate");
+    // Half of one, on a full disk, is none.
+    let left = read_optional(&errored).map_err(io)?.and_then(|bytes| State::read(&bytes).ok());
+    if remote {
+        if left.is_some() {
+            put(&errored, &folder.pending()).map_err(io)?;
+        }
+        return read(folder);
+    }
+    let (here, copy) = match whole(folder) {
+        Ok((here, copy)) => (here, copy),
+        Err(_) if left.is_some() => (None, None),
+        Err(failure) => return Err(failure),
+    };
+    let newer = |left: &State| {
+        here.as_ref().is_none_or(|here| here.lineage == left.lineage && here.serial <= left.serial)
+    };
+    if left.as_ref().is_some_and(newer) {
+        put(&errored, &path).map_err(io)?;
+        return read(folder);
+    }
+    if left.is_some() {
+        // Of another line: nobody can tell which is right. It stays for a person to look at.
+        put(&errored, &folder.0.join("state/errored.tfstate")).map_err(io)?;
+    }
+    match (&here, copy) {
+        (_, Some(copy)) => write_durable(&path, &copy).map_err(io)?,
+        (None, None) => remove(&path).map_err(io)?,
+        (Some(_), None) => {}
+    }
+    Ok(here)
+}
+
+/// The state, and the copy of it where it is whole only there.
+fn whole(folder: &WorkspaceFolder) -> Result<(Option<State>, Option<Vec<u8>>), Failure> {
+    let io = |error: io::Error| Failure::io("read the state", &error);
+    let Some(bytes) = read_optional(&folder.state()).map_err(io)? else { return Ok((None, None)) };
+    let error = match State::read(&bytes) {
+        Ok(state) => return Ok((Some(state), None)),
+        Err(error) => error,
+    };
+    if let StateError::Empty | StateError::Malformed(_) = error {
+        let shadow = read_optional(&folder.shadow()).map_err(io)?;
+        if let Some((state, bytes)) = shadow.and_then(|bytes| Some((State::read(&bytes).ok()?, bytes))) {
+            return Ok((Some(state), Some(bytes)));
+        }
+        if bytes.is_empty() {
+            return Ok((None, None));
         }
     }
-    let errored = start.join("errored.tfstate");
-    if let Some(bytes) = read_optional(&errored).map_err(io)?
-        && let Ok(left) = State::read(&bytes)
-    {
-        let newer =
-            read(folder)?.is_none_or(|state| state.lineage == left.lineage && state.serial <= left.serial);
-        // Of another line: nobody can tell which is right. It stays for a person to look at.
-        let place = if newer { path } else { folder.0.join("state/errored.tfstate") };
-        write_durable(&place, &bytes).map_err(io)?;
-        remove(&errored).map_err(io)?;
+    Err(unreadable(folder, &error))
+}
+
+/// Moves a file of Terraform's to where it is kept, durably. That takes no space, which a full disk would not give.
+fn put(from: &Path, to: &Path) -> io::Result<()> {
+    fs::set_permissions(from, Permissions::from_mode(0o600))?;
+    fs::File::open(from)?.sync_all()?;
+    fs::rename(from, to)?;
+    fs::File::open(to.parent().expect("a file of the data folder has a folder"))?.sync_all()
+}
+
+/// Puts the state in order after a process whose stream told this. What it printed because it could write it nowhere is written
+/// now: the space that was set aside for the stream is free again.
+pub(super) fn after(
+    folder: &WorkspaceFolder,
+    journal: &Journal,
+    told: &Told,
+) -> Result<Option<State>, Failure> {
+    Files::new(folder.run(&journal.id), journal.stage.as_str()).release();
+    if let Some(dump) = &told.dump {
+        write_whole(&journal.start.join("errored.tfstate"), dump)
+            .map_err(|error| Failure::io("write the state that a run printed", &error))?;
     }
-    read(folder)
+    settle(folder, &journal.start, journal.remote)
+}
+
+/// Writes down the end of the run before, where a full disk kept that from being done.
+pub(super) fn catch_up(
+    folder: &WorkspaceFolder,
+    mut record: Record,
+    next: &RunId,
+) -> Result<Record, Failure> {
+    let Some(journal) = record.current.clone().filter(|journal| journal.id != *next) else {
+        return Ok(record);
+    };
+    let io = |error: io::Error| Failure::io("write down the end of the run before", &error);
+    let files = Files::new(folder.run(&journal.id), journal.stage.as_str());
+    let told = Told::read(files.output()).map_err(io)?;
+    let state = after(folder, &journal, &told)?;
+    record.unsaved.extend(told.unsaved(state.as_ref()));
+    record.current = None;
+    record.write(folder).map_err(io)?;
+    files.clear();
+    Ok(record)
+}
+
+/// The newest state that is whole, to be kept elsewhere; nothing where there is none.
+pub(super) fn newest(folder: &WorkspaceFolder, dump: Option<&[u8]>) -> Vec<u8> {
+    let at = |path: PathBuf| fs::read(path).ok().filter(|bytes| State::read(bytes).is_ok());
+    dump.map(<[u8]>::to_vec)
+        .or_else(|| at(folder.state()))
+        .or_else(|| at(folder.shadow()))
+        .unwrap_or_default()
 }
 
 /// Copies the state whenever it changed and is whole.
@@ -66,6 +153,11 @@ impl Shadow {
         Self { state: folder.state(), copy: folder.shadow(), seen: None }
     }
 
+    /// How large the state was when it was last looked at.
+    pub fn size(&self) -> u64 {
+        self.seen.map_or(0, |(_, _, size)| size)
+    }
+
     /// Best effort: without a shadow a run is as safe as Terraform itself makes it.
     pub fn look(&mut self) {
         let Some(now) = fs::metadata(&self.state).ok().map(|metadata| stamp(&metadata)) else { return };
@@ -77,7 +169,11 @@ impl Shadow {
         let same = fs::read(&self.copy).is_ok_and(|shadow| shadow == bytes);
         if !same && State::read(&bytes).is_ok() {
             let temporary = self.copy.with_extension("tmp");
-            let _ = write_private(&temporary, &bytes).and_then(|()| fs::rename(temporary, &self.copy));
+            let copied = write_private(&temporary, &bytes).and_then(|()| fs::rename(&temporary, &self.copy));
+            if copied.is_err() {
+                // On a full disk half a copy is in the way of the state itself.
+                let _ = fs::remove_file(temporary);
+            }
         }
     }
 }
@@ -116,7 +212,7 @@ mod tests {
     }
 
     fn serial(case: &Case) -> Option<u64> {
-        settle(&case.workspace, &case.start).expect("settled").map(|state| state.serial)
+        settle(&case.workspace, &case.start, false).expect("settled").map(|state| state.serial)
     }
 
     const STATE: &str = "state/terraform.tfstate";
@@ -128,8 +224,36 @@ mod tests {
         assert_eq!(serial(&case(&[(ERRORED, &state(4, "a"))])), Some(4));
         assert_eq!(serial(&case(&[(STATE, b""), (ERRORED, &state(4, "a"))])), Some(4));
         let done = case(&[(STATE, &state(3, "a")), (ERRORED, &state(4, "a"))]);
-        settle(&done.workspace, &done.start).expect("settled");
+        settle(&done.workspace, &done.start, false).expect("settled");
         assert!(!done.start.join("errored.tfstate").exists(), "once");
+    }
+
+    #[test]
+    fn half_a_state_gives_way_to_a_whole_one() {
+        assert_eq!(
+            serial(&case(&[(STATE, b"{\"vers"), (ERRORED, &state(4, "a"))])),
+            Some(4),
+            "without a copy"
+        );
+        let (shadow, half) = (("state/shadow.tfstate", state(3, "a")), b"{\"vers".as_slice());
+        assert_eq!(
+            serial(&case(&[(STATE, half), (shadow.0, &shadow.1), (ERRORED, &state(4, "a"))])),
+            Some(4)
+        );
+        assert_eq!(
+            serial(&case(&[(STATE, half), (shadow.0, &shadow.1), (ERRORED, &state(2, "a"))])),
+            Some(3)
+        );
+        assert_eq!(serial(&case(&[(STATE, half), (shadow.0, &shadow.1), (ERRORED, half)])), Some(3));
+    }
+
+    #[test]
+    fn one_of_a_backend_waits_to_be_handed_in() {
+        let remote = case(&[(STATE, &state(3, "a")), (ERRORED, &state(4, "a"))]);
+        let copy = settle(&remote.workspace, &remote.start, true).expect("settled").expect("a copy");
+        assert_eq!(copy.serial, 3);
+        assert_eq!(fs::read(remote.workspace.pending()).expect("kept"), state(4, "a"));
+        assert!(!remote.start.join("errored.tfstate").exists());
     }
 
     #[test]
@@ -149,7 +273,7 @@ mod tests {
         );
         assert_eq!(serial(&case(&[(STATE, b"")])), None, "made by the lock, and never written");
         let lost = case(&[(STATE, b"{\"vers")]);
-        let failure = settle(&lost.workspace, &lost.start).expect_err("nothing to replace it");
+        let failure = settle(&lost.workspace, &lost.start, false).expect_err("nothing to replace it");
         assert_eq!(failure.reason, Reason::StateUnreadable);
     }
 

@@ -20,6 +20,8 @@ use crate::{
 pub(super) enum Why {
     Cancelled,
     TimedOut,
+    /// Nothing more can be written down.
+    Full,
     /// Somebody else owns the workspace.
     Fenced(String),
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub use revision::Revision;
 pub(crate) use revision::{canonical, sha256};
 
-use crate::module::{Format, Module};
+use crate::module::{self, Format, Module};
 
 /// All that a run is made from.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,31 @@ impl Inputs {
     /// Inputs of an inline HCL module and nothing else.
     pub fn inline(text: impl Into<String>) -> Self {
         Self::new(Module::Inline { text: text.into(), format: Format::Hcl })
+    }
+
+    /// A hash of the backend that keeps the state: workspaces with the same one would share it. Nothing where the state is kept
+    /// here, or where it is not known before the module is fetched.
+    pub fn backend_hash(&self) -> Option<String> {
+        let block = match (&self.backend, &self.module) {
+            (Backend::Hcl(text), _) => {
+                let wrapped = format!("terraform {{\n{text}\n}}\n");
+                let read = |text: &str| module::declared(text, Format::Hcl).ok()?.backend;
+                read(text).or_else(|| read(&wrapped))?
+            }
+            (Backend::Local, Module::Inline { text, format }) => {
+                module::declared(text, *format).ok()?.backend?
+            }
+            (Backend::Local, Module::Source { .. }) => return None,
+        };
+        // A file with a relative path is in the workspace's own folder.
+        if block.kind == "local" && !block.text.contains("\"/") {
+            return None;
+        }
+        // The rest of a block can be given to `init`, or in the environment.
+        let env = self.env.iter().filter(|(name, _)| name.starts_with("TF_"));
+        let env = env.flat_map(|(name, value)| [name.as_bytes(), value.value.as_bytes()]);
+        let args = self.args.init.iter().map(String::as_bytes);
+        Some(sha256([block.text.as_bytes()].into_iter().chain(args).chain(env))[..16].to_owned())
     }
 }
 
@@ -206,5 +231,34 @@ mod encoded {
             .into_iter()
             .map(|(name, text)| Ok((name, BASE64_STANDARD.decode(text).map_err(D::Error::custom)?)))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_tells_workspaces_apart() {
+        let of = |text: &str| Inputs::inline(text).backend_hash();
+        let s3 = |key: &str| format!("terraform {{\n  backend \"s3\" {{\n    key = \"{key}\"\n  }}\n}}\n");
+        assert_eq!(of("resource \"terraform_data\" \"a\" {}"), None);
+        assert_eq!(of("terraform {\n  backend \"local\" {}\n}"), None, "in its own folder");
+        assert!(of("terraform {\n  backend \"local\" {\n    path = \"/var/x\"\n  }\n}").is_some());
+        let one = of(&s3("one"));
+        assert!(one.is_some());
+        assert_eq!(one, of(&(s3("one") + "locals {}\n")), "whatever else the module has");
+        assert_ne!(one, of(&s3("two")));
+
+        let configured = |text: &str| {
+            let mut inputs = Inputs::inline("");
+            inputs.backend = Backend::Hcl(text.to_owned());
+            inputs
+        };
+        assert_eq!(configured("backend \"s3\" {\n    key = \"one\"\n  }").backend_hash(), one);
+        assert_eq!(configured(&s3("one")).backend_hash(), one);
+        let mut partial = configured(&s3("one"));
+        partial.args.init.push("-backend-config=bucket=b".into());
+        assert_ne!(partial.backend_hash(), one);
     }
 }

@@ -83,7 +83,10 @@ fn settings(body: &Body, text: &str, to: &mut Collector) {
                     to.requires(attribute.key.as_str(), source_of(&attribute.value));
                 }
             }
-            "backend" => to.has_backend(),
+            "backend" => {
+                let kind = block.labels.first().map_or("", |label| label.as_str());
+                to.has_backend(kind, block.span().and_then(|span| text.get(span)).unwrap_or_default());
+            }
             "cloud" => to.has_cloud(block.span().and_then(|span| line_of(text, span.start))),
             _ => to.unknown_block(),
         }

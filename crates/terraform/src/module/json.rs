@@ -93,7 +93,7 @@ fn settings(body: &Value, to: &mut Collector) {
                     to.requires(name, requirement["source"].as_str());
                 }
             }
-            "backend" => to.has_backend(),
+            "backend" => members(value).for_each(|(kind, body)| to.has_backend(kind, &body.to_string())),
             "cloud" => to.has_cloud(None),
             "//" => {}
             _ => to.unknown_block(),

@@ -7,6 +7,7 @@
 //! when the last process that has it open is gone. No pid can be mistaken for another one's. The wrapper writes the exit code
 //! to a file, so that an engine that was not there still learns it.
 
+pub(crate) mod reserve;
 pub(crate) mod signal;
 
 use std::{
@@ -40,6 +41,8 @@ pub(crate) struct Start {
     pub env: Vec<(OsString, OsString)>,
     /// The sandbox helper with all its arguments up to where the wrapper's begin.
     pub sandbox: Option<Vec<OsString>>,
+    /// Space that is set aside for its stream.
+    pub reserve: u64,
 }
 
 /// Files of one process in the folder of its run.
@@ -103,6 +106,11 @@ impl Files {
         String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(8192)..]).into_owned()
     }
 
+    /// Gives back the space that was set aside for its stream.
+    pub fn release(&self) {
+        reserve::release(&self.output());
+    }
+
     /// Removes what can hold secrets, or is of no use any more.
     pub fn clear(&self) {
         for path in [self.output(), self.errors(), self.exit(), self.alive()] {
@@ -132,6 +140,8 @@ impl Process {
     /// Starts one.
     pub fn start(start: Start, files: Files) -> io::Result<Self> {
         let alive = alive_file(&files.alive())?;
+        let output = create_private(&files.output())?;
+        reserve::reserve(&output, start.reserve)?;
         let mut command = match &start.sandbox {
             None => {
                 let mut shell = Command::new("/bin/sh");
@@ -152,7 +162,7 @@ impl Process {
             .envs(start.env)
             .env(signal::RUN_VARIABLE, files.mark())
             .stdin(Stdio::from(alive))
-            .stdout(create_private(&files.output())?)
+            .stdout(output)
             .stderr(create_private(&files.errors())?)
             .process_group(0)
             .spawn()?;

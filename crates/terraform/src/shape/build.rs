@@ -72,7 +72,7 @@ impl Workshop {
         settle(&folder).await.map_err(|error| Failure::io("clear an unfinished shape", &error))?;
         let (root, fetched) = self.fetch(&folder, &inputs, &binary).await?;
         let (declared, texts) = look(&inputs, &folder.join("package").join(&root), &binary)?;
-        let remote = declared.backend_block || inputs.backend != Backend::Local;
+        let remote = declared.backend.is_some() || inputs.backend != Backend::Local;
         let initialised = !declared.builtin_only || remote || !inputs.args.init.is_empty() || state.is_some();
         let made =
             Made { root, fetched, initialised, plugins: !declared.builtin_only || state.is_some(), remote };
@@ -231,6 +231,7 @@ impl Workshop {
             folder: step.start.to_owned(),
             env: self.environment.of(inputs, step.data, false).map_err(io)?,
             sandbox: self.environment.sandbox(&[step.folder], inputs),
+            reserve: 0,
         };
         let mut process = Process::start(start, files.clone()).map_err(io)?;
         let ended = timeout(PATIENCE, process.ended()).await;
@@ -271,7 +272,7 @@ pub(crate) fn name(workspace: &WorkspaceId, inputs: &Inputs, binary: &Binary) ->
         (Backend::Hcl(_), _) => true,
         (Backend::Local, Module::Inline { text, format }) => {
             text.contains("backend")
-                && module::declared(text, *format).is_ok_and(|declared| declared.backend_block)
+                && module::declared(text, *format).is_ok_and(|declared| declared.backend.is_some())
         }
         // A fetched module may name a backend: not known before it is fetched.
         (Backend::Local, Module::Source { .. }) => false,
@@ -316,7 +317,7 @@ fn look(inputs: &Inputs, root: &Path, binary: &Binary) -> Result<(Declared, Vec<
         Module::Source { .. } => module::declared_in_folder(root, binary.name == "tofu"),
     }
     .unwrap_or_default();
-    let backend_block = declared.backend_block;
+    let backend_block = declared.backend.is_some();
     if let Some(configuration) = &inputs.configuration {
         let fitted = module::with_configuration(&declared, configuration);
         texts.push((Configuration::FILE.to_owned(), fitted.text));

@@ -122,6 +122,35 @@ async fn a_fenced_run_never_starts() {
     assert!(lab.trace().is_empty());
 }
 
+/// As a run leaves it whose backend did not take its last state.
+#[tokio::test]
+async fn what_a_backend_did_not_take_is_handed_in_before_the_next_run() {
+    for tool in crate::lab::tools() {
+        let lab = Lab::new(&tool).await;
+        let elsewhere = lab.path("elsewhere.tfstate");
+        let mut inputs = lab.traced("a");
+        inputs.backend =
+            Backend::Hcl(format!("backend \"local\" {{\n  path = \"{}\"\n}}", elsewhere.display()));
+        assert_eq!(lab.apply("a", inputs.clone()).await.outcome, Outcome::Done);
+        let taken = fs::read(&elsewhere).expect("a state");
+        let state = State::read(&taken).expect("a state");
+        fs::write(lab.folder_of("a").join("state/pending.tfstate"), &taken).expect("write");
+        let older = format!(
+            r#"{{"version":4,"terraform_version":"1.0.0","serial":0,"lineage":"{}","outputs":{{}},"resources":[]}}"#,
+            state.lineage
+        );
+        fs::write(&elsewhere, older).expect("write");
+        // Something has to be done, or no process would be needed.
+        inputs.variables.insert("note".into(), "x".into());
+        let done = lab.apply("a", inputs).await;
+        assert_eq!(done.outcome, Outcome::Done, "{done:?}");
+        assert_eq!(lab.trace(), ["create a"], "not made again");
+        assert!(!lab.folder_of("a").join("state/pending.tfstate").exists());
+        assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
+        assert_eq!(lab.trace(), ["create a", "destroy a"]);
+    }
+}
+
 #[tokio::test]
 async fn a_backend_of_its_own_keeps_the_state_elsewhere() {
     for tool in crate::lab::tools() {

@@ -145,7 +145,12 @@ impl Lab {
             }
         };
         let reached = tokio::time::timeout(PATIENCE, wait).await;
-        reached.unwrap_or_else(|_| panic!("{workspace} never got there: {:#?}", self.engine.look(workspace)))
+        reached.unwrap_or_else(|_| {
+            // What it waits for may be another.
+            let all: Vec<_> =
+                self.engine.workspaces().into_iter().map(|id| (self.engine.look(&id).run, id)).collect();
+            panic!("{workspace} never got there: {:#?}; runs: {all:#?}", self.engine.look(workspace))
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engine with real binaries. Modules leave a line in a file whenever something is made or destroyed, so that tests can count.
 
 mod bad;
+mod full;
 mod kept;
 mod killed;
 mod lab;

@@ -31,6 +31,8 @@ async fn reach_the_slow_one(lab: &Lab, workspace: &WorkspaceId) {
             view.run
                 .as_ref()
                 .is_some_and(|run| run.progress.current.as_deref() == Some("terraform_data.slow"))
+                // What is being made has begun to be: on a busy machine that takes a while.
+                && trace(&lab.path("trace")).iter().any(|line| line == "create slow")
         })
         .await;
     let run = view.run.expect("runs");
@@ -105,6 +107,18 @@ async fn a_plan_that_was_interrupted_and_ends_well_is_no_plan() {
     assert!(lab.engine.cancel(&workspace));
     assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
     assert_eq!(lab.look("a").plan, None);
+}
+
+#[tokio::test]
+async fn an_end_that_is_written_down_is_an_end() {
+    let gate = tempfile::tempdir().expect("a folder");
+    let open = gate.path().join("open");
+    let does =
+        format!("echo 0 > \"$CAPT_RUN/apply.exit\"\nuntil [ -e {} ]; do sleep 0.1; done", open.display());
+    let lab = scripted(&does).await;
+    let done = lab.apply("a", lab.inputs("output \"x\" { value = 1 }")).await;
+    assert_eq!(done.outcome, Outcome::Done, "though nobody has told of its end: {done:?}");
+    fs::write(open, "").expect("write");
 }
 
 #[tokio::test]

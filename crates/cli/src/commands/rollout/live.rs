@@ -1,7 +1,6 @@
 //! Rollouts of a deployment that lives in a cluster: look at one, hold it, go back.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
@@ -9,29 +8,16 @@ use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
 use capt_planner::conditions::find;
 use capt_planner::revision;
 use jiff::Timestamp;
+use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use super::super::client::{connect, in_words};
+use super::super::client::{self, Which, in_words};
 use super::super::{Outcome, block_on};
 use super::Format;
 
 /// How often a rollout is looked at.
 const EVERY: Duration = Duration::from_millis(500);
-
-/// Which deployment.
-#[derive(Debug, clap::Args)]
-pub struct Which {
-    /// Name of the CaptMachineDeployment.
-    name: String,
-    /// Its namespace [default: that of the kubeconfig].
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// The cluster it is in [default: KUBECONFIG, ~/.kube/config].
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-}
 
 /// Say how a rollout goes, until it is done. Ends with 1 where it failed or is paused.
 #[derive(Debug, clap::Args)]
@@ -87,23 +73,7 @@ pub struct Resume {
     which: Which,
 }
 
-/// A deployment, found.
-struct Found {
-    api: Api<CaptMachineDeployment>,
-    client: Client,
-    namespace: String,
-    object: CaptMachineDeployment,
-}
-
-async fn find_deployment(which: &Which) -> io::Result<Found> {
-    let client = connect(which.kubeconfig.as_deref()).await?;
-    let namespace = which.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-    let api: Api<CaptMachineDeployment> = Api::namespaced(client.clone(), &namespace);
-    let missing =
-        || io::Error::other(format!("no CaptMachineDeployment {} in namespace {namespace}", which.name));
-    let object = api.get_opt(&which.name).await.map_err(in_words)?.ok_or_else(missing)?;
-    Ok(Found { api, client, namespace, object })
-}
+type Found = client::Found<CaptMachineDeployment>;
 
 /// The sets that a deployment owns.
 async fn sets(found: &Found) -> io::Result<Vec<CaptMachineSet>> {
@@ -163,7 +133,7 @@ fn stand(object: &CaptMachineDeployment) -> Stand {
 
 pub fn status(args: &Status) -> io::Result<Outcome> {
     block_on(async {
-        let mut found = find_deployment(&args.which).await?;
+        let mut found: Found = args.which.find().await?;
         let mut said = None;
         loop {
             let stand = stand(&found.object);
@@ -186,7 +156,7 @@ pub fn status(args: &Status) -> io::Result<Outcome> {
 
 pub fn history(args: &History) -> io::Result<Outcome> {
     block_on(async {
-        let found = find_deployment(&args.which).await?;
+        let found: Found = args.which.find().await?;
         let sets = sets(&found).await?;
         let entries = revision::history(&found.object, &sets.iter().collect::<Vec<_>>());
         let mut out = anstream::stdout().lock();
@@ -222,7 +192,7 @@ pub fn history(args: &History) -> io::Result<Outcome> {
 
 pub fn undo(args: &Undo) -> io::Result<Outcome> {
     block_on(async {
-        let found = find_deployment(&args.which).await?;
+        let found: Found = args.which.find().await?;
         let sets = sets(&found).await?;
         let sets: Vec<&CaptMachineSet> = sets.iter().collect();
         let (number, template) =
@@ -239,7 +209,7 @@ pub fn undo(args: &Undo) -> io::Result<Outcome> {
 
 pub fn restart(args: &Restart) -> io::Result<Outcome> {
     block_on(async {
-        let mut found = find_deployment(&args.which).await?;
+        let mut found: Found = args.which.find().await?;
         capt_planner::deployment::restart(&mut found.object, Timestamp::now());
         let after = json!({"rolloutAfter": found.object.spec.rollout_after});
         change(&found, &args.which.name, after).await?;
@@ -258,7 +228,7 @@ pub fn resume(args: &Resume) -> io::Result<Outcome> {
 
 fn set_paused(which: &Which, paused: bool, words: &str) -> io::Result<Outcome> {
     block_on(async {
-        let found = find_deployment(which).await?;
+        let found: Found = which.find().await?;
         if found.object.spec.paused == paused {
             let already = if paused { "is paused already" } else { "is not paused" };
             return Err(io::Error::other(format!("{} {already}", which.name)));

@@ -58,10 +58,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineSet>) -> Re
     remark(&family, &mut plan, now);
     let again = act::act(&context, &family, &plan).await?;
     let wake = plan.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-    Ok(match [wake, again].into_iter().flatten().min() {
-        Some(delay) => Next::After(delay.max(Duration::from_millis(10))),
-        None => Next::OnChange,
-    })
+    Ok(Next::soonest([wake, again]))
 }
 
 /// A set and its machines; nothing while the caches are behind our own writes.

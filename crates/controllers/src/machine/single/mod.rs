@@ -29,7 +29,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Resul
     let decision = decide::decide(&observed);
     let acted = act::act(&context, &observed, &decision.step).await?;
     report::report(&context, &observed, &decision.phase, &acted, context.clock.now()).await?;
-    Ok(decision.again.map_or(Next::OnChange, Next::After))
+    Ok(Next::soonest([decision.again]))
 }
 
 /// Name of a machine's workspace.

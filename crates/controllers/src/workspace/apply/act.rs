@@ -73,6 +73,15 @@ async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -
             notes.insert(annotations::DELETION_POLICY.into(), wanted.map_or(Value::Null, Value::from));
         }
     }
+    let noted = connection::noted(observed);
+    if let Some(wanted) = connection::elsewhere(observed)
+        && noted != wanted
+    {
+        if let Some(old) = &noted {
+            connection::remove(context, observed, old).await?;
+        }
+        notes.insert(annotations::CONNECTION_SECRET.into(), json!(wanted.map(|name| name.to_string())));
+    }
     if starts && observed.asked.retry {
         notes.insert(annotations::RETRY.into(), Value::Null);
     }
@@ -195,7 +204,10 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
         );
         Note::normal("RetainedWorkspace", "Delete", text)
     };
-    connection::remove(context, observed).await?;
+    let secrets = connection::noted(observed).into_iter().chain(connection::elsewhere(observed).flatten());
+    for secret in secrets {
+        connection::remove(context, observed, &secret).await?;
+    }
     context.events.publish(observed.object.as_ref(), &note).await;
     let rest: Vec<&String> = observed
         .object
@@ -206,6 +218,7 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
     let metadata = [("finalizers".to_owned(), json!(rest))].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await?;
     context.history.forget(&observed.name);
+    context.backends.forget(&observed.name);
     context.apply_status.forget(&observed.name);
     Ok(Acted { released: true, ..Acted::default() })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use capt_api::names::annotations;
 use capt_terraform::state::Output;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -57,14 +58,21 @@ pub async fn write(context: &Context, observed: &Observed) -> Result<(), Error> 
     Ok(())
 }
 
-/// Removes the Secret where no garbage collector will: in another namespace.
-pub async fn remove(context: &Context, observed: &Observed) -> Result<(), Error> {
-    let Some(name) = observed.prepared.as_ref().ok().and_then(|prepared| prepared.connection.clone()) else {
-        return Ok(());
-    };
-    if name.namespace == observed.name.namespace {
-        return Ok(());
-    }
+/// The Secret that is to be in another namespace, where no garbage collector removes it; nothing where that is not known.
+pub fn elsewhere(observed: &Observed) -> Option<Option<Name>> {
+    let wanted = observed.prepared.as_ref().ok()?.connection.clone();
+    Some(wanted.filter(|name| name.namespace != observed.name.namespace))
+}
+
+/// The Secret in another namespace that was written last, or is about to be: the template that named it may be gone.
+pub fn noted(observed: &Observed) -> Option<Name> {
+    let (namespace, name) =
+        observed.object.annotations().get(annotations::CONNECTION_SECRET)?.split_once('/')?;
+    Some(Name::new(namespace, name)).filter(|name| name.namespace != observed.name.namespace)
+}
+
+/// Removes a Secret in another namespace, if it is this instance's.
+pub async fn remove(context: &Context, observed: &Observed, name: &Name) -> Result<(), Error> {
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &name.namespace);
     let attempt = || format!("delete Secret {name}");
     let Some(found) = api.get_opt(&name.name).await.map_err(Error::api(attempt()))? else { return Ok(()) };

@@ -1,5 +1,4 @@
-//! How the runs of each workspace went, as far as retries need it. A restart forgets it: the next failure counts as
-//! the first again, which only makes the next retry come sooner.
+//! How the runs of each workspace went, as far as retries need it. What a restart forgets, the status knows.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,11 +21,14 @@ struct Entry {
 }
 
 impl RunHistory {
-    /// Takes note of the last run of a workspace; gives how many failed in a row.
-    pub fn note(&self, name: &Name, last: Option<&Finished>) -> u32 {
-        let Some(last) = last else { return 0 };
+    /// Takes note of the last run of a workspace; gives how many failed in a row. `known`: what the status says of that.
+    pub fn note(&self, name: &Name, last: Option<&Finished>, known: u32) -> u32 {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.entry(name.clone()).or_default();
+        // A last run was counted already by whoever wrote the status. There is none where the engine has lost its folder.
+        let before = if last.is_some() { known.saturating_sub(1) } else { known };
+        let first = || Entry { failures: before, ..Entry::default() };
+        let entry = entries.entry(name.clone()).or_insert_with(first);
+        let Some(last) = last else { return entry.failures };
         if entry.last.as_ref() != Some(&last.id) {
             entry.last = Some(last.id.clone());
             tracing::info!(
@@ -57,5 +59,46 @@ impl RunHistory {
     /// Drops what is known of a workspace that is gone.
     pub fn forget(&self, name: &Name) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capt_terraform::failure::{Failure, Reason};
+    use capt_terraform::order::Operation;
+
+    use super::*;
+
+    fn run(id: &str, outcome: Outcome) -> Finished {
+        Finished {
+            id: RunId::from(id),
+            operation: Operation::Apply,
+            revision: None,
+            started: Timestamp::UNIX_EPOCH,
+            ended: Timestamp::UNIX_EPOCH,
+            outcome,
+            plan: None,
+            drift: Vec::new(),
+            warnings: Vec::new(),
+            log: std::path::PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn failures_in_a_row_survive_a_restart() {
+        let failed = |id| run(id, Outcome::Failed(Failure::new(Reason::Network, "no route")));
+        let name = Name::new("default", "a");
+        let history = RunHistory::default();
+        assert_eq!(history.note(&name, None, 0), 0);
+        assert_eq!(history.note(&name, Some(&failed("1")), 0), 1);
+        assert_eq!(history.note(&name, Some(&failed("2")), 1), 2);
+        assert_eq!(history.note(&name, Some(&failed("2")), 2), 2, "seen already");
+        let restarted = RunHistory::default();
+        assert_eq!(restarted.note(&name, Some(&failed("2")), 2), 2);
+        assert_eq!(restarted.note(&name, Some(&failed("3")), 2), 3);
+        assert_eq!(restarted.note(&name, Some(&run("4", Outcome::Done)), 3), 0);
+        let elsewhere = RunHistory::default();
+        assert_eq!(elsewhere.note(&name, None, 3), 3, "the folder of the engine is gone");
+        assert_eq!(elsewhere.note(&name, Some(&failed("1")), 3), 4);
     }
 }

@@ -9,6 +9,7 @@
 
 pub mod act;
 pub mod asked;
+pub mod backends;
 pub mod connection;
 pub mod decide;
 pub mod definition;
@@ -36,8 +37,5 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplateApply
     let acted = act::act(&context, &observed, &decision).await?;
     let shown = report::report(&context, &observed, &decision, &acted, now).await?;
     let wake = decision.wake.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-    Ok(match [wake, shown.again, acted.again].into_iter().flatten().min() {
-        Some(delay) => Next::After(delay.max(Duration::from_millis(10))),
-        None => Next::OnChange,
-    })
+    Ok(Next::soonest([wake, shown.again, acted.again]))
 }

@@ -102,7 +102,7 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         deleting,
         finalizer: object.finalizers().iter().any(|known| known == finalizers::WORKSPACE_TEMPLATE_APPLY),
         retain: object.spec.retain_workspace_on_delete || orphans(&object, &template),
-        failures: context.history.note(&name, view.last.as_ref()),
+        failures: context.history.note(&name, view.last.as_ref(), failures(status.as_ref())),
         backoff: context.backoff,
         next_look: next_look(&object, &view),
         asked: Asked::of(&object),
@@ -118,6 +118,11 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         dependents,
         object,
     })
+}
+
+/// Runs that failed in a row, as the status has it.
+fn failures(status: Option<&WorkspaceTemplateApplyStatus>) -> u32 {
+    status.and_then(|status| u32::try_from(status.consecutive_failures?).ok()).unwrap_or_default()
 }
 
 /// What pauses an object.

@@ -15,6 +15,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 use super::super::context::{Context, workspace_id};
+use super::backends;
 use super::definition::{self, Definition};
 use super::values::{Read, Reader, filled, unblocked};
 use crate::runtime::{Error, Looker, Name};
@@ -30,6 +31,8 @@ pub struct Prepared {
     pub undeclared: Vec<String>,
     /// Secret for the outputs.
     pub connection: Option<Name>,
+    /// Hash of the backend that keeps the state, where that is not CAPT.
+    pub backend: Option<String>,
 }
 
 /// Why a workspace cannot run.
@@ -143,13 +146,20 @@ async fn resolve(
     if let Some(keeper) = &reader.context.keeper {
         keeper.choose(&workspace_id(&Name::of(object)), backend_kind);
     }
+    let backend = unblocked!(own_backend(&mut reader, &Name::of(object), &inputs));
     let revision = reader.context.engine.revision(&inputs);
     let failed = |failure: Failure| Blocked {
         terminal: failure.class == Class::Terminal,
         reason: failure.reason.as_str(),
         message: failure.message,
     };
-    Ok(revision.map_err(failed).map(|revision| Prepared { inputs, revision, undeclared, connection }))
+    Ok(revision.map_err(failed).map(|revision| Prepared {
+        inputs,
+        revision,
+        undeclared,
+        connection,
+        backend,
+    }))
 }
 
 fn plain(values: &BTreeMap<String, Value>) -> BTreeMap<String, Variable> {
@@ -327,6 +337,22 @@ fn backend(
         }
     }
     Ok(Backend::Hcl(module::substitute(text, Format::Hcl, known)))
+}
+
+/// The hash of the backend of an instance, which no other instance may use.
+fn own_backend(reader: &mut Reader<'_>, name: &Name, inputs: &Inputs) -> Result<Option<String>, Blocked> {
+    let Some(hash) = inputs.backend_hash() else {
+        reader.context.backends.forget(name);
+        return Ok(None);
+    };
+    let Err(user) = backends::take(reader.context, name, &hash) else { return Ok(Some(hash)) };
+    reader.looker.at("WorkspaceTemplateApply", &user);
+    let message = format!(
+        "its backend is that of WorkspaceTemplateApply {}, letter by letter: they would share one state; give each a key of its \
+         own, with ${{WORKSPACE_NAME}}",
+        user.seen_from(&name.namespace)
+    );
+    Err(Blocked::terminal(reasons::BACKEND_IN_USE, message))
 }
 
 /// Which program a provider config asks for.

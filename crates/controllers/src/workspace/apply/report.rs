@@ -115,6 +115,12 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
         last_applied_revision: view.applied.as_ref().map(ToString::to_string),
         last_failed_revision: failed.as_ref().and_then(|_| last?.revision.as_ref()).map(ToString::to_string),
         last_failure_message: failed.as_ref().map(|failure| failure.message.clone()),
+        consecutive_failures: (observed.failures > 0)
+            .then(|| i32::try_from(observed.failures).unwrap_or(i32::MAX)),
+        backend_hash: match &observed.prepared {
+            Ok(prepared) => prepared.backend.clone(),
+            Err(_) => old.backend_hash,
+        },
         outputs: outputs(observed),
         plan: plan.map(summary).or(old.plan),
         progress: progress(observed),

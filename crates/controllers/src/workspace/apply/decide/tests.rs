@@ -27,7 +27,13 @@ fn revision(name: &str) -> Revision {
 /// A workspace whose inputs are `new`, with nothing done yet, at second 1000.
 fn observed() -> Observed {
     let inputs = Inputs::inline("");
-    let prepared = Prepared { inputs, revision: revision("new"), undeclared: Vec::new(), connection: None };
+    let prepared = Prepared {
+        inputs,
+        revision: revision("new"),
+        undeclared: Vec::new(),
+        connection: None,
+        backend: None,
+    };
     Observed {
         object: Arc::new(WorkspaceTemplateApply::new("w", WorkspaceTemplateApplySpec::default())),
         name: Name::new("n", "w"),

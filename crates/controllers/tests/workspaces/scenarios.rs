@@ -1,0 +1,58 @@
+//! Scenarios: each is a test of its own on the embedded API; on a real kube-apiserver they share one.
+
+use std::sync::Arc;
+
+use crate::stage::House;
+
+/// Makes tests of them: `room: a, b;` are functions of the module `room` that take a stage.
+macro_rules! scenarios {
+    ($($room:ident: $($name:ident),+;)+) => {
+        mod embedded {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    if !crate::scenarios::can_run("embedded") {
+                        return;
+                    }
+                    let house = std::sync::Arc::new(crate::stage::House::embedded().await);
+                    crate::$room::$name(&crate::stage::Stage::new(house, stringify!($name)).await).await;
+                }
+            )+)+
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn a_real_kube_apiserver_agrees() {
+            let Some(house) = crate::scenarios::real().await else { return };
+            $($(
+                eprintln!("{}", stringify!($name));
+                let stage = crate::stage::Stage::new(std::sync::Arc::clone(&house), stringify!($name)).await;
+                crate::$room::$name(&stage).await;
+            )+)+
+        }
+    };
+}
+
+/// A house on a real kube-apiserver, where there is one.
+pub async fn real() -> Option<Arc<House>> {
+    if !can_run("kube-apiserver") {
+        return None;
+    }
+    let peers = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS)?;
+    let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
+    Some(Arc::new(House::real(server).await))
+}
+
+/// Tests run where Terraform or OpenTofu is.
+pub fn can_run(api: &str) -> bool {
+    if !capt_e2e::runs_on(api) {
+        return false;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
+    assert!(found || !capt_e2e::required(), "neither tofu nor terraform is on PATH");
+    if !found {
+        eprintln!("skipped: neither tofu nor terraform is on PATH (make tools)");
+    }
+    found
+}
