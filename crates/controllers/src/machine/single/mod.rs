@@ -33,7 +33,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Resul
         return Ok(CATCH_UP);
     }
     report::report(&context, &observed, &decision.phase, &acted, context.clock.now()).await?;
-    Ok(decision.again.map_or(Next::OnChange, Next::After))
+    Ok(Next::soonest([decision.again]))
 }
 
 /// Name of a machine's workspace.
