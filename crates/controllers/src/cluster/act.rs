@@ -105,12 +105,11 @@ impl<K: Kind> Hands<'_, K> {
 
     /// Tells what is news.
     pub async fn publish(&self, news: &News) {
-        let (reason, action) = ("StatusChanged", "Reconcile");
-        let text = format!("{}: {}", news.reason, news.message);
+        let (reason, text) = (news.reason.clone(), news.message.clone());
         let note = if news.warning {
-            Note::warning(reason, action, text)
+            Note::warning(reason, "Reconcile", text)
         } else {
-            Note::normal(reason, action, text)
+            Note::normal(reason, "Reconcile", text)
         };
         self.tell(&note).await;
     }

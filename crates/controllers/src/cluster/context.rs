@@ -101,7 +101,7 @@ impl Context {
             kind: reference.kind,
             name: reference.name,
         };
-        Owner::Found(Cluster {
+        Owner::Found(Box::new(Cluster {
             name: name.name,
             deleting: facts.deleting,
             region: facts.region,
@@ -109,7 +109,7 @@ impl Context {
             control_plane: facts.control_plane.map(read),
             endpoint: facts.endpoint,
             provisioned: facts.infrastructure_provisioned,
-        })
+        }))
     }
 
     /// What stops all work on an object.

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use std::borrow::Cow;
+
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use tokio::time::Instant;
@@ -23,7 +25,7 @@ pub struct Note {
     /// Whether somebody should look at it.
     pub warning: bool,
     /// One word for it.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// What was done: a verb in CamelCase.
     pub action: &'static str,
     /// What happened, in a sentence.
@@ -32,13 +34,21 @@ pub struct Note {
 
 impl Note {
     /// Something went as it should.
-    pub fn normal(reason: &'static str, action: &'static str, text: impl Into<String>) -> Self {
-        Self { warning: false, reason, action, text: text.into() }
+    pub fn normal(
+        reason: impl Into<Cow<'static, str>>,
+        action: &'static str,
+        text: impl Into<String>,
+    ) -> Self {
+        Self { warning: false, reason: reason.into(), action, text: text.into() }
     }
 
     /// Something did not.
-    pub fn warning(reason: &'static str, action: &'static str, text: impl Into<String>) -> Self {
-        Self { warning: true, reason, action, text: text.into() }
+    pub fn warning(
+        reason: impl Into<Cow<'static, str>>,
+        action: &'static str,
+        text: impl Into<String>,
+    ) -> Self {
+        Self { warning: true, reason: reason.into(), action, text: text.into() }
     }
 }
 
@@ -90,7 +100,7 @@ impl Events {
         }
         let event = Event {
             type_: if note.warning { EventType::Warning } else { EventType::Normal },
-            reason: note.reason.to_owned(),
+            reason: note.reason.to_string(),
             action: note.action.to_owned(),
             note: Some(text),
             secondary: None,
@@ -99,8 +109,8 @@ impl Events {
         let publish = self.recorder.publish(&event, &about);
         match tokio::time::timeout(super::status::PATIENCE, publish).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(reason = note.reason, %error, "an event was not written"),
-            Err(_) => tracing::warn!(reason = note.reason, "an event was not written in time"),
+            Ok(Err(error)) => tracing::warn!(reason = %note.reason, %error, "an event was not written"),
+            Err(_) => tracing::warn!(reason = %note.reason, "an event was not written in time"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use capt_api::cluster::{CAPTCluster, CAPTControlPlane};
 use kube::ResourceExt;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use crate::stage::Stage;
@@ -145,7 +145,7 @@ pub async fn a_region_that_is_none(stage: &Stage) {
     let plane = stage.plane("False Invalid").await;
     assert!(message(&plane, "Ready").starts_with("annotation cluster.x-k8s.io/region of the Cluster: "));
     assert_eq!(said(&plane, "Stalled"), "True Invalid");
-    assert!(stage.applies().list(&Default::default()).await.unwrap().items.is_empty());
+    assert!(stage.applies().list(&ListParams::default()).await.unwrap().items.is_empty());
     stage.put_cluster(noted("eu-west-3"), spec).await;
     let plane = stage.plane("True Ready").await;
     let outputs = plane.status.unwrap().workspace_template_status.unwrap().outputs;

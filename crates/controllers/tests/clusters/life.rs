@@ -4,6 +4,7 @@ use capt_api::cluster::core::Cluster;
 use capt_api::cluster::{CAPTCluster, CAPTControlPlane, ControlPlanePhase};
 use capt_e2e::until;
 use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use crate::stage::{SOON, Stage, condition};
@@ -54,6 +55,9 @@ pub async fn a_cluster_lives_and_goes(stage: &Stage) {
     told(&outputs["told"]);
 
     printed(stage).await;
+    for reason in ["CreatedWorkspace", "WaitingForVPC", "VPCCreating", "Ready"] {
+        stage.event("demo", reason).await;
+    }
     workspaces(stage).await;
     cluster_and_secrets(stage).await;
     stage.remove_cluster().await;
@@ -134,7 +138,7 @@ pub async fn the_owner_comes_late(stage: &Stage) {
     assert_eq!(said(&network, "WaitingForCluster"), "True WaitingForCluster");
     let plane = stage.plane("False WaitingForCluster").await;
     assert!(network.finalizers().is_empty() && plane.finalizers().is_empty());
-    assert!(stage.applies().list(&Default::default()).await.unwrap().items.is_empty());
+    assert!(stage.applies().list(&ListParams::default()).await.unwrap().items.is_empty());
     stage.put_cluster(json!({"name": "demo"}), cluster_spec("demo", "demo")).await;
     let (network, _) = stage.both_ready().await;
     assert_eq!(said(&network, "WaitingForCluster"), "absent");
@@ -190,7 +194,7 @@ pub async fn names_that_differ(stage: &Stage) {
     }
     assert_eq!(stage.traces()[0], "created prod-x7k2p-vpc");
     stage.remove::<CAPTCluster>("prod-9zk3l").await;
-    stage.api::<Cluster>().delete("prod", &Default::default()).await.unwrap();
+    stage.api::<Cluster>().delete("prod", &DeleteParams::default()).await.unwrap();
     stage.absent::<Cluster>("prod").await;
     stage.gone("prod-x7k2p-vpc").await;
     assert_eq!(stage.traces()[3..], ["destroyed plane prod", "destroyed prod-x7k2p-vpc"]);

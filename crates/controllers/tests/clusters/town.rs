@@ -10,7 +10,7 @@ use capt_e2e::until;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -337,7 +337,7 @@ pub fn owner_of(object: &impl ResourceExt) -> String {
 /// What `kubectl get` prints of an object: the columns of the API's table.
 pub async fn columns<K: Told>(stage: &Stage, name: &str) -> Vec<(String, Value)> {
     let path = K::url_path(&(), Some(&stage.namespace));
-    let mut request = kube::api::Request::new(path).get(name, &Default::default()).unwrap();
+    let mut request = kube::api::Request::new(path).get(name, &GetParams::default()).unwrap();
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
     request.headers_mut().insert("accept", accept.parse().unwrap());
     let table: Value = stage.client.request(request).await.unwrap();

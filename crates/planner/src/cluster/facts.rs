@@ -15,7 +15,7 @@ pub enum Owner {
     /// The owner reference names a Cluster that is not there.
     Missing(String),
     /// It is there.
-    Found(Cluster),
+    Found(Box<Cluster>),
 }
 
 impl Owner {
@@ -75,6 +75,7 @@ impl Reference {
 }
 
 /// The object of the workspace's name, as its would-be owner sees it.
+#[allow(clippy::struct_excessive_bools, reason = "four facts, each of its own")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workspace {
     /// Its name.

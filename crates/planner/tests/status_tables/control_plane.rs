@@ -204,7 +204,7 @@ impl World for Plane {
 }
 
 fn owned(plane: &mut Plane) {
-    plane.owner = Owner::Found(cluster());
+    plane.owner = Owner::Found(Box::new(cluster()));
 }
 
 fn vpc(plane: &mut Plane) {
@@ -508,7 +508,7 @@ fn the_region_is_looked_for_in_three_places() {
         plane.network = network;
         let mut of = cluster();
         of.region = noted.map(str::to_owned);
-        plane.owner = Owner::Found(of);
+        plane.owner = Owner::Found(Box::new(of));
         region(&plane.observed())
     };
     assert_eq!(found(Some("us-east-1"), network(), Some("x-1")), Ok(Some("us-east-1".into())));

@@ -231,16 +231,12 @@ fn start(observed: &Observed<'_>, taken: Option<&Workspace>, now: Timestamp) -> 
     if let Err(problem) = region(observed) {
         return (State::Invalid(problem), Step::Rest);
     }
-    match taken {
-        Some(workspace) => {
-            let message = format!("WorkspaceTemplateApply {} belongs to another", workspace.name);
-            (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest)
-        }
-        None => {
-            let message = format!("workspace {} is made", workspace_of(&observed.object.name_any()));
-            (creating(observed, Why::new(reasons::CREATING, message), now), Step::Create)
-        }
+    if let Some(workspace) = taken {
+        let message = format!("WorkspaceTemplateApply {} belongs to another", workspace.name);
+        return (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest);
     }
+    let message = format!("workspace {} is made", workspace_of(&observed.object.name_any()));
+    (creating(observed, Why::new(reasons::CREATING, message), now), Step::Create)
 }
 
 /// There is a workspace for it.

@@ -51,7 +51,7 @@ fn network(observed: &Observed<'_>, state: &State, conditions: &mut Conditions) 
     match (&observed.network, state) {
         (_, State::WaitingForCluster(_)) | (Network::None, _) => conditions.clear(types::VPC_READY),
         (Network::Ready(_), _) => {
-            conditions.set(types::VPC_READY, true, reasons::READY, "the network is ready")
+            conditions.set(types::VPC_READY, true, reasons::READY, "the network is ready");
         }
         (Network::Awaited(what), State::VpcTimeout(_)) => {
             conditions.set(types::VPC_READY, false, reasons::VPC_READY_TIMEOUT, what.clone());

@@ -169,16 +169,12 @@ fn start(observed: &Observed<'_>, taken: Option<&Workspace>, held: bool) -> (Sta
         let step = if held { hand(observed) } else { Step::Hold };
         return (State::Ready { vpc: vpc.clone() }, step);
     }
-    match taken {
-        Some(workspace) => {
-            let message = format!("WorkspaceTemplateApply {} belongs to another", workspace.name);
-            (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest)
-        }
-        None => {
-            let message = format!("workspace {} is made", workspace_of(&observed.object.name_any()));
-            (State::Creating(Why::new(reasons::VPC_CREATING, message)), Step::Create)
-        }
+    if let Some(workspace) = taken {
+        let message = format!("WorkspaceTemplateApply {} belongs to another", workspace.name);
+        return (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest);
     }
+    let message = format!("workspace {} is made", workspace_of(&observed.object.name_any()));
+    (State::Creating(Why::new(reasons::VPC_CREATING, message)), Step::Create)
 }
 
 /// There is a workspace for it.
