@@ -88,6 +88,7 @@ impl<'a> Caller<'a> {
             configs,
             interests: Arc::default(),
             config_interests: Arc::default(),
+            backends: capt_controllers::workspace::apply::backends::Backends::default(),
             history: capt_controllers::workspace::apply::history::RunHistory::default(),
             apply_status: StatusWriter::new(MANAGER),
             template_status: StatusWriter::new(MANAGER),
