@@ -219,7 +219,7 @@ impl Engine {
         check_version(target, name, live, &new)?;
         let stated = ["uid", "deletionTimestamp"].map(|name| (name, new["metadata"].get(name).cloned()));
         let mut emptied = admit::take_emptied(target, &mut new);
-        if applies && !emptied.is_empty() && is_untouched(live, &new) {
+        if !emptied.is_empty() && is_untouched(live, &new) {
             emptied.clear();
         }
         if !applies {
@@ -286,7 +286,7 @@ fn prepare(target: &Target, live: &Value, new: &mut Value, part: Part) {
     }
 }
 
-/// Whether an apply left an object as it was, but for its managers.
+/// Whether a write left an object as it was, but for its managers.
 fn is_untouched(live: &Value, new: &Value) -> bool {
     let mut same = new.clone();
     match live["metadata"].get("managedFields") {
