@@ -61,11 +61,11 @@ pub struct Events {
 
 /// What may still be written, by kind and reason: how many as of when.
 #[derive(Debug, Default)]
-struct Budget(HashMap<(String, &'static str), (f64, Instant)>);
+struct Budget(HashMap<(String, Cow<'static, str>), (f64, Instant)>);
 
 impl Budget {
     /// Whether one more may be written.
-    fn spend(&mut self, kind: String, reason: &'static str, now: Instant) -> bool {
+    fn spend(&mut self, kind: String, reason: Cow<'static, str>, now: Instant) -> bool {
         let (left, since) = self.0.entry((kind, reason)).or_insert((AT_ONCE, now));
         *left = (*left + now.duration_since(*since).as_secs_f64() * EACH_SECOND).min(AT_ONCE);
         *since = now;
@@ -88,7 +88,7 @@ impl Events {
     pub async fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, note: &Note) {
         if !note.warning {
             let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-            if !budget.spend(K::kind(&()).into_owned(), note.reason, Instant::now()) {
+            if !budget.spend(K::kind(&()).into_owned(), note.reason.clone(), Instant::now()) {
                 return;
             }
         }
@@ -126,7 +126,7 @@ mod tests {
         let (mut budget, start) = (Budget::default(), Instant::now());
         let mut written = |kind: &str, seconds| {
             let now = start + Duration::from_secs(seconds);
-            (0..1000).filter(|_| budget.spend(kind.to_owned(), "Provisioned", now)).count()
+            (0..1000).filter(|_| budget.spend(kind.to_owned(), "Provisioned".into(), now)).count()
         };
         assert_eq!(written("CaptMachine", 0), 100);
         assert_eq!(written("CaptMachine", 10), 20);
