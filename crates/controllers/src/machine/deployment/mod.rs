@@ -54,6 +54,9 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>
     remark(&family, &mut plan);
     let again = act::act(&context, &family, &plan).await?;
     let wake = plan.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    if !plan.actions.is_empty() && again.is_none() {
+        return Ok(CATCH_UP);
+    }
     Ok(Next::soonest([wake, again]))
 }
 
