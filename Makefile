@@ -32,7 +32,7 @@ lint: ## Check formatting, lints, dependencies and generated files
 
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 CAPT_MODEL=large $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test workspaces --test machines --test rollout_live --test differential --test edge --test describe --test record --test stream \
+	  --test rules --test kubectl --test workspaces --test machines --test scale --test rollout_live --test differential --test edge --test describe --test record --test stream \
 	  --test typed --test rights --test binaries --test engine --test sandbox --test model
 	for seed in 2000 3000; do CAPT_E2E=1 STREAM_SEED=$$seed STREAM_REQUESTS=2500 \
 	  $(CARGO) test $(TEST_FLAGS) --test stream || exit 1; done

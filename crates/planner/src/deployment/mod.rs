@@ -429,7 +429,8 @@ fn propagate(step: &mut Step<'_>) {
             change.desired_replicas = Some(step.replicas);
             what.push(Field::DesiredReplicas);
         }
-        let disable = on_delete && !is_current && step.current.is_some();
+        // While there is no current set, somebody having deleted it, old ones stay as they are.
+        let disable = on_delete && !is_current && (step.current.is_some() || set.create_disabled);
         if (is_active || !disable) && set.create_disabled != disable {
             change.disable_create = Some(disable);
             what.push(Field::DisableCreate);

@@ -14,6 +14,10 @@ pub(super) struct Checks {
     pub(super) fewest_available: Option<i32>,
     /// The most machines that may exist now: the ceiling, or what there was when it fell.
     allowed: i32,
+    /// What counted after the last step.
+    total: i32,
+    /// Places of machines that somebody took away: whoever fills one makes no machine too many.
+    emptied: i32,
 }
 
 /// The most machines that may exist and the fewest that a rollout keeps available.
@@ -42,12 +46,17 @@ impl Checks {
         self.allowed = self.allowed.max(counts.ceiling);
         if who == "event" {
             self.allowed = self.allowed.max(total);
+            self.emptied += (self.total - total).max(0);
         }
         if total > self.allowed {
             self.violations
                 .push(format!("{total} machines, at most {} may exist, after: {what}", self.allowed));
         }
-        self.allowed = counts.ceiling.max(self.allowed.min(total));
+        if what.starts_with("created") && who == "set" {
+            self.emptied = (self.emptied - 1).max(0);
+        }
+        self.total = total;
+        self.allowed = counts.ceiling.max(self.allowed.min(total + self.emptied));
         for set in &world.sets {
             let live = world
                 .machines

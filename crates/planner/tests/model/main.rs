@@ -1,26 +1,31 @@
 //! Model checking: the two controllers of a rollout, interleaved in any order.
 //!
 //! What may happen, between any two writes: caches lag and catch up at any time, each on its own; the process crashes and
-//! starts again on new lists; machines become ready, fail, vanish or are deleted by somebody; somebody edits or scales the
-//! deployment. Every write of a plan is a step of its own. The planner is the real one.
+//! starts again on new lists; machines become ready, fail, vanish, lose their labels or are deleted by somebody; machines that
+//! nobody owns turn up; time passes; somebody edits, scales, pauses, resumes or deletes the deployment, or deletes a set.
+//! Every write of a plan is a step of its own. The planner is the real one.
 //!
 //! Checked in every reachable state:
 //! - **ceiling**: machines, those that a scale-down is destroying included, never exceed replicas + maxSurge;
 //! - **floor**: machines that are available never fall below replicas - maxUnavailable, but for those that failed, vanished
 //!   or were deleted by somebody;
 //! - **no over-creation**: no set ever has more machines than it was ever told to have;
-//! - **the end**: where no controller and no machine can move, the deployment is exactly what it says;
+//! - **the end**: where no controller and no machine can move, the deployment is exactly what it says, or, where it was
+//!   deleted, nothing is left;
 //! - **convergence** (smaller bounds): from every state, however caches and queues stand, a fair schedule reaches that end.
 //!
 //! `CAPT_MODEL=large` explores larger bounds.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
+mod bounds;
 mod planner;
 mod rollout;
 mod state;
+mod writes;
 
-use rollout::{Bounds, Rollout};
+use bounds::{Bounds, Deletes};
+use rollout::Rollout;
 use stateright::{Checker, Model};
 
 /// Bounds on states that no test reaches: a change that blows the space up should say so before it fills the memory.
@@ -116,5 +121,62 @@ fn recreate_and_on_delete() {
     explore("OnDelete", Bounds { replicas: 1, strategy: OnDelete, faults: 1, ..base });
     if large() {
         explore("OnDelete", Bounds { replicas: 2, strategy: OnDelete, faults: 1, ..base });
+    }
+}
+
+#[test]
+fn machines_must_be_ready_for_a_while() {
+    let base = Bounds { edits: 1, min_ready: true, ..Bounds::default() };
+    explore("waits, surge", Bounds { replicas: 2, surge: 1, converges: true, ..base });
+    explore("waits, gap, crash", Bounds { replicas: 2, unavailable: 1, crashes: 1, ..base });
+    explore("waits, vanished", Bounds { replicas: 1, surge: 1, faults: 1, only_vanish: true, ..base });
+    if large() {
+        explore("waits, fault", Bounds { replicas: 1, surge: 1, faults: 1, ..base });
+        explore("waits, surge, crash", Bounds { replicas: 3, surge: 1, crashes: 1, ..base });
+        explore("waits, both", Bounds { replicas: 3, surge: 1, unavailable: 1, ..base });
+    }
+}
+
+#[test]
+fn a_level_is_deleted() {
+    let base = Bounds { edits: 1, surge: 1, ..Bounds::default() };
+    let deployment = Bounds { deletes: Deletes::Deployment, ..base };
+    explore("deployment", Bounds { replicas: 2, edits: 0, crashes: 1, converges: true, ..deployment });
+    explore("deployment in mid-rollout", Bounds { replicas: 1, ..deployment });
+    if large() {
+        let set = Bounds { deletes: Deletes::Set, ..base };
+        explore("set", Bounds { replicas: 2, edits: 0, crashes: 1, ..set });
+        explore("set in mid-rollout", Bounds { replicas: 1, ..set });
+        let both = Bounds { deletes: Deletes::Both, ..base };
+        explore("set and deployment", Bounds { replicas: 1, edits: 0, crashes: 1, ..both });
+    }
+}
+
+#[test]
+fn a_deployment_is_paused_and_resumed() {
+    let base = Bounds { edits: 1, surge: 1, pauses: 1, ..Bounds::default() };
+    explore("paused", Bounds { replicas: 2, converges: true, ..base });
+    explore("paused, crash", Bounds { replicas: 2, crashes: 1, ..base });
+    explore("paused, scaled up", Bounds { replicas: 1, scales: &[2], ..base });
+    if large() {
+        explore("paused, scaled down", Bounds { replicas: 2, scales: &[1], ..base });
+        explore("paused twice, gap", Bounds { replicas: 2, surge: 0, unavailable: 1, pauses: 2, ..base });
+    }
+}
+
+#[test]
+fn machines_and_sets_come_and_go_by_hand() {
+    let base = Bounds { surge: 1, ..Bounds::default() };
+    explore("adopted set", Bounds { replicas: 2, orphaned: true, edits: 1, crashes: 1, ..base });
+    explore("stray", Bounds { replicas: 2, strays: 1, crashes: 1, converges: true, ..base });
+    explore("stray in mid-rollout", Bounds { replicas: 1, strays: 1, edits: 1, ..base });
+    explore("labels lost", Bounds { replicas: 2, unlabels: 1, crashes: 1, converges: true, ..base });
+    explore("labels lost in mid-rollout", Bounds { replicas: 1, unlabels: 1, edits: 1, ..base });
+    if large() {
+        explore(
+            "stray in mid-rollout, crash",
+            Bounds { replicas: 1, strays: 1, edits: 1, crashes: 1, ..base },
+        );
+        explore("labels lost in mid-rollout", Bounds { replicas: 2, unlabels: 1, edits: 1, ..base });
     }
 }

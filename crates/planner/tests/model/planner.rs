@@ -11,18 +11,25 @@ use capt_api::machine::{
 use capt_api::names::annotations;
 use capt_planner::{Reason, deployment, set};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use crate::rollout::Bounds;
-use crate::state::{Deployment, DeploymentWrite, Life, Machine, Set, SetWrite, Status};
+use crate::bounds::Bounds;
+use crate::state::{Bond, Deployment, DeploymentWrite, Life, Machine, Set, SetWrite, Status};
+
+/// Time passes for one machine after the other: those that were ready for less than this wait.
+const MIN_READY: i32 = 10;
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_000_000).unwrap()
 }
 
+fn long_ago() -> Timestamp {
+    Timestamp::from_second(1).unwrap()
+}
+
 type DeploymentKey = (Bounds, Deployment, BTreeMap<u8, Set>);
-type SetKey = (Bounds, Deployment, Set, Vec<Machine>);
+type SetKey = (Bounds, Set, Vec<Machine>, Vec<i64>);
 
 thread_local! {
     static DEPLOYMENTS: RefCell<HashMap<DeploymentKey, Vec<DeploymentWrite>>> = RefCell::default();
@@ -45,7 +52,11 @@ pub fn plan_deployment(bounds: Bounds, wanted: Deployment, sets: &BTreeMap<u8, S
             let objects: Vec<CaptMachineSet> =
                 sets.values().map(|set| set_object(bounds, wanted, set)).collect();
             let plan = deployment::plan(deployment::Observed { deployment: &object, sets: &objects }, now());
-            plan.actions.into_iter().filter_map(|action| deployment_write(wanted, sets, action)).collect()
+            let mut writes = Vec::new();
+            for action in plan.actions {
+                writes.extend(deployment_write(wanted, sets, action));
+            }
+            writes
         })
     })
 }
@@ -57,7 +68,10 @@ fn deployment_write(
 ) -> Option<DeploymentWrite> {
     match action {
         deployment::Action::CreateSet { revision, replicas, .. } => Some(DeploymentWrite::Create(Set {
+            id: 0,
             template: wanted.template,
+            owned: true,
+            deleting: false,
             replicas,
             generation: 1,
             revision,
@@ -67,8 +81,8 @@ fn deployment_write(
             largest: replicas,
         })),
         deployment::Action::ChangeSet { uid, change, .. } => {
-            let template: u8 = uid.parse().unwrap();
-            let before = sets[&template].clone();
+            let id: u8 = uid.parse().unwrap();
+            let before = sets[&id].clone();
             let mut after = before.clone();
             if let Some((from, to)) = change.replicas {
                 assert_eq!(from, before.replicas);
@@ -82,23 +96,33 @@ fn deployment_write(
             assert!(change.template.is_none(), "nothing changes in place in this model");
             Some(DeploymentWrite::Change(before, after))
         }
+        deployment::Action::DeleteSet { uid, reason: Reason::OwnerDeleting, .. } => {
+            Some(DeploymentWrite::Delete(uid.parse().unwrap()))
+        }
         // Old revisions do no harm here; without them every state would be there twice.
         deployment::Action::DeleteSet { .. } => None,
+        deployment::Action::AdoptSet { uid, .. } => {
+            let id: u8 = uid.parse().unwrap();
+            Some(DeploymentWrite::Adopt(sets[&id].clone()))
+        }
+        deployment::Action::Finish { .. } => Some(DeploymentWrite::Finish),
         other => panic!("not in this model: {other:?}"),
     }
 }
 
-pub fn plan_set(bounds: Bounds, wanted: Deployment, set: &Set, machines: &[Machine]) -> Vec<SetWrite> {
-    let own: Vec<Machine> = machines.iter().filter(|machine| machine.set == set.template).copied().collect();
-    let wanted = Deployment { replicas: 0, template: wanted.template };
+pub fn plan_set(bounds: Bounds, set: &Set, machines: &[Machine], absent: &[i64]) -> Vec<SetWrite> {
+    let own: Vec<Machine> = machines.iter().filter(|machine| machine.set == set.id).copied().collect();
     SETS.with(|memo| {
-        once(memo, (bounds, wanted, set.clone(), own), |(_, _, set, own)| {
+        once(memo, (bounds, set.clone(), own, absent.to_vec()), |(_, set, own, absent)| {
+            let wanted = Deployment { replicas: 0, template: set.template, paused: false, deleting: false };
             let object = set_object(bounds, wanted, set);
             let objects: Vec<CaptMachine> =
                 own.iter().map(|machine| machine_object(&object, machine)).collect();
             let settings = set::Settings { failed_grace: SignedDuration::ZERO, ..set::Settings::default() };
             let plan =
-                set::plan(set::Observed { set: &object, machines: &objects, absent: &[] }, &settings, now());
+                set::plan(set::Observed { set: &object, machines: &objects, absent }, &settings, now());
+            let waits = own.iter().any(|machine| machine.life == Life::Warm && machine.bond == Bond::Owned);
+            assert!(!waits || plan.wake_at.is_some(), "nobody would see that time has passed");
             set_writes(set, &object, plan)
         })
     })
@@ -114,8 +138,13 @@ fn set_writes(set: &Set, object: &CaptMachineSet, plan: set::Plan) -> Vec<SetWri
         writes.push(match action {
             set::Action::Create { number, .. } => SetWrite::Create(number),
             set::Action::Delete { uid, reason, .. } => {
-                SetWrite::Delete(uid.parse().unwrap(), matches!(reason, Reason::TooMany { .. }))
+                let decided = matches!(reason, Reason::TooMany { .. } | Reason::OwnerDeleting);
+                SetWrite::Delete(uid.parse().unwrap(), decided)
             }
+            set::Action::Adopt { uid, .. } => SetWrite::Adopt(uid.parse().unwrap()),
+            set::Action::Release { uid, .. } => SetWrite::Release(uid.parse().unwrap()),
+            set::Action::Probe { number, .. } => SetWrite::Probe(number),
+            set::Action::Finish { .. } => SetWrite::Finish(set.clone()),
             other => panic!("not in this model: {other:?}"),
         });
     }
@@ -130,6 +159,7 @@ fn short(status: &CaptMachineSetStatus) -> Status {
         ready: status.ready_replicas,
         available: status.available_replicas,
         terminating: status.terminating_replicas,
+        deleting: status.conditions.iter().any(|condition| condition.type_ == "Deleting"),
         next: allocation.next,
         pending: allocation.pending,
     }
@@ -146,22 +176,29 @@ fn deployment_object(bounds: Bounds, wanted: Deployment) -> CaptMachineDeploymen
         },
     };
     spec.progress_deadline_seconds = 600;
+    spec.min_ready_seconds = if bounds.min_ready { MIN_READY } else { 0 };
     spec.revision_history_limit = 10;
     spec.selector.match_labels = Some([("app".to_owned(), "web".to_owned())].into());
     spec.template.metadata.labels = [("app".to_owned(), "web".to_owned())].into();
     spec.template.spec.instance_type = Some(format!("size-{}", wanted.template));
     let mut object = CaptMachineDeployment::new("web", spec);
+    object.spec.paused = wanted.paused;
     object.metadata.uid = Some("deployment".to_owned());
+    object.metadata.deletion_timestamp = wanted.deleting.then(|| Time(now()));
     object
 }
 
 fn set_object(bounds: Bounds, wanted: Deployment, set: &Set) -> CaptMachineSet {
     let parent = deployment_object(bounds, Deployment { template: set.template, ..wanted });
-    let mut object = deployment::set(&parent, &format!("h{}", set.template), set.revision, set.replicas);
-    object.metadata.uid = Some(set.template.to_string());
+    let mut object = deployment::set(&parent, &format!("h{}", set.id), set.revision, set.replicas);
+    object.metadata.uid = Some(set.id.to_string());
+    object.metadata.deletion_timestamp = set.deleting.then(|| Time(now()));
+    if !set.owned {
+        object.metadata.owner_references = None;
+    }
     object.metadata.generation = Some(set.generation);
     // Older revisions were created earlier.
-    object.metadata.creation_timestamp = Some(Time(Timestamp::from_second(i64::from(set.template)).unwrap()));
+    object.metadata.creation_timestamp = Some(Time(Timestamp::from_second(i64::from(set.id)).unwrap()));
     let all = object.metadata.annotations.get_or_insert_default();
     all.insert(annotations::DESIRED_REPLICAS.to_owned(), set.desired.to_string());
     if set.create_disabled {
@@ -174,17 +211,34 @@ fn set_object(bounds: Bounds, wanted: Deployment, set: &Set) -> CaptMachineSet {
         available_replicas: status.available,
         terminating_replicas: status.terminating,
         allocation: Some(Allocation { next: status.next, pending: status.pending.clone() }),
+        conditions: if status.deleting { vec![deleting_condition()] } else { Vec::new() },
         ..CaptMachineSetStatus::default()
     });
     object
 }
 
+fn deleting_condition() -> Condition {
+    Condition {
+        type_: "Deleting".to_owned(),
+        status: "True".to_owned(),
+        reason: "Deleting".to_owned(),
+        message: String::new(),
+        last_transition_time: Time(now()),
+        observed_generation: None,
+    }
+}
+
 fn machine_object(set: &CaptMachineSet, machine: &Machine) -> CaptMachine {
     let mut object = set::machine(set, machine.number);
     object.metadata.uid = Some(machine.number.to_string());
+    match machine.bond {
+        Bond::Owned => {}
+        Bond::Stray => object.metadata.owner_references = None,
+        Bond::Unlabelled => object.metadata.labels = None,
+    }
     let phase = match machine.life {
         Life::Building => MachinePhase::Provisioning,
-        Life::Ready => MachinePhase::Running,
+        Life::Warm | Life::Ready => MachinePhase::Running,
         Life::Failed => MachinePhase::Failed,
         Life::Going(_) => {
             object.metadata.deletion_timestamp = Some(Time(now()));
@@ -192,8 +246,9 @@ fn machine_object(set: &CaptMachineSet, machine: &Machine) -> CaptMachine {
         }
     };
     object.status = Some(CaptMachineStatus {
-        ready: machine.life == Life::Ready,
+        ready: matches!(machine.life, Life::Warm | Life::Ready),
         phase: Some(phase),
+        last_transition_time: Some(Time(if machine.life == Life::Warm { now() } else { long_ago() })),
         ..CaptMachineStatus::default()
     });
     object

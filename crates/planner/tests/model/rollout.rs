@@ -1,88 +1,15 @@
 //! What may happen, and what must hold.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use capt_api::machine::StrategyKind;
 use capt_planner::budget::Budget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use stateright::{Model, Property};
 
+use crate::bounds::{Bounds, Deletes};
 use crate::planner::{has_floor, plan_deployment, plan_set};
-use crate::state::{Deployment, DeploymentWrite, Life, Machine, Memory, Set, SetWrite, State, Status};
-
-/// How much happens.
-#[allow(clippy::struct_excessive_bools, reason = "each is one thing that a test turns on")]
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    pub replicas: i32,
-    pub surge: i32,
-    pub unavailable: i32,
-    pub strategy: StrategyKind,
-    /// How often somebody edits the template.
-    pub edits: u8,
-    /// Whether the last edit goes back to the first template.
-    pub back: bool,
-    /// Sizes that somebody scales to, one after the other.
-    pub scales: &'static [i32],
-    /// How often a machine fails, vanishes or is deleted by somebody.
-    pub faults: u8,
-    /// Whether machines only vanish.
-    pub only_vanish: bool,
-    pub crashes: u8,
-    /// Whether sets plan again without having seen their own creates.
-    pub blind: bool,
-    /// Whether to follow a fair schedule from every state.
-    pub converges: bool,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            replicas: 1,
-            surge: 0,
-            unavailable: 0,
-            strategy: StrategyKind::RollingUpdate,
-            edits: 0,
-            back: false,
-            scales: &[],
-            faults: 0,
-            only_vanish: false,
-            crashes: 0,
-            blind: false,
-            converges: false,
-        }
-    }
-}
-
-// What plans depend on.
-impl PartialEq for Bounds {
-    fn eq(&self, other: &Self) -> bool {
-        self.surge == other.surge && self.unavailable == other.unavailable && self.strategy == other.strategy
-    }
-}
-impl Eq for Bounds {}
-impl std::hash::Hash for Bounds {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (self.surge, self.unavailable, self.strategy as u8).hash(state);
-    }
-}
-
-impl fmt::Display for Bounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { replicas, surge, unavailable, strategy, edits, back, scales, .. } = self;
-        let Self { faults, only_vanish, crashes, blind, converges, .. } = self;
-        write!(
-            f,
-            "{strategy:?} {replicas} replicas, surge {surge}, unavailable {unavailable}, {edits} edits"
-        )?;
-        write!(f, "{}", if *back { " (the last one back)" } else { "" })?;
-        write!(f, ", scaled to {scales:?}, {faults} faults, {crashes} crashes")?;
-        write!(f, "{}", if *only_vanish { ", faults only vanish" } else { "" })?;
-        write!(f, "{}", if *blind { ", blind to own creates" } else { "" })?;
-        write!(f, "{}", if *converges { ", convergence from every state" } else { "" })
-    }
-}
+use crate::state::{Bond, Deployment, Life, Machine, Memory, Set, SetWrite, State, Status};
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Action {
@@ -94,19 +21,32 @@ pub enum Action {
     SetPlans(u8),
     SetWrites(u8),
     BecomesReady(usize),
+    /// A machine has been ready for long enough. Clocks need no cache: whoever knows the machine knows that.
+    TimePasses(usize),
     IsGone(usize),
+    SomebodyResumes,
     // From here on: what nobody decided.
     Fails(usize),
     Vanishes(usize),
     SomebodyDeletes(usize),
     SomebodyEdits,
     SomebodyScales,
+    SomebodyPauses,
+    SomebodyDeletesDeployment,
+    SomebodyDeletesSet(u8),
+    /// A machine that nobody owns and this set's selector matches.
+    StrayTurnsUp(u8),
+    LosesLabels(usize),
     Crash,
     /// A crash while a create of this set is under way.
     CrashInFlight(u8),
-    /// That create reaches the API after all; not after its machine has come and gone, requests time out before that.
+    /// That create reaches the API after all; not after its machine has come and gone, nor after a live read has shown that it
+    /// is not there: requests time out before that.
     Lands,
 }
+
+/// Number of a machine that turned up: far from those that sets give out.
+const STRAY: i64 = 50;
 
 pub struct Rollout {
     pub bounds: Bounds,
@@ -139,6 +79,7 @@ impl Rollout {
         if !state.queue.is_empty() {
             moves.push(Action::DeploymentWrites);
         } else if !state.awaits
+            && !state.gone
             && !plan_deployment(self.bounds, state.deployment, &state.seen_sets).is_empty()
         {
             moves.push(Action::DeploymentPlans);
@@ -149,15 +90,18 @@ impl Rollout {
         if state.known_machines != state.machines || state.memory.values().any(|memory| memory.awaits) {
             moves.push(Action::SetsSeeMachines);
         }
-        for (template, set) in &state.known_sets {
-            let memory = state.memory.get(template).cloned().unwrap_or_default();
+        for (id, set) in &state.known_sets {
+            let memory = state.memory.get(id).cloned().unwrap_or_default();
             if !memory.queue.is_empty() {
-                moves.push(Action::SetWrites(*template));
+                moves.push(Action::SetWrites(*id));
             } else if !memory.awaits
-                && !plan_set(self.bounds, state.deployment, set, &state.known_machines).is_empty()
+                && !plan_set(self.bounds, set, &state.known_machines, &memory.absent).is_empty()
             {
-                moves.push(Action::SetPlans(*template));
+                moves.push(Action::SetPlans(*id));
             }
+        }
+        if state.deployment.paused {
+            moves.push(Action::SomebodyResumes);
         }
         if state.late.is_some() {
             moves.push(Action::Lands);
@@ -165,59 +109,12 @@ impl Rollout {
         for (index, machine) in state.machines.iter().enumerate() {
             match machine.life {
                 Life::Building => moves.push(Action::BecomesReady(index)),
+                Life::Warm => moves.push(Action::TimePasses(index)),
                 Life::Going(_) => moves.push(Action::IsGone(index)),
                 Life::Ready | Life::Failed => {}
             }
         }
         moves
-    }
-
-    fn write_deployment(state: &mut State) {
-        match state.queue.remove(0) {
-            DeploymentWrite::Create(set) => {
-                state.sets.entry(set.template).or_insert(set);
-                state.awaits = true;
-            }
-            DeploymentWrite::Change(before, after) => {
-                if state.sets.get(&before.template) == Some(&before) {
-                    state.sets.insert(after.template, after);
-                    state.awaits = true;
-                } else {
-                    state.queue.clear();
-                }
-            }
-        }
-    }
-
-    fn write_set(&self, state: &mut State, template: u8) {
-        let memory = state.memory.entry(template).or_default();
-        let write = memory.queue.remove(0);
-        let place =
-            |number: i64| move |machine: &Machine| machine.set == template && machine.number == number;
-        match write {
-            SetWrite::Status(before, status) => {
-                if state.sets.get(&template) == Some(&before) {
-                    state.sets.insert(template, Set { status: Some(status), ..before });
-                } else {
-                    memory.queue.clear();
-                }
-            }
-            SetWrite::Create(number) => {
-                memory.awaits = !self.bounds.blind;
-                if !state.machines.iter().any(place(number)) {
-                    state.machines.push(Machine { set: template, number, life: Life::Building });
-                    state.machines.sort_unstable();
-                }
-            }
-            SetWrite::Delete(number, given_up) => {
-                memory.awaits = true;
-                if let Some(machine) = state.machines.iter_mut().find(|machine| place(number)(machine))
-                    && machine.life.is_live()
-                {
-                    machine.life = Life::Going(given_up);
-                }
-            }
-        }
     }
 
     fn lose(state: &mut State, index: usize, becomes: Option<Life>) {
@@ -239,17 +136,23 @@ impl Rollout {
         }
     }
 
-    /// Exactly what the deployment says.
+    /// Exactly what the deployment says; nothing, where it is deleted.
     fn is_done(state: &State) -> bool {
+        if state.deployment.deleting {
+            return state.gone && state.sets.is_empty() && state.machines.is_empty();
+        }
         let wanted = usize::try_from(state.deployment.replicas).unwrap();
+        let current = |id: u8| {
+            state.sets.get(&id).is_some_and(|set| set.template == state.deployment.template && !set.deleting)
+        };
         state.machines.len() == wanted
-            && state
-                .machines
-                .iter()
-                .all(|machine| machine.set == state.deployment.template && machine.life == Life::Ready)
+            && state.machines.iter().all(|machine| {
+                current(machine.set) && machine.life == Life::Ready && machine.bond == Bond::Owned
+            })
             && state.sets.values().all(|set| {
-                set.replicas
-                    == if set.template == state.deployment.template { state.deployment.replicas } else { 0 }
+                set.owned
+                    && !set.deleting
+                    && set.replicas == if current(set.id) { state.deployment.replicas } else { 0 }
             })
     }
 
@@ -260,6 +163,30 @@ impl Rollout {
             || on_delete
                 && i32::try_from(state.machines.len()).unwrap() == state.deployment.replicas
                 && state.machines.iter().all(|machine| machine.life == Life::Ready)
+    }
+
+    /// What people may do besides edits and scales.
+    fn people(&self, state: &State, actions: &mut Vec<Action>) {
+        let there = !state.deployment.deleting;
+        if there && state.pauses > 0 && !state.deployment.paused {
+            actions.push(Action::SomebodyPauses);
+        }
+        if there && state.deployment_deletes > 0 {
+            actions.push(Action::SomebodyDeletesDeployment);
+        }
+        for (id, set) in state.sets.iter().filter(|(_, set)| !set.deleting) {
+            if state.set_deletes > 0 {
+                actions.push(Action::SomebodyDeletesSet(*id));
+            }
+            if there && state.strays > 0 && set.owned {
+                actions.push(Action::StrayTurnsUp(*id));
+            }
+        }
+        if there && state.unlabels > 0 {
+            let owned = |machine: &Machine| machine.life.is_live() && machine.bond == Bond::Owned;
+            let all = state.machines.iter().enumerate().filter(|(_, machine)| owned(machine));
+            actions.extend(all.map(|(index, _)| Action::LosesLabels(index)));
+        }
     }
 
     /// Follows the first move that is possible, each in its turn, until none is.
@@ -286,7 +213,10 @@ impl Model for Rollout {
         let replicas = self.bounds.replicas;
         let (floor, ceiling) = self.limits(replicas);
         let set = Set {
+            id: 1,
             template: 1,
+            owned: !self.bounds.orphaned,
+            deleting: false,
             replicas,
             generation: 1,
             revision: 1,
@@ -298,6 +228,7 @@ impl Model for Rollout {
                 ready: replicas,
                 available: replicas,
                 terminating: 0,
+                deleting: false,
                 next: replicas.into(),
                 pending: Vec::new(),
             }),
@@ -305,10 +236,12 @@ impl Model for Rollout {
         };
         let sets = BTreeMap::from([(1, set)]);
         let machines: Vec<Machine> = (0..replicas)
-            .map(|number| Machine { set: 1, number: number.into(), life: Life::Ready })
+            .map(|number| Machine { set: 1, number: number.into(), life: Life::Ready, bond: Bond::Owned })
             .collect();
         vec![State {
-            deployment: Deployment { replicas, template: 1 },
+            deployment: Deployment { replicas, template: 1, paused: false, deleting: false },
+            gone: false,
+            next_id: 2,
             sets: sets.clone(),
             machines: machines.clone(),
             seen_sets: sets.clone(),
@@ -322,6 +255,12 @@ impl Model for Rollout {
             scales: 0,
             faults: self.bounds.faults,
             crashes: self.bounds.crashes,
+            pauses: self.bounds.pauses,
+            set_deletes: u8::from(matches!(self.bounds.deletes, Deletes::Set | Deletes::Both)),
+            deployment_deletes: u8::from(matches!(self.bounds.deletes, Deletes::Deployment | Deletes::Both)),
+            strays: self.bounds.strays,
+            unlabels: self.bounds.unlabels,
+            found: 0,
             lost: 0,
             floor,
             ceiling,
@@ -344,10 +283,11 @@ impl Model for Rollout {
                 }
             }
         }
-        if state.edits > 0 {
+        self.people(state, actions);
+        if state.edits > 0 && !state.deployment.deleting {
             actions.push(Action::SomebodyEdits);
         }
-        if usize::from(state.scales) < self.bounds.scales.len() {
+        if usize::from(state.scales) < self.bounds.scales.len() && !state.deployment.deleting {
             actions.push(Action::SomebodyScales);
         }
         let busy = state.awaits
@@ -359,7 +299,7 @@ impl Model for Rollout {
                 .memory
                 .iter()
                 .filter(|(_, memory)| matches!(memory.queue[..], [SetWrite::Create(_), ..]));
-            actions.extend(creating.map(|(template, _)| Action::CrashInFlight(*template)));
+            actions.extend(creating.map(|(id, _)| Action::CrashInFlight(*id)));
         }
     }
 
@@ -374,18 +314,64 @@ impl Model for Rollout {
                 state.queue = plan_deployment(self.bounds, state.deployment, &state.seen_sets);
             }
             Action::DeploymentWrites => Self::write_deployment(&mut state),
-            Action::SetsSeeSets => state.known_sets.clone_from(&state.sets),
+            Action::SetsSeeSets => {
+                state.known_sets.clone_from(&state.sets);
+                let State { memory, known_sets, .. } = &mut state;
+                memory.retain(|id, _| known_sets.contains_key(id));
+            }
             Action::SetsSeeMachines => {
                 state.known_machines.clone_from(&state.machines);
                 state.memory.values_mut().for_each(|memory| memory.awaits = false);
             }
-            Action::SetPlans(template) => {
-                let set = state.known_sets[&template].clone();
-                let memory = state.memory.entry(template).or_default();
-                memory.queue = plan_set(self.bounds, state.deployment, &set, &state.known_machines);
+            Action::SetPlans(id) => {
+                let set = state.known_sets[&id].clone();
+                let memory = state.memory.entry(id).or_default();
+                memory.queue = plan_set(self.bounds, &set, &state.known_machines, &memory.absent);
             }
-            Action::SetWrites(template) => self.write_set(&mut state, template),
-            Action::BecomesReady(index) => state.machines[index].life = Life::Ready,
+            Action::SetWrites(id) => self.write_set(&mut state, id),
+            Action::BecomesReady(index) => {
+                state.machines[index].life = if self.bounds.min_ready { Life::Warm } else { Life::Ready };
+            }
+            Action::TimePasses(index) => {
+                let Machine { set, number, .. } = state.machines[index];
+                let same = |machine: &&mut Machine| {
+                    (machine.set, machine.number, machine.life) == (set, number, Life::Warm)
+                };
+                let State { machines, known_machines, .. } = &mut state;
+                for machine in machines.iter_mut().chain(known_machines).filter(same) {
+                    machine.life = Life::Ready;
+                }
+            }
+            Action::SomebodyResumes => state.deployment.paused = false,
+            Action::SomebodyPauses => {
+                state.pauses -= 1;
+                state.deployment.paused = true;
+            }
+            Action::SomebodyDeletesDeployment => {
+                state.deployment_deletes -= 1;
+                state.deployment.deleting = true;
+                state.floor = 0;
+            }
+            Action::SomebodyDeletesSet(id) => {
+                state.set_deletes -= 1;
+                Self::delete_set(&mut state, id);
+                let going = state.machines.iter().filter(|machine| machine.set == id);
+                let ready = going.filter(|machine| machine.life == Life::Ready).count();
+                state.lost += i32::try_from(ready).unwrap();
+            }
+            Action::StrayTurnsUp(set) => {
+                state.strays -= 1;
+                state.found += 1;
+                state.machines.push(Machine { set, number: STRAY, life: Life::Ready, bond: Bond::Stray });
+                state.machines.sort_unstable();
+            }
+            Action::LosesLabels(index) => {
+                state.unlabels -= 1;
+                if state.machines[index].life == Life::Ready {
+                    state.lost += 1;
+                }
+                state.machines[index].bond = Bond::Unlabelled;
+            }
             Action::IsGone(index) => Self::remove(&mut state, index),
             Action::Fails(index) => Self::lose(&mut state, index, Some(Life::Failed)),
             Action::Vanishes(index) => Self::lose(&mut state, index, None),
@@ -404,12 +390,12 @@ impl Model for Rollout {
             }
             Action::Lands => {
                 let (set, number) = state.late.take()?;
-                let status = state.sets[&set].status.as_ref();
+                let status = state.sets.get(&set).and_then(|parent| parent.status.as_ref());
                 let pending = status.is_some_and(|status| status.pending.contains(&number));
                 if pending
                     && !state.machines.iter().any(|machine| machine.set == set && machine.number == number)
                 {
-                    state.machines.push(Machine { set, number, life: Life::Building });
+                    state.machines.push(Machine { set, number, life: Life::Building, bond: Bond::Owned });
                     state.machines.sort_unstable();
                 }
             }
@@ -436,12 +422,16 @@ impl Model for Rollout {
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
             Property::always("ceiling", |_, state: &State| {
-                let counted =
-                    state.machines.iter().filter(|machine| machine.life != Life::Going(false)).count();
-                i32::try_from(counted).unwrap() <= state.ceiling
+                let counts = |machine: &&Machine| {
+                    machine.life != Life::Going(false) && machine.bond != Bond::Unlabelled
+                };
+                let counted = state.machines.iter().filter(counts).count();
+                i32::try_from(counted).unwrap() <= state.ceiling + state.found
             }),
             Property::always("floor", |_, state: &State| {
-                let ready = state.machines.iter().filter(|machine| machine.life == Life::Ready).count();
+                let counts =
+                    |machine: &&Machine| machine.life == Life::Ready && machine.bond != Bond::Unlabelled;
+                let ready = state.machines.iter().filter(counts).count();
                 i32::try_from(ready).unwrap() >= state.floor - state.lost
             }),
             Property::always("no over-creation", |_, state: &State| {
@@ -449,9 +439,10 @@ impl Model for Rollout {
                     let live = state
                         .machines
                         .iter()
-                        .filter(|machine| machine.set == set.template && machine.life.is_live())
+                        .filter(|machine| machine.set == set.id && machine.life.is_live())
+                        .filter(|machine| machine.bond != Bond::Unlabelled)
                         .count();
-                    i32::try_from(live).unwrap() <= set.largest
+                    i32::try_from(live).unwrap() <= set.largest + state.found
                 })
             }),
             Property::always("the end", |model: &Self, state: &State| {
@@ -463,7 +454,7 @@ impl Model for Rollout {
                     || state
                         .machines
                         .iter()
-                        .any(|machine| matches!(machine.life, Life::Building | Life::Going(_)))
+                        .any(|machine| matches!(machine.life, Life::Building | Life::Warm | Life::Going(_)))
                     || !model.moves(state).is_empty()
                     || model.may_rest(state)
             }),

@@ -6,13 +6,19 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Deployment {
     pub replicas: i32,
-    /// Which template: its sets are named by it.
+    /// Which template.
     pub template: u8,
+    pub paused: bool,
+    pub deleting: bool,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Set {
+    /// Given by the API: no two sets ever have the same.
+    pub id: u8,
     pub template: u8,
+    pub owned: bool,
+    pub deleting: bool,
     pub replicas: i32,
     pub generation: i64,
     pub revision: i64,
@@ -30,6 +36,8 @@ pub struct Status {
     pub ready: i32,
     pub available: i32,
     pub terminating: i32,
+    /// It knows that it is being deleted.
+    pub deleting: bool,
     pub next: i64,
     pub pending: Vec<i64>,
 }
@@ -39,11 +47,25 @@ pub struct Machine {
     pub set: u8,
     pub number: i64,
     pub life: Life,
+    pub bond: Bond,
+}
+
+/// How a machine stands to its set.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Bond {
+    Owned,
+    /// Nobody owns it; the set's selector matches.
+    Stray,
+    /// The set owns it; its selector does not match any more.
+    Unlabelled,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Life {
     Building,
+    /// Ready, but not for long enough.
+    Warm,
+    /// Available.
     Ready,
     Failed,
     /// Being destroyed; whether a decision to have fewer took it.
@@ -62,6 +84,9 @@ pub enum DeploymentWrite {
     Create(Set),
     /// From what was read to what it becomes; refused where it is another by now.
     Change(Set, Set),
+    Delete(u8),
+    Adopt(Set),
+    Finish,
 }
 
 /// A write of a set's controller.
@@ -71,6 +96,12 @@ pub enum SetWrite {
     Status(Set, Status),
     Create(i64),
     Delete(i64, bool),
+    Adopt(i64),
+    Release(i64),
+    /// A live read.
+    Probe(i64),
+    /// From what was read.
+    Finish(Set),
 }
 
 /// What a set's controller remembers of one set, until it crashes.
@@ -79,12 +110,17 @@ pub struct Memory {
     pub queue: Vec<SetWrite>,
     /// It created or deleted machines and has not seen that yet.
     pub awaits: bool,
+    /// Numbers that will have no machine, by a live read.
+    pub absent: Vec<i64>,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct State {
     pub deployment: Deployment,
-    /// By template.
+    /// Its finalizer is off, and it with it.
+    pub gone: bool,
+    pub next_id: u8,
+    /// By id.
     pub sets: BTreeMap<u8, Set>,
     /// Sorted.
     pub machines: Vec<Machine>,
@@ -106,6 +142,13 @@ pub struct State {
     pub scales: u8,
     pub faults: u8,
     pub crashes: u8,
+    pub pauses: u8,
+    pub set_deletes: u8,
+    pub deployment_deletes: u8,
+    pub strays: u8,
+    pub unlabels: u8,
+    /// Machines that turned up without an owner so far: nobody made them.
+    pub found: i32,
     /// Available machines that were lost to what nobody decided.
     pub lost: i32,
     /// The fewest that must be available, and the most that may exist, of all that was asked for so far.
