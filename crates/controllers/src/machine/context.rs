@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use capt_api::machine::{
     CaptMachine, CaptMachineDeployment, CaptMachineSet, CaptMachineStatus, NodeGroup, NodeGroupStatus,
@@ -21,8 +20,8 @@ use crate::runtime::{Cache, Clock, Clusters, Interests, Name, OwnWrites, Writer}
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-machines";
 
-/// A cache that is behind wakes us when it has caught up; this is for the case that nothing changes any more.
-pub const CATCH_UP: Next = Next::After(Duration::from_millis(500));
+/// A cache that is behind wakes us when it has caught up.
+pub const CATCH_UP: Next = Next::CatchUp;
 
 /// What the machine controllers work with.
 pub struct Context {

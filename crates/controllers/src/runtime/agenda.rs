@@ -73,21 +73,24 @@ impl Agenda {
         Some(Name::clone(&name))
     }
 
-    /// A look ended, and asks for another one.
-    pub(super) fn ended(&mut self, name: &Name, again: Option<Instant>) {
+    /// A look ended, and asks for another one; whether changes before and from now on wait for the pause.
+    pub(super) fn ended(&mut self, name: &Name, now: Instant, again: Option<Instant>, pauses: bool) {
         let Some((name, entry)) =
             self.entries.get_key_value(name).map(|(name, entry)| (Arc::clone(name), *entry))
         else {
             return;
         };
-        let turn = match (entry.turn, again) {
+        // What changed during the look has its turn after the pause; without one, now.
+        let woken = entry.turn.map(|turn| if pauses { turn } else { now.min(turn) });
+        let turn = match (woken, again) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
         if let Some(at) = turn {
             self.turns.insert((at, Arc::clone(&name)));
         }
-        self.entries.insert(name, Entry { turn, looking: false, ..entry });
+        let began = entry.began.filter(|_| pauses);
+        self.entries.insert(name, Entry { turn, looking: false, began });
     }
 
     /// Drops what nobody needs any more: objects at rest cost nothing here.
@@ -128,14 +131,29 @@ mod tests {
             agenda.wake(&name, after(start, moment));
         }
         assert_eq!(agenda.take(after(start, 500)), None, "never two at a time");
-        agenda.ended(&name, None);
+        agenda.ended(&name, start, None, true);
         assert_eq!(agenda.due(), Some(start + PAUSE), "the pause counts from the last look");
         assert_eq!(agenda.take(after(start, 99)), None);
         assert_eq!(agenda.take(after(start, 100)), Some(name.clone()), "all of them are one");
-        agenda.ended(&name, None);
+        agenda.ended(&name, start, None, true);
         assert_eq!(agenda.due(), None);
         agenda.wake(&name, after(start, 900));
         assert_eq!(agenda.take(after(start, 900)), Some(name), "after a rest at once again");
+    }
+
+    #[test]
+    fn what_was_written_is_seen_without_a_pause() {
+        let (name, start) = (Name::new("n", "a"), Instant::now());
+        let mut agenda = Agenda::new(PAUSE);
+        agenda.wake(&name, start);
+        agenda.take(start).unwrap();
+        agenda.ended(&name, start, Some(after(start, 60_000)), false);
+        agenda.wake(&name, after(start, 1));
+        assert_eq!(agenda.due(), Some(after(start, 1)));
+        agenda.take(after(start, 1)).unwrap();
+        agenda.wake(&name, after(start, 2));
+        agenda.ended(&name, after(start, 3), None, false);
+        assert_eq!(agenda.due(), Some(after(start, 3)), "what came during the look, too");
     }
 
     #[test]
@@ -144,15 +162,15 @@ mod tests {
         let mut agenda = Agenda::new(PAUSE);
         agenda.wake(&name, start);
         agenda.take(start).unwrap();
-        agenda.ended(&name, Some(after(start, 10)));
+        agenda.ended(&name, start, Some(after(start, 10)), true);
         agenda.wake(&name, after(start, 5));
         assert_eq!(agenda.due(), Some(after(start, 10)), "what a look asks for is not put off");
         agenda.take(after(start, 10)).unwrap();
-        agenda.ended(&name, Some(after(start, 60_000)));
+        agenda.ended(&name, start, Some(after(start, 60_000)), true);
         agenda.wake(&name, after(start, 3_000));
         assert_eq!(agenda.due(), Some(after(start, 3_000)));
         agenda.take(after(start, 3_000)).unwrap();
-        agenda.ended(&name, None);
+        agenda.ended(&name, start, None, true);
         agenda.tidy(after(start, 3_001));
         assert_eq!(agenda.entries.len(), 1, "its pause still holds");
         agenda.tidy(after(start, 3_100));

@@ -26,7 +26,13 @@ pub enum Next {
     OnChange,
     /// After this time, too.
     After(Duration),
+    /// Something was written, or the cache is behind what was written before: at the next change, without a pause. In case
+    /// that nothing changes any more, after a moment too.
+    CatchUp,
 }
+
+/// That moment.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// How fast a controller works.
 #[derive(Clone, Copy, Debug)]
@@ -87,8 +93,10 @@ pub async fn run<K, F>(
             Some(ended) = work.join_next_with_id() => {
                 let Some((name, next)) = settle(controller, &mut names, ended) else { continue };
                 metrics.reconciled(controller, next.as_ref().err());
+                let pauses = !matches!(next, Ok(Next::CatchUp));
                 let delay = after(controller, &name, next, &failures);
-                agenda.ended(&name, delay.map(|delay| Instant::now() + delay));
+                let now = Instant::now();
+                agenda.ended(&name, now, delay.map(|delay| now + delay), pauses);
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             _ = resync.tick() => {
@@ -138,6 +146,7 @@ fn after(
             return match next {
                 Next::OnChange => None,
                 Next::After(delay) => Some(delay),
+                Next::CatchUp => Some(MOMENT),
             };
         }
         Err(error) => error,

@@ -52,6 +52,9 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>
     }
     let again = act::act(&context, &family, &plan).await?;
     let wake = plan.wake_at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    if !plan.actions.is_empty() && again.is_none() {
+        return Ok(CATCH_UP);
+    }
     Ok(match [wake, again].into_iter().flatten().min() {
         Some(delay) => Next::After(delay.max(Duration::from_millis(10))),
         None => Next::OnChange,

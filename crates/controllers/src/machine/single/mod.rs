@@ -14,12 +14,16 @@ mod report;
 mod variables;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use capt_api::machine::CaptMachine;
 
 use super::context::{CATCH_UP, Context};
 use crate::runtime::Error;
 use crate::runtime::queue::Next;
+
+/// A new workspace wakes its machine; should that be missed, the machine looks for it.
+const LATEST: Duration = Duration::from_millis(500);
 
 /// Looks at one machine, and does the next thing for it.
 pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Result<Next, Error> {
@@ -28,7 +32,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Resul
     let acted = act::act(&context, &observed, &decision.step).await?;
     if decision.step == decide::Step::Create {
         // The workspace wakes us when the cache has it: how it stands by then is one write instead of two.
-        return Ok(CATCH_UP);
+        return Ok(Next::After(LATEST));
     }
     report::report(&context, &observed, &decision.phase, &acted, context.clock.now()).await?;
     Ok(Next::OnChange)
