@@ -45,7 +45,8 @@ fn explore(name: &str, bounds: Bounds) {
         checker.model().bounds
     );
     checker.assert_properties();
-    assert!(checker.unique_state_count() < most, "{name}: not all states were explored");
+    // The limit counts repeats, too.
+    assert!(checker.state_count() < most, "{name}: not all states were explored");
 }
 
 fn large() -> bool {
@@ -143,18 +144,6 @@ fn a_level_is_deleted() {
     let deployment = Bounds { deletes: Deletes::Deployment, ..base };
     explore("deployment", Bounds { replicas: 2, edits: 0, crashes: 1, converges: true, ..deployment });
     explore("deployment in mid-rollout", Bounds { replicas: 1, ..deployment });
-    let set = Bounds { deletes: Deletes::Set, ..base };
-    explore("set", Bounds { replicas: 2, edits: 0, crashes: 1, converges: true, ..set });
-    explore("set in mid-rollout", Bounds { replicas: 1, ..set });
-    explore(
-        "set and deployment",
-        Bounds { replicas: 1, edits: 0, deletes: Deletes::Both, crashes: 1, ..set },
-    );
-    if large() {
-        explore("deployment in mid-rollout, crash", Bounds { replicas: 1, crashes: 1, ..deployment });
-        explore("set in mid-rollout, crash", Bounds { replicas: 1, crashes: 1, ..set });
-        explore("set in mid-rollout", Bounds { replicas: 2, ..set });
-    }
 }
 
 #[test]
@@ -163,9 +152,13 @@ fn a_deployment_is_paused_and_resumed() {
     explore("paused", Bounds { replicas: 2, converges: true, ..base });
     explore("paused, crash", Bounds { replicas: 2, crashes: 1, ..base });
     explore("paused, scaled up", Bounds { replicas: 1, scales: &[2], ..base });
+<<<<<<< HEAD
     explore("paused, scaled down", Bounds { replicas: 2, scales: &[1], ..base });
     if large() {
         explore("paused, scaled", Bounds { replicas: 2, scales: &[3, 1], ..base });
+=======
+    if large() {
+>>>>>>> scale
         explore("paused twice, gap", Bounds { replicas: 2, surge: 0, unavailable: 1, pauses: 2, ..base });
     }
 }
