@@ -144,6 +144,9 @@ fn a_level_is_deleted() {
     let deployment = Bounds { deletes: Deletes::Deployment, ..base };
     explore("deployment", Bounds { replicas: 2, edits: 0, crashes: 1, converges: true, ..deployment });
     explore("deployment in mid-rollout", Bounds { replicas: 1, ..deployment });
+    let set = Bounds { edits: 0, replicas: 1, deletes: Deletes::Set, ..base };
+    explore("set", set);
+    explore("set and deployment", Bounds { deletes: Deletes::Both, ..set });
 }
 
 #[test]
@@ -152,13 +155,7 @@ fn a_deployment_is_paused_and_resumed() {
     explore("paused", Bounds { replicas: 2, converges: true, ..base });
     explore("paused, crash", Bounds { replicas: 2, crashes: 1, ..base });
     explore("paused, scaled up", Bounds { replicas: 1, scales: &[2], ..base });
-<<<<<<< HEAD
-    explore("paused, scaled down", Bounds { replicas: 2, scales: &[1], ..base });
     if large() {
-        explore("paused, scaled", Bounds { replicas: 2, scales: &[3, 1], ..base });
-=======
-    if large() {
->>>>>>> scale
         explore("paused twice, gap", Bounds { replicas: 2, surge: 0, unavailable: 1, pauses: 2, ..base });
     }
 }
