@@ -32,6 +32,7 @@ impl Reference {
 
 /// What is known of one Cluster.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ClusterFacts {
     /// Its uid.
     pub uid: String,

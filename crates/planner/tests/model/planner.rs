@@ -145,7 +145,7 @@ fn set_writes(set: &Set, object: &CaptMachineSet, plan: set::Plan) -> Vec<SetWri
             set::Action::Release { uid, .. } => SetWrite::Release(uid.parse().unwrap()),
             set::Action::Probe { number, .. } => SetWrite::Probe(number),
             set::Action::Finish { .. } => SetWrite::Finish(set.clone()),
-            other => panic!("not in this model: {other:?}"),
+            other @ set::Action::Update { .. } => panic!("not in this model: {other:?}"),
         });
     }
     writes

@@ -166,7 +166,7 @@ impl Rollout {
     }
 
     /// What people may do besides edits and scales.
-    fn people(&self, state: &State, actions: &mut Vec<Action>) {
+    fn people(state: &State, actions: &mut Vec<Action>) {
         let there = !state.deployment.deleting;
         if there && state.pauses > 0 && !state.deployment.paused {
             actions.push(Action::SomebodyPauses);
@@ -283,7 +283,7 @@ impl Model for Rollout {
                 }
             }
         }
-        self.people(state, actions);
+        Self::people(state, actions);
         if state.edits > 0 && !state.deployment.deleting {
             actions.push(Action::SomebodyEdits);
         }
@@ -303,6 +303,7 @@ impl Model for Rollout {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "a list of what can happen")]
     fn next_state(&self, before: &State, action: Action) -> Option<State> {
         let mut state = before.clone();
         match action {

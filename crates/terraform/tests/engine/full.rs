@@ -68,7 +68,6 @@ fn is_root() -> bool {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skip must not be silent")]
 fn nothing_is_forgotten_and_nothing_made_twice() {
     for tool in tools() {
         for restarts in [false, true] {
