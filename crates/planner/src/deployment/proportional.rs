@@ -15,6 +15,13 @@ pub(super) fn scale(step: &mut Step<'_>, leaving: &[Set<'_>]) {
         let newest = (0..step.sets.len()).max_by_key(|index| step.sets[*index].revision);
         let Some(index) = active.first().copied().or(step.current).or(newest) else { return };
         let (from, others) = (step.sets[index].spec, others_exist(step, index, leaving));
+        let existing = step.sets[index].existing();
+        if from < wanted && existing > from {
+            // What a rollout is taking down still counts: growing now would pass the ceiling.
+            step.scaling_waits = true;
+            step.wait(Reason::AwaitRoom { total: existing, ceiling: wanted, terminating: existing - from });
+            return;
+        }
         if from != wanted && (from > wanted || !others) {
             step.scale(index, wanted, Reason::Proportional { from, to: wanted });
         }

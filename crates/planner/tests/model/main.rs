@@ -155,9 +155,7 @@ fn a_deployment_is_paused_and_resumed() {
     explore("paused", Bounds { replicas: 2, converges: true, ..base });
     explore("paused, crash", Bounds { replicas: 2, crashes: 1, ..base });
     explore("paused, scaled up", Bounds { replicas: 1, scales: &[2], ..base });
-    if large() {
-        explore("paused twice, gap", Bounds { replicas: 2, surge: 0, unavailable: 1, pauses: 2, ..base });
-    }
+    explore("paused twice, gap", Bounds { replicas: 2, surge: 0, unavailable: 1, pauses: 2, ..base });
 }
 
 #[test]
