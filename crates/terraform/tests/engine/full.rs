@@ -29,20 +29,32 @@ const THINGS: usize = 120;
 /// Set aside for a run; the disk of 4 MiB holds it once, beside much else.
 const RESERVE: u64 = 1 << 20;
 
-/// Many things with traces outside of the disk, and a state that grows with each.
+/// Many things with traces outside of the disk, and a state that grows with each. All but the first ones wait until the disk is
+/// said to be full, however slow whoever fills it is.
 fn module(trace: &Path) -> String {
     let trace = trace.display();
     let padding = "x".repeat(600);
+    let wait = |word: &str, trace: &str| {
+        format!(
+            "until test -e {trace}.full || ! grep -q {word} {trace} 2>/dev/null; do sleep 0.05; done; echo {word} ${{count.index}} >> {trace}"
+        )
+    };
+    let create = wait("create", &trace.to_string());
+    let destroy = wait("destroy", r#"${split(" ", self.input)[0]}"#);
     format!(
         r#"resource "terraform_data" "a" {{
   count = {THINGS}
   input = "{trace} {padding}"
   provisioner "local-exec" {{
-    command = "echo create ${{count.index}} >> {trace}"
+    command = <<-EOT
+      {create}
+    EOT
   }}
   provisioner "local-exec" {{
     when    = destroy
-    command = "echo destroy ${{count.index}} >> ${{split(" ", self.input)[0]}}"
+    command = <<-EOT
+      {destroy}
+    EOT
   }}
 }}
 "#
@@ -105,6 +117,7 @@ impl Greedy {
     fn on(disk: &Path) -> Self {
         let (file, stop) = (disk.join("greedy"), Arc::new(AtomicBool::new(false)));
         let mut taken = fs::File::create(&file).expect("a file");
+        while taken.write_all(&[0; 4096]).is_ok() {}
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
@@ -194,14 +207,19 @@ impl Disk {
     async fn runs_full(&mut self, operation: Operation) -> Greedy {
         let as_expected = |ended: Finished| {
             let through = operation == Operation::Destroy && ended.outcome == Outcome::Done;
-            assert!(through || reason(&ended) == "DiskFull", "{ended:?}");
+            // Where not even the exit code could be written down, nobody knows better than that it was killed.
+            assert!(through || ["DiskFull", "Killed"].contains(&reason(&ended).as_ref()), "{ended:?}");
         };
+        let gate = self.folder.join("trace.full");
+        // There is none before the first time.
+        let _ = fs::remove_file(&gate);
         self.order(operation.clone());
         let begun = capt_e2e::until("the run does something", crate::lab::PATIENCE, async || {
             self.engine.look(&self.workspace).run?.progress.done.checked_sub(1)
         });
         begun.await.expect("begins");
         let greedy = Greedy::on(&self.folder.join("data"));
+        fs::write(&gate, "").expect("beside the disk");
         as_expected(self.ended().await);
         if self.folder.join("restarts").exists() {
             self.engine.clone().stop().await;
