@@ -208,7 +208,7 @@ impl Disk {
         let as_expected = |ended: Finished| {
             let through = operation == Operation::Destroy && ended.outcome == Outcome::Done;
             // Where not even the exit code could be written down, nobody knows better than that it was killed.
-            assert!(through || ["DiskFull", "Killed"].contains(&reason(&ended).as_ref()), "{ended:?}");
+            assert!(through || ["DiskFull", "Killed"].contains(&reason(&ended)), "{ended:?}");
         };
         let gate = self.folder.join("trace.full");
         // There is none before the first time.
