@@ -37,12 +37,12 @@ e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 STREAM_SEED=3000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream
 
 bench: ## Measure, beside a peer where there is one
-	$(CARGO) bench --locked -p capt --bench validate
-	$(CARGO) bench --locked -p capt-apiserver --bench store
-	$(CARGO) bench --locked -p capt --bench server
-	$(CARGO) bench --locked -p capt-terraform --bench engine
-	$(CARGO) bench --locked -p capt-controllers --bench workspaces
-	$(CARGO) bench --locked -p capt-controllers --bench machines
+	$(CARGO) bench --locked --workspace --bench validate
+	$(CARGO) bench --locked --workspace --bench store
+	$(CARGO) bench --locked --workspace --bench server
+	$(CARGO) bench --locked --workspace --bench engine
+	$(CARGO) bench --locked --workspace --bench workspaces
+	$(CARGO) bench --locked --workspace --bench machines
 
 fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
 	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-apiserver --test fuzz -- --nocapture

@@ -112,7 +112,9 @@ pub async fn a_rollout_fails_and_is_undone(stage: &Stage) {
     stage.rolled_out().await;
     assert_eq!(stage.standing(), first);
     assert_eq!(stage.machine_names().await, first);
-    assert!(sizes(stage)[1..].iter().all(|size| (2..=3).contains(size)), "{:#?}", stage.traces());
+    // A machine that failed does not count for the ceiling: a slow run may have seen one replaced.
+    let traces = stage.traces();
+    assert!(traces[2..].iter().all(|line| line.ends_with(" broken")), "{traces:#?}");
     stage.delete_all().await;
 }
 
