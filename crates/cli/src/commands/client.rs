@@ -1,24 +1,147 @@
-//! A client of the API that a kubeconfig names, and the object there that a command is about.
+//! The API that a command talks to, and the object there that it is about.
+//!
+//! Every command that needs one flattens [`Target`] into its arguments and calls [`Target::connect`], which has asked the
+//! API once before it returns: a later error is about the request, not about the way there.
+
+mod choice;
 
 use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Config, Resource};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
-/// Connects to the cluster of a kubeconfig, or to the one everybody here means.
-pub async fn connect(kubeconfig: Option<&Path>) -> io::Result<Client> {
-    let config = match kubeconfig {
-        Some(path) => {
-            let read = Kubeconfig::read_from(path).map_err(in_words)?;
-            Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.map_err(in_words)?
-        }
-        None => Config::infer().await.map_err(in_words)?,
+pub use choice::Origin;
+
+use super::place;
+
+/// How long an API may take to answer the first question.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
+/// Which API, and where in it.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Which API")]
+pub struct Target {
+    /// The kubeconfig [default: $KUBECONFIG, else the embedded API when it runs, else ~/.kube/config].
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: the current one].
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The namespace [default: that of the context].
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The data folder of `capt up` or `capt controller` [default: $CAPT_DATA_DIR, else that of the platform].
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// An API that has answered.
+#[derive(Clone)]
+#[expect(dead_code, reason = "what is not asked for yet")]
+pub struct Connection {
+    pub client: Client,
+    /// The namespace that is meant where none is said.
+    pub namespace: String,
+    /// Where it is.
+    pub address: String,
+    /// What it was chosen by.
+    pub origin: Origin,
+    /// Its version, as it says.
+    pub version: String,
+}
+
+/// Why there is nothing to talk to.
+#[derive(Debug, thiserror::Error)]
+enum ConnectError {
+    #[error("the API at {address} does not answer ({origin}): {why}\n  {what}")]
+    Silent { address: String, origin: Origin, why: String, what: String },
+    #[error(
+        "the API at {address} does not know you ({origin}): {why}\n  renew your login, or choose another with --context or --kubeconfig"
+    )]
+    Unknown { address: String, origin: Origin, why: String },
+}
+
+impl Target {
+    /// Connects to the API that is meant.
+    pub async fn connect(&self) -> io::Result<Connection> {
+        let (mut config, origin) = choice::choose(self).await.map_err(io::Error::other)?;
+        let address = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        config.connect_timeout = Some(FIRST_ANSWER);
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).map_err(in_words)?;
+        let version = first_answer(&client, &address, &origin).await.map_err(io::Error::other)?;
+        Ok(Connection { client, namespace, address, origin, version })
+    }
+
+    /// The data folder that is meant: the one that was named, else the default.
+    pub fn own_folder(&self) -> Option<PathBuf> {
+        self.data_dir.clone().or_else(|| place::default_folder().ok())
+    }
+}
+
+impl Connection {
+    /// Objects of a kind in the namespace that is meant.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+}
+
+/// Asks for the version: what goes wrong here is about the way to the API, and is said so.
+async fn first_answer(client: &Client, address: &str, origin: &Origin) -> Result<String, ConnectError> {
+    let silent = |why: String| ConnectError::Silent {
+        address: address.to_owned(),
+        origin: origin.clone(),
+        why,
+        what: match origin {
+            Origin::DataDir(folder) => format!("start it: capt up --data-dir {}", folder.display()),
+            Origin::Embedded(_) => "start it: capt up".to_owned(),
+            Origin::Flag(_) | Origin::Variable | Origin::Home | Origin::InCluster => {
+                "start it, choose another with --context or --kubeconfig, or start one of your own: capt up"
+                    .to_owned()
+            }
+        },
     };
-    Client::try_from(config).map_err(in_words)
+    let Ok(answer) = tokio::time::timeout(FIRST_ANSWER, client.apiserver_version()).await else {
+        return Err(silent(format!("no answer in {} s", FIRST_ANSWER.as_secs())));
+    };
+    match answer {
+        Ok(version) => Ok(version.git_version),
+        // It is there, and keeps its version to itself.
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok("unknown".to_owned()),
+        Err(kube::Error::Api(status)) if status.code == 401 => Err(ConnectError::Unknown {
+            address: address.to_owned(),
+            origin: origin.clone(),
+            why: status.message.clone(),
+        }),
+        Err(error) => Err(silent(deepest(&error))),
+    }
+}
+
+/// The innermost cause: the layers above it only say that they were on the way.
+fn deepest(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+/// Connects to the cluster of a kubeconfig, or to the one everybody here means; `folder` is that of the embedded API.
+pub async fn connect(kubeconfig: Option<&Path>, folder: &Path) -> io::Result<Client> {
+    let mut target = Target { kubeconfig: kubeconfig.map(Path::to_owned), ..Target::default() };
+    // A controller that was given a kubeconfig by its environment works on that one, whatever else is in its folder.
+    if std::env::var_os("KUBECONFIG").is_none_or(|list| list.is_empty()) && place::kubeconfig(folder).exists()
+    {
+        target.data_dir = Some(folder.to_owned());
+    }
+    Ok(target.connect().await?.client)
 }
 
 /// Which object of a cluster.
@@ -26,12 +149,8 @@ pub async fn connect(kubeconfig: Option<&Path>) -> io::Result<Client> {
 pub struct Which {
     /// Name of the object.
     pub name: String,
-    /// Its namespace [default: that of the kubeconfig].
-    #[arg(short, long)]
-    pub namespace: Option<String>,
-    /// The cluster it is in [default: KUBECONFIG, ~/.kube/config].
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 /// An object, and where it was found.
@@ -48,9 +167,9 @@ impl Which {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        let client = connect(self.kubeconfig.as_deref()).await?;
-        let namespace = self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        let api: Api<K> = Api::namespaced(client.clone(), &namespace);
+        let connection = self.target.connect().await?;
+        let api: Api<K> = connection.api();
+        let Connection { client, namespace, .. } = connection;
         let missing =
             || io::Error::other(format!("no {} {} in namespace {namespace}", K::kind(&()), self.name));
         let object = api.get_opt(&self.name).await.map_err(in_words)?.ok_or_else(missing)?;
@@ -58,8 +177,18 @@ impl Which {
     }
 }
 
-/// An error with everything that led to it, in one line.
-pub fn in_words(error: impl std::error::Error) -> io::Error {
+/// An error with everything that led to it, in one line. What the API says is said in its own words.
+pub fn in_words(error: impl std::error::Error + 'static) -> io::Error {
+    if let Some(kube::Error::Api(status)) = (&error as &dyn std::error::Error).downcast_ref() {
+        // An API answers so where it serves no such path, that is where the CRD is missing.
+        let unknown = status.code == 404 && status.message.contains("page not found");
+        return io::Error::other(if unknown {
+            "the API does not know CAPT's kinds\n  install them: capt crds | kubectl apply --server-side -f -"
+                .to_owned()
+        } else {
+            status.message.clone()
+        });
+    }
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

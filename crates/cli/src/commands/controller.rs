@@ -14,7 +14,7 @@ use capt_terraform::Engine;
 use capt_terraform::keeper::Keeper;
 
 use super::client::{connect, in_words};
-use super::{Outcome, logging, metrics, wait_for_a_signal};
+use super::{Outcome, logging, metrics, place, wait_for_a_signal};
 
 /// Name of the Lease of the one controller that works.
 const LEASE: &str = "capt-controller";
@@ -95,8 +95,8 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn work(args: &Args) -> io::Result<Outcome> {
-    let client = connect(args.kubeconfig.as_deref()).await?;
-    let mut options = capt_terraform::Options::new(args.data_dir.join("terraform"));
+    let client = connect(args.kubeconfig.as_deref(), &args.data_dir).await?;
+    let mut options = capt_terraform::Options::new(place::engine(&args.data_dir));
     if let Some(slots) = args.slots {
         options.slots = slots;
     }
@@ -121,7 +121,7 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         let bound = metrics::serve(address, Arc::clone(controllers.metrics()), engine.clone()).await?;
         anstream::println!("metrics on http://{bound}/metrics");
     }
-    anstream::println!("controllers run; workspaces are in {}", args.data_dir.join("terraform").display());
+    anstream::println!("controllers run; workspaces are in {}", place::engine(&args.data_dir).display());
     tokio::select! {
         signal = wait_for_a_signal() => signal?,
         () = controllers.ended() => return Err(io::Error::other("a controller ended")),

@@ -5,6 +5,7 @@ mod controller;
 mod crds;
 mod logging;
 mod metrics;
+mod place;
 mod rollout;
 mod sandbox;
 mod server;
