@@ -2,6 +2,7 @@
 
 mod commands;
 mod manifest;
+mod tree;
 mod validate;
 
 use std::process::ExitCode;

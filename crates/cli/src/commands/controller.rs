@@ -101,7 +101,7 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         options.slots = slots;
     }
     options.sandbox = sandbox_helper();
-    let mut lease = take_lease(args, &client).await?;
+    let mut lease = take_lease(args.lease_namespace.as_deref(), &client).await?;
     let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let auto = args.state.map_or(in_cluster, |state| state == State::Secrets);
     let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), auto));
@@ -137,14 +137,14 @@ async fn work(args: &Args) -> io::Result<Outcome> {
 }
 
 /// This program, as the one that shuts itself in before it becomes Terraform.
-fn sandbox_helper() -> Option<Vec<std::ffi::OsString>> {
+pub fn sandbox_helper() -> Option<Vec<std::ffi::OsString>> {
     let own = std::env::current_exe().ok()?;
     Some(vec![own.into_os_string(), "sandbox".into()])
 }
 
 /// Waits until no other controller works on this API.
-async fn take_lease(args: &Args, client: &kube::Client) -> io::Result<Held> {
-    let namespace = args.lease_namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+pub async fn take_lease(namespace: Option<&str>, client: &kube::Client) -> io::Result<Held> {
+    let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     // Each start is a holder of its own: what the one before it still writes must be told apart.
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The commands, and what they share: arguments, exit codes, what happens when nobody reads the output.
 
-mod client;
+pub mod client;
 mod controller;
 mod crds;
 mod logging;
@@ -9,6 +9,9 @@ mod place;
 mod rollout;
 mod sandbox;
 mod server;
+mod status;
+mod terminal;
+mod up;
 mod validate;
 mod workspace;
 
@@ -41,6 +44,8 @@ enum Command {
     #[command(hide = true)]
     Sandbox(sandbox::Args),
     Server(server::Args),
+    Status(status::Args),
+    Up(up::Args),
     Validate(validate::Args),
 }
 
@@ -64,6 +69,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Rollout(args) => rollout::run(&args),
         Command::Sandbox(args) => return sandbox::run(&args),
         Command::Server(args) => server::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Up(args) => up::run(&args),
         Command::Validate(args) => validate::run(&args),
     };
     match end {

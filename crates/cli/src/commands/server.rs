@@ -96,7 +96,7 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
 }
 
 /// Renews certificates that wear out, for as long as the server runs.
-async fn renew_daily(folder: &Path, door: &Door, kubeconfig: &Path) {
+pub async fn renew_daily(folder: &Path, door: &Door, kubeconfig: &Path) {
     // Each is renewed when a third of its life is left: a day is soon enough, and so is the next one after a failure.
     let mut days = tokio::time::interval(Duration::from_secs(24 * 60 * 60));
     days.tick().await;
@@ -115,7 +115,7 @@ fn renew(folder: &Path, door: &Door, kubeconfig: &Path) -> io::Result<()> {
 }
 
 /// A time as Go and Kubernetes write it: a whole number with a unit, or 0.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let count: u64 = digits.parse().map_err(|_| format!("{text:?} is not a time such as 1h, 90m or 30s"))?;
     let unit = match &text[digits.len()..] {

@@ -58,7 +58,8 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     Ok(if report.findings.is_empty() { Outcome::Good } else { Outcome::Bad })
 }
 
-fn print_text(report: &Report) -> io::Result<()> {
+/// One line for each problem, with help, and a summary.
+pub fn print_text(report: &Report) -> io::Result<()> {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let cyan = anstyle::AnsiColor::Cyan.on_default();
     let mut out = anstream::stdout().lock();

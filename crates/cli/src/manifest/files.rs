@@ -1,6 +1,6 @@
 //! Which files a `-f` argument means, and their text.
 
-use std::io::Read;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use capt_yaml::Position;
@@ -28,6 +28,9 @@ pub struct Source {
     /// Its text.
     pub text: String,
 }
+
+/// A file that was read, or its name and why it could not be.
+pub type Read = Result<Source, (String, FileError)>;
 
 /// Why a file gave no text.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +76,7 @@ impl Origin {
     }
 
     /// Reads every file; each that cannot be read is named with the reason.
-    pub fn read(&self) -> Vec<Result<Source, (String, FileError)>> {
+    pub fn read(&self) -> Vec<Read> {
         match self {
             Self::Stdin => vec![read_all(STDIN, std::io::stdin().lock())],
             Self::File(path) => vec![read_file(path)],
@@ -111,14 +114,14 @@ fn is_manifest(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known))
 }
 
-fn read_file(path: &Path) -> Result<Source, (String, FileError)> {
+fn read_file(path: &Path) -> Read {
     match std::fs::File::open(path) {
         Ok(file) => read_all(&name(path), file),
         Err(error) => Err((name(path), error.into())),
     }
 }
 
-fn read_all(name: &str, input: impl Read) -> Result<Source, (String, FileError)> {
+fn read_all(name: &str, input: impl std::io::Read) -> Read {
     let failed = |error| (name.to_owned(), error);
     let mut bytes = Vec::new();
     input.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(|error| failed(error.into()))?;

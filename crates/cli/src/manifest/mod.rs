@@ -2,4 +2,4 @@
 
 mod files;
 
-pub use files::{Origin, Source};
+pub use files::{Origin, Read, Source};

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use capt_yaml::{Node, NodeValue, documents};
 
-use crate::manifest::{Origin, Source};
+use crate::manifest::{Origin, Read, Source};
 use catalogue::{Catalogue, Lookup};
 pub use report::{Finding, ObjectName, Report};
 
@@ -45,33 +45,49 @@ pub fn check(new: &[Origin], old: &[Origin]) -> Report {
     report.finish()
 }
 
+/// Checks every object of files that were read already.
+pub fn check_sources(files: &[Read]) -> Report {
+    let catalogue = Catalogue::of_capt();
+    let mut report = Report::default();
+    for file in files {
+        visit_file(file, &mut report, &mut |source, object, report| {
+            check_object(&catalogue, &Earlier::new(), source, object, report);
+        });
+    }
+    report.finish()
+}
+
 /// Calls `visit` for every object of every file; what cannot be read becomes a finding.
 fn for_each_object(origins: &[Origin], report: &mut Report, mut visit: impl FnMut(&str, &Node, &mut Report)) {
     for file in origins.iter().flat_map(Origin::read) {
-        let Source { name, text } = match file {
-            Ok(source) => source,
-            Err((name, error)) => {
-                report.findings.push(Finding::new(&name, error.position(), error.to_string()));
-                continue;
-            }
-        };
-        report.summary.files += 1;
-        for document in documents(&text) {
-            match document {
-                Ok(document) => for_each_item(&document.root, &mut |item| visit(&name, item, report)),
-                Err(error) => {
-                    report.findings.push(Finding::new(&name, Some(error.at), error.to_string()));
-                }
+        visit_file(&file, report, &mut visit);
+    }
+}
+
+fn visit_file(file: &Read, report: &mut Report, visit: &mut impl FnMut(&str, &Node, &mut Report)) {
+    let Source { name, text } = match file {
+        Ok(source) => source,
+        Err((name, error)) => {
+            report.findings.push(Finding::new(name, error.position(), error.to_string()));
+            return;
+        }
+    };
+    report.summary.files += 1;
+    for document in documents(text) {
+        match document {
+            Ok(document) => items(&document.root, &mut |item| visit(name, item, report)),
+            Err(error) => {
+                report.findings.push(Finding::new(name, Some(error.at), error.to_string()));
             }
         }
     }
 }
 
 /// The items of a `List`, of a `CaptMachineList` and the like; of anything else the object itself.
-fn for_each_item(root: &Node, visit: &mut impl FnMut(&Node)) {
+pub fn items(root: &Node, visit: &mut impl FnMut(&Node)) {
     let is_list = root.get("kind").and_then(Node::as_str).is_some_and(|kind| kind.ends_with("List"));
     match root.get("items").map(|items| &items.value) {
-        Some(NodeValue::List(items)) if is_list => items.iter().for_each(|item| for_each_item(item, visit)),
+        Some(NodeValue::List(list)) if is_list => list.iter().for_each(|item| items(item, visit)),
         _ => visit(root),
     }
 }

@@ -113,14 +113,14 @@ pub async fn mistakes_are_named(stage: &Stage) {
             json!({"module": "output \"x\" {\n  value = \n}\n"}),
             json!({}),
             "InvalidModule",
-            "main.tf line 2",
+            "main.tf:2",
         ),
         (
             "bad-ref",
             json!({"module": "output \"x\" {\n  value = var.nothing\n}\n"}),
             json!({}),
             "InvalidModule",
-            "main.tf line 2",
+            "main.tf:2",
         ),
         (
             "wrong-type",

@@ -119,6 +119,9 @@ impl Inner {
             return Ok(self.imagine(imagine, &order, revision));
         }
         let mut table = self.table();
+        if table.closed {
+            return Err(Refused::Stopping);
+        }
         table.orders += 1;
         let id = run_id(table.orders);
         let destroy = order.operation == Operation::Destroy;
@@ -160,7 +163,7 @@ impl Inner {
     /// for the disk) while others run. Deletions have places of their own: they never wait for what is prepared already.
     pub fn pump(&self, table: &mut Table) {
         let most = under_way(table.gate.slots());
-        while !self.stopping() && table.under_way < 2 * most {
+        while !self.stopping() && !table.closed && table.under_way < 2 * most {
             let next = if table.under_way < most { table.queue.pop() } else { table.queue.pop_deletion() };
             let Some(ticket) = next else { return };
             self.begin(table, ticket);

@@ -249,6 +249,22 @@ impl Engine {
         self.inner.binaries.find(choice)
     }
 
+    /// Starts nothing more, and waits until what runs has ended; what waits for its turn is left alone.
+    pub async fn finish(&self) {
+        let mut changes = self.changes();
+        self.inner.table().closed = true;
+        while self.under_way() > 0 {
+            // One that lags looks again, too.
+            let _ = changes.recv().await;
+        }
+    }
+
+    /// How many runs have begun and not ended.
+    pub fn under_way(&self) -> usize {
+        let table = self.inner.table();
+        table.entries.values().filter(|entry| entry.run.as_ref().is_some_and(|run| !run.queued)).count()
+    }
+
     /// Starts nothing more. What runs lives on, and is adopted by the next engine.
     pub async fn stop(self) {
         self.inner.stopping.send_replace(true);

@@ -68,6 +68,8 @@ pub(super) struct Table {
     pub under_way: usize,
     pub numbers: Snapshot,
     pub orders: u64,
+    /// Whether nothing more is begun.
+    pub closed: bool,
 }
 
 impl Table {
@@ -80,6 +82,7 @@ impl Table {
             under_way: 0,
             numbers: Snapshot::default(),
             orders: 0,
+            closed: false,
         }
     }
 

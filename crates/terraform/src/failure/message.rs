@@ -11,16 +11,14 @@ pub(super) fn of(error: &Diagnostic, reason: Reason, more: usize) -> String {
         (Reason::StateLocked, Some(holder)) => holder,
         _ => sentence(error),
     };
-    let place = match (&error.address, &error.file, error.line) {
-        (Some(address), ..) => Some(address.clone()),
-        (None, Some(file), Some(line)) => Some(format!("{file} line {line}")),
-        (None, Some(file), None) => Some(file.clone()),
-        (None, None, _) => None,
+    let file = match (&error.file, error.line) {
+        (Some(file), Some(line)) => Some(format!("{file}:{line}")),
+        (file, _) => file.clone(),
     };
     shorten(&mut message, LONGEST);
-    let place = place
-        .filter(|place| !message.contains(place.as_str()))
-        .map_or_else(String::new, |place| format!(" ({place})"));
+    let places: Vec<String> =
+        error.address.iter().cloned().chain(file).filter(|place| !message.contains(place.as_str())).collect();
+    let place = if places.is_empty() { String::new() } else { format!(" ({})", places.join(", ")) };
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
     message + &place + &more
 }

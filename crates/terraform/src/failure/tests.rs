@@ -18,12 +18,12 @@ fn diagnostic(summary: &str, detail: &str) -> Diagnostic {
 /// Step, recording, reason, message.
 #[rustfmt::skip]
 const RECORDED: &[(Step, &str, Reason, &str)] = &[
-    (Step::Apply, "syntax", Reason::InvalidModule, "Invalid expression: Expected the start of an expression, but found an invalid expression token. (main.tf line 2)"),
-    (Step::Apply, "invalid", Reason::InvalidModule, "Reference to undeclared input variable: An input variable with the name \"nope\" has not been declared. This variable can be declared with a variable \"nope\" {} block. (main.tf line 2)"),
+    (Step::Apply, "syntax", Reason::InvalidModule, "Invalid expression: Expected the start of an expression, but found an invalid expression token. (main.tf:2)"),
+    (Step::Apply, "invalid", Reason::InvalidModule, "Reference to undeclared input variable: An input variable with the name \"nope\" has not been declared. This variable can be declared with a variable \"nope\" {} block. (main.tf:2)"),
     (Step::Plan, "missing", Reason::MissingVariable, "No value for required variable: The root module input variable \"must\" is not set, and has no default value."),
-    (Step::Plan, "wrongtype", Reason::InvalidVariable, "Invalid value for input variable: Unsuitable value for var.must set using -var=\"must=...\": a number is required. (main.tf line 1)"),
-    (Step::Plan, "validation", Reason::InvalidVariable, "Invalid value for variable: Too big. (main.tf line 2)"),
-    (Step::Apply, "fail", Reason::ApplyFailed, "local-exec provisioner error: Error running command 'echo hello; echo oops >&2; exit 3': exit status 3. Output: hello oops (terraform_data.bad)"),
+    (Step::Plan, "wrongtype", Reason::InvalidVariable, "Invalid value for input variable: Unsuitable value for var.must set using -var=\"must=...\": a number is required. (main.tf:1)"),
+    (Step::Plan, "validation", Reason::InvalidVariable, "Invalid value for variable: Too big. (main.tf:2)"),
+    (Step::Apply, "fail", Reason::ApplyFailed, "local-exec provisioner error: Error running command 'echo hello; echo oops >&2; exit 3': exit status 3. Output: hello oops (terraform_data.bad, main.tf:"),
     (Step::Plan, "locked", Reason::StateLocked, "the state is locked by someone@somewhere (apply) since 2026-01-01 00:00:00, lock id 00000000-0000-0000-0000-000000000001"),
     (Step::Apply, "stale", Reason::PlanStale, "Saved plan is stale: The given plan file can no longer be applied"),
     (Step::Plan, "badstate", Reason::StateUnreadable, "Error acquiring the state lock: Error message: "),
@@ -32,7 +32,7 @@ const RECORDED: &[(Step, &str, Reason, &str)] = &[
     (Step::Init, "noprov", Reason::Network, "Failed to "),
     (Step::Init, "nomod", Reason::ModuleNotFound, "Unreadable module directory: Unable to evaluate directory symlink: lstat nowhere: no such file or directory (and 2 more)"),
     (Step::Destroy, "prevent", Reason::DestroyPrevented, ""),
-    (Step::Apply, "interrupted", Reason::Cancelled, "interrupted: local-exec provisioner error: Error running command 'sleep 5': signal: killed. Output: (terraform_data.s)"),
+    (Step::Apply, "interrupted", Reason::Cancelled, "interrupted: local-exec provisioner error: Error running command 'sleep 5': signal: killed. Output: (terraform_data.s, main.tf:"),
 ];
 
 #[test]

@@ -242,7 +242,7 @@ fn failure_of(observed: &Observed, counts: impl Fn(&Finished) -> bool) -> Option
 
 /// Whether to wait or to stop after a failure; nothing when it is time to try again.
 fn after_failure(observed: &Observed, last: &Finished, now: Timestamp) -> Option<Decision> {
-    let failure = failure(last)?;
+    let failure = failure(observed, last)?;
     if failure.class == Class::Terminal {
         return Some(rest(Phase::Stalled(failure)));
     }
@@ -255,11 +255,15 @@ fn after_failure(observed: &Observed, last: &Finished, now: Timestamp) -> Option
 }
 
 /// What a run that did not end well is to those who decide about the next one.
-pub fn failure(last: &Finished) -> Option<Failure> {
+pub fn failure(observed: &Observed, last: &Finished) -> Option<Failure> {
     match &last.outcome {
         Outcome::Failed(failure) => Some(failure.clone()),
         Outcome::TimedOut => {
-            Some(Failure::new(Reason::Timeout, "the run took longer than its timeout, and was interrupted"))
+            let limit = seconds(observed.timeout);
+            Some(Failure::new(
+                Reason::Timeout,
+                format!("the run took longer than its timeout of {limit}, and was interrupted"),
+            ))
         }
         // Who cancels does not want it tried again by itself.
         Outcome::Cancelled => Some(Failure {
@@ -268,6 +272,13 @@ pub fn failure(last: &Finished) -> Option<Failure> {
         }),
         Outcome::Done | Outcome::Planned | Outcome::Held => None,
     }
+}
+
+/// As people write it: `90s`, `30m`, `1h30m`.
+fn seconds(time: Duration) -> String {
+    let (hours, minutes, seconds) = (time.as_secs() / 3600, time.as_secs() / 60 % 60, time.as_secs() % 60);
+    let part = |number: u64, unit: &str| if number > 0 { format!("{number}{unit}") } else { String::new() };
+    part(hours, "h") + &part(minutes, "m") + &part(seconds, "s")
 }
 
 /// An object that is on its way out.

@@ -1,0 +1,125 @@
+//! The files: read and checked as a whole, then applied in the order in which they can be.
+
+use std::io;
+use std::path::PathBuf;
+
+use capt_yaml::documents;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::GroupVersionKind;
+use kube::discovery::{ApiResource, Scope, pinned_kind};
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+
+use super::super::client::in_words;
+use super::show::{Event, Show};
+use crate::manifest::{Origin, Source};
+use crate::tree::thing::Kind;
+use crate::validate::{Report, check_sources, items};
+
+/// Owner of the fields that files set.
+const MANAGER: &str = "capt-up";
+
+/// What was applied, and may become ready: kind, namespace and name.
+pub type Applied = Vec<(Kind, String, String)>;
+
+/// Objects of files that are all in order.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    objects: Vec<Value>,
+}
+
+impl Manifests {
+    /// Reads every file; one that is wrong anywhere makes all of them unusable.
+    pub fn read(files: &[PathBuf], recursive: bool, demo: bool) -> Result<Self, Report> {
+        let mut sources: Vec<_> =
+            files.iter().flat_map(|path| Origin::from_argument(path, recursive).read()).collect();
+        if demo {
+            let own = |(name, text): &(&str, &str)| {
+                Ok(Source { name: (*name).to_owned(), text: (*text).to_owned() })
+            };
+            sources.extend(super::DEMO.iter().map(own));
+        }
+        if sources.is_empty() {
+            return Ok(Self::default());
+        }
+        let report = check_sources(&sources);
+        if !report.findings.is_empty() {
+            return Err(report);
+        }
+        let mut objects: Vec<Value> = Vec::new();
+        for source in sources.iter().flatten() {
+            for document in documents(&source.text).into_iter().flatten() {
+                items(&document.root, &mut |item| objects.push(item.to_json()));
+            }
+        }
+        // What others live in or are kinds of comes first; all else in the order of the files.
+        objects.sort_by_key(|object| match object["kind"].as_str() {
+            Some("Namespace") => 0,
+            Some("CustomResourceDefinition") => 1,
+            _ => 2,
+        });
+        Ok(Self { objects })
+    }
+
+    /// Applies them, one after the other; the first that is refused ends it, with what was said.
+    pub async fn apply(&self, client: &Client, show: &mut Show) -> io::Result<Applied> {
+        let mut applied = Vec::new();
+        for object in &self.objects {
+            let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
+            let failed = |error: io::Error| io::Error::other(format!("apply {kind} {name}: {error}"));
+            let gvk = gvk(object).map_err(failed)?;
+            let (resource, namespaced) = find(client, &gvk).await.map_err(failed)?;
+            let api: Api<DynamicObject> = if namespaced {
+                let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+                Api::namespaced_with(client.clone(), namespace.unwrap_or("default"), &resource)
+            } else {
+                Api::all_with(client.clone(), &resource)
+            };
+            let before = api.get_metadata_opt(&name).await.map_err(in_words).map_err(failed)?;
+            let params = PatchParams::apply(MANAGER);
+            let now =
+                api.patch(&name, &params, &Patch::Apply(object)).await.map_err(conflict).map_err(failed)?;
+            let result = match before {
+                None => "created",
+                Some(before) if before.metadata.resource_version == now.metadata.resource_version => {
+                    "unchanged"
+                }
+                Some(_) => "changed",
+            };
+            let namespace = now.namespace().unwrap_or_default();
+            show.event(&Event::Applied { kind: &kind, namespace: &namespace, name: &name, result })?;
+            applied.extend(Kind::find(&gvk.group, &gvk.kind).map(|kind| (kind, namespace, name)));
+        }
+        show.event(&Event::AllApplied { objects: self.objects.len() })?;
+        Ok(applied)
+    }
+}
+
+fn text(object: &Value, path: &str) -> String {
+    object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn gvk(object: &Value) -> io::Result<GroupVersionKind> {
+    let version = text(object, "/apiVersion");
+    let (group, version) = version.split_once('/').unwrap_or(("", &version));
+    Ok(GroupVersionKind::gvk(group, version, &text(object, "/kind")))
+}
+
+/// Kinds of CAPT are known; of others the API is asked.
+async fn find(client: &Client, gvk: &GroupVersionKind) -> io::Result<(ApiResource, bool)> {
+    match pinned_kind(client, gvk).await {
+        Ok((resource, capabilities)) => Ok((resource, capabilities.scope == Scope::Namespaced)),
+        Err(_) => Err(io::Error::other(format!("the API knows no {} of {}", gvk.kind, gvk.api_version()))),
+    }
+}
+
+/// A conflict names who owns what; this says what can be done about it.
+fn conflict(error: kube::Error) -> io::Error {
+    match &error {
+        kube::Error::Api(status) if status.code == 409 => io::Error::other(format!(
+            "{}\n  somebody else set these fields: take them out of the file, or take them over with kubectl apply --server-side --force-conflicts",
+            status.message
+        )),
+        _ => in_words(error),
+    }
+}

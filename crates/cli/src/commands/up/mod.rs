@@ -1,0 +1,151 @@
+//! `capt up`: the whole management plane in one process.
+//!
+//! ```text
+//! read and check every file -> open the plane (API, CRDs, engine, controllers) -> apply -> show until the end
+//! ```
+//!
+//! Nothing is started before all files are known to be good, and nothing is applied before the plane stands.
+
+mod apply;
+mod plane;
+mod show;
+mod wait;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::server::duration;
+use super::{Outcome, logging, place, wait_for_a_signal};
+use crate::tree::source::Follower;
+use apply::Manifests;
+use plane::Plane;
+use show::{Event, Show};
+use wait::{End, Waiting};
+
+/// The offline cluster of `--demo`.
+const DEMO: [(&str, &str); 3] = [
+    ("examples/cluster/00-templates.yaml", include_str!("../../../../../examples/cluster/00-templates.yaml")),
+    ("examples/cluster/10-cluster.yaml", include_str!("../../../../../examples/cluster/10-cluster.yaml")),
+    ("examples/cluster/20-workers.yaml", include_str!("../../../../../examples/cluster/20-workers.yaml")),
+];
+
+/// Start everything: a Kubernetes API, the controllers and Terraform, in this process.
+///
+/// Applies the files and shows what becomes of them as a tree. All is kept in the data folder: stopped at any moment
+/// and started again, it goes on where it was. Runs of Terraform that outlive it are taken up again.
+///
+/// Examples:
+///   capt up --demo
+///   capt up -f cluster.yaml -f machines/
+///   capt up -f cluster/ --wait --timeout 30m
+///   capt up -o json | jq -r 'select(.type == "status") | "\(.kind)/\(.name) \(.phase)"'
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+#[command(
+    after_help = "Exit codes: 0 stopped on request or, with --wait, all is ready; 1 it could not start, a file is wrong or, with --wait, not all became ready; 2 wrong usage."
+)]
+pub struct Args {
+    /// Files, or folders with *.yaml, *.yml and *.json files, to apply; - is standard input.
+    #[arg(short, long = "filename", value_name = "FILE|DIR", num_args = 1..)]
+    files: Vec<PathBuf>,
+    /// Look into the folders of folders too.
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Build an offline cluster with three machines: nothing but Terraform or OpenTofu is needed.
+    #[arg(long)]
+    demo: bool,
+    /// Folder for objects, states and logs; made if it is not there [default: $CAPT_DATA_DIR, else that of the platform].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address of the API; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Allow an address that other machines reach.
+    #[arg(long)]
+    allow_remote: bool,
+    /// Runs of Terraform at the same time [default: one per core].
+    #[arg(long, value_name = "N")]
+    slots: Option<usize>,
+    /// Stop when all that was applied is ready, or cannot become it.
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait: 1h, 30m, 90s; 0 for ever.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration, requires = "wait")]
+    timeout: Duration,
+    /// Print events for programs.
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Format {
+    /// One JSON object a line.
+    Json,
+}
+
+pub fn run(args: &Args) -> io::Result<Outcome> {
+    std::thread::spawn(capt_apiserver::door::warm_up);
+    let manifests = match Manifests::read(&args.files, args.recursive, args.demo) {
+        Ok(manifests) => manifests,
+        Err(report) => {
+            super::validate::print_text(&report)?;
+            anstream::eprintln!("capt: nothing was applied: the files above are wrong");
+            return Ok(Outcome::Bad);
+        }
+    };
+    let folder = args.data_dir.clone().map_or_else(place::default_folder, Ok)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(stand(args, &folder, &manifests))
+}
+
+async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> io::Result<Outcome> {
+    let mut show = Show::new(args.output.is_some());
+    let settings =
+        plane::Settings { folder, listen: args.listen, allow_remote: args.allow_remote, slots: args.slots };
+    let mut plane = Plane::open(&settings).await?;
+    if args.demo {
+        plane.needs_terraform()?;
+    }
+    logging::to_file(&folder.join("capt.log"))?;
+    show.event(&Event::Listening { url: plane.url(), kubeconfig: plane.kubeconfig() })?;
+    let applied = match manifests.apply(plane.client(), &mut show).await {
+        Ok(applied) => applied,
+        Err(error) => {
+            plane.close().await;
+            return Err(error);
+        }
+    };
+    plane.start_controllers();
+    let waiting = Waiting::new(applied, args.wait, args.timeout, args.demo);
+    let follower = Follower::start(plane.client(), None);
+    let end = tokio::select! {
+        end = waiting.until_the_end(follower, &mut show) => end?,
+        signal = wait_for_a_signal() => { signal?; End::Asked }
+        why = plane.broken() => return Err(why),
+    };
+    leave(plane, &mut show, end, args).await
+}
+
+/// Stops without losing anything: what runs ends first, or goes on alone.
+async fn leave(plane: Plane, show: &mut Show, end: End, args: &Args) -> io::Result<Outcome> {
+    let running = plane.under_way();
+    if end == End::Asked && running > 0 {
+        show.event(&Event::Finishing { runs: running })?;
+        tokio::select! {
+            () = plane.finish() => {}
+            signal = wait_for_a_signal() => signal?,
+        }
+    }
+    let left = plane.under_way();
+    let folder = args.data_dir.as_deref();
+    plane.close().await;
+    show.event(&Event::Stopped { runs: left, again: again(folder) })?;
+    Ok(if end == End::NotReady { Outcome::Bad } else { Outcome::Good })
+}
+
+/// The command that goes on from here: what was applied is kept, so that no file needs to be named.
+fn again(folder: Option<&std::path::Path>) -> String {
+    folder.map_or_else(|| "capt up".to_owned(), |folder| format!("capt up --data-dir {}", folder.display()))
+}

@@ -1,0 +1,124 @@
+//! Until when `capt up` runs, and what is told meanwhile.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::apply::Applied;
+use super::show::{Event, Show};
+use crate::tree::judge::{is_ready, is_stalled};
+use crate::tree::source::Follower;
+use crate::tree::thing::{Kind, Thing};
+use crate::tree::{Cause, Node, State, build};
+
+/// Redrawing more often shows no more.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Why it ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum End {
+    /// Somebody asked for it.
+    Asked,
+    /// All is ready.
+    Ready,
+    /// Not all became ready.
+    NotReady,
+}
+
+/// What is waited for.
+pub struct Waiting {
+    applied: Applied,
+    /// Whether the end of waiting is the end of the process.
+    ends: bool,
+    timeout: Duration,
+    demo: bool,
+}
+
+/// How what was applied stands.
+#[derive(Debug, PartialEq)]
+enum Stand {
+    Ready,
+    Under,
+    /// Nothing moves, and something cannot become ready before somebody changes it.
+    Stuck,
+}
+
+impl Waiting {
+    pub fn new(applied: Applied, ends: bool, timeout: Duration, demo: bool) -> Self {
+        Self { applied, ends, timeout, demo }
+    }
+
+    /// Shows what happens. Without `--wait` it never ends by itself.
+    pub async fn until_the_end(&self, mut follower: Follower, show: &mut Show) -> io::Result<End> {
+        let started = Instant::now();
+        let deadline = (self.ends && !self.timeout.is_zero()).then(|| started + self.timeout);
+        let mut was_ready = false;
+        loop {
+            let (stand, roots) = follower.with(|things| (self.stand(things), build::build(things)));
+            show.tree(&roots)?;
+            if stand == Stand::Ready && !was_ready && !self.applied.is_empty() {
+                was_ready = true;
+                show.ready(&roots, started.elapsed(), self.demo)?;
+            }
+            if self.ends {
+                match stand {
+                    Stand::Ready => return Ok(End::Ready),
+                    Stand::Stuck => {
+                        show.event(&Event::NotReady {
+                            why: "it cannot become ready",
+                            reasons: &reasons(&roots),
+                        })?;
+                        return Ok(End::NotReady);
+                    }
+                    Stand::Under => {}
+                }
+            }
+            tokio::select! {
+                () = follower.changed() => tokio::time::sleep(PAUSE).await,
+                () = tokio::time::sleep(Duration::from_secs(1)), if show.is_live() => {}
+                () = at(deadline) => {
+                    let roots = follower.with(build::build);
+                    show.tree(&roots)?;
+                    show.event(&Event::NotReady { why: "it took too long", reasons: &reasons(&roots) })?;
+                    return Ok(End::NotReady);
+                }
+            }
+        }
+    }
+
+    fn stand(&self, things: &[(Kind, &Thing)]) -> Stand {
+        let find = |(kind, namespace, name): &(Kind, String, String)| {
+            things
+                .iter()
+                .find(|(of, thing)| of == kind && thing.name() == name && thing.namespace() == namespace)
+        };
+        let ready = |wanted: &(Kind, String, String)| {
+            find(wanted).is_some_and(|(kind, thing)| is_ready(*kind, thing))
+        };
+        if self.applied.iter().all(ready) {
+            return Stand::Ready;
+        }
+        let moves = |state: State| matches!(state, State::Working | State::Deleting);
+        let roots = build::build(things);
+        let mut still = true;
+        for root in &roots {
+            // A parent of what is stuck is on its way for ever: only what has no parts tells.
+            root.walk(&mut |node| still &= !(node.children.is_empty() && moves(node.state)));
+        }
+        let stalled = things.iter().any(|(_, thing)| is_stalled(thing).is_some());
+        if still && stalled { Stand::Stuck } else { Stand::Under }
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The cause of each tree that is not ready.
+fn reasons(roots: &[Node]) -> Vec<Cause> {
+    roots.iter().filter_map(|root| root.cause.clone()).collect()
+}

@@ -1,0 +1,180 @@
+//! Makes a tree fit a screen: the larger it is, the more of what is alike becomes one line.
+//!
+//! | Level | What is done |
+//! |---|---|
+//! | 0 | nothing |
+//! | 1 | a workspace is told on the line of what it is for; empty sets of earlier revisions are one line |
+//! | 2 | alike siblings are one line: same kind, state and reason |
+//! | 3 | what is ready is told without its parts |
+//! | 4 | what is well is left out, then the rest, from the end: a line says how many |
+
+use std::collections::HashMap;
+
+use super::thing::Kind;
+use super::{Node, State};
+
+/// Fewer than this are shown one by one.
+const MANY: usize = 4;
+const LAST_LEVEL: u8 = 3;
+
+/// A tree that fits, and how many roots had to be left out.
+pub struct Folded {
+    pub roots: Vec<Node>,
+    pub left_out: usize,
+}
+
+/// Folds as little as makes it fit into so many lines.
+pub fn fit(roots: Vec<Node>, lines: usize) -> Folded {
+    let mut folded = roots;
+    for level in 0..=LAST_LEVEL {
+        folded = at_level(folded, level);
+        if height(&folded) <= lines {
+            return Folded { roots: folded, left_out: 0 };
+        }
+    }
+    cut(folded, lines)
+}
+
+fn height(roots: &[Node]) -> usize {
+    let mut lines = 0;
+    for root in roots {
+        root.walk(&mut |node| lines += 1 + usize::from(shows_cause(node)));
+    }
+    lines
+}
+
+/// Whether the cause is told below this very line, and not below one of its parts.
+pub fn shows_cause(node: &Node) -> bool {
+    let Some(cause) = node.cause.as_ref().filter(|cause| !cause.message.is_empty()) else { return false };
+    let mut below = node.children.iter().filter_map(|child| child.cause.as_ref());
+    !below.any(|theirs| theirs.is_same(cause))
+}
+
+impl super::Cause {
+    /// Whether both are the same object's.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (self.kind, &self.name) == (other.kind, &other.name)
+    }
+}
+
+fn at_level(roots: Vec<Node>, level: u8) -> Vec<Node> {
+    match level {
+        0 => roots,
+        1 => roots.into_iter().map(without_workspaces).collect(),
+        2 => grouped(roots.into_iter().map(group_parts).collect()),
+        _ => grouped(roots.into_iter().map(without_parts_of_ready).collect()),
+    }
+}
+
+fn without_workspaces(mut node: Node) -> Node {
+    node.children = node.children.into_iter().map(without_workspaces).collect();
+    if let [only] = node.children.as_slice()
+        && only.kind == Kind::WorkspaceTemplateApply
+        && only.children.is_empty()
+    {
+        if only.state != State::Ready && !only.detail.is_empty() {
+            node.detail = if node.detail.is_empty() {
+                only.detail.clone()
+            } else {
+                format!("{}, {}", node.detail, only.detail)
+            };
+        }
+        node.children.clear();
+    }
+    let (empty, rest): (Vec<Node>, Vec<Node>) = node.children.into_iter().partition(is_empty_set);
+    node.children = rest;
+    node.children.extend(into_one(empty, 2));
+    node
+}
+
+fn is_empty_set(node: &Node) -> bool {
+    node.kind == Kind::CaptMachineSet && node.state == State::Ready && node.children.is_empty()
+}
+
+fn group_parts(mut node: Node) -> Node {
+    node.children = grouped(node.children.into_iter().map(group_parts).collect());
+    node
+}
+
+/// Siblings without parts of their own, by how they are alike, in the order of the first of each.
+fn grouped(siblings: Vec<Node>) -> Vec<Node> {
+    let mut order: Vec<Vec<Node>> = Vec::new();
+    let mut places: HashMap<_, usize> = HashMap::new();
+    for node in siblings {
+        if !node.children.is_empty() {
+            order.push(vec![node]);
+            continue;
+        }
+        let reason = node.cause.as_ref().map(|cause| cause.reason.clone());
+        let key = (node.namespace.clone(), node.kind, node.state, node.phase.clone(), reason);
+        let place = *places.entry(key).or_insert_with(|| {
+            order.push(Vec::new());
+            order.len() - 1
+        });
+        order[place].push(node);
+    }
+    order.into_iter().flat_map(|alike| into_one(alike, MANY)).collect()
+}
+
+/// One node for all of them, where they are many.
+fn into_one(alike: Vec<Node>, many: usize) -> Vec<Node> {
+    let count = alike.iter().map(|node| node.count).sum();
+    if alike.len() < many {
+        return alike;
+    }
+    let oldest = alike.iter().filter_map(|node| node.created).min();
+    let last = alike.last().map(|node| node.name.clone()).unwrap_or_default();
+    let Some(first) = alike.into_iter().next() else { return Vec::new() };
+    vec![Node {
+        name: format!("{} … {last}", first.name),
+        detail: String::new(),
+        created: oldest,
+        count,
+        ..first
+    }]
+}
+
+fn without_parts_of_ready(mut node: Node) -> Node {
+    if node.worst() == State::Ready {
+        let machines = machines(&node);
+        if machines > 0 && node.kind < Kind::CaptMachineDeployment {
+            node.detail = [node.detail.as_str(), &format!("{machines} machines")]
+                .iter()
+                .filter(|part| !part.is_empty())
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ");
+        }
+        node.children.clear();
+    } else {
+        node.children = grouped(node.children.into_iter().map(without_parts_of_ready).collect());
+    }
+    node
+}
+
+fn machines(node: &Node) -> usize {
+    let mut count = 0;
+    node.walk(&mut |part| count += if part.kind == Kind::CaptMachine { part.count } else { 0 });
+    count
+}
+
+/// The worst first, as many as there is room for.
+fn cut(mut roots: Vec<Node>, lines: usize) -> Folded {
+    roots.sort_by_key(|root| std::cmp::Reverse(root.worst()));
+    let (mut used, mut kept) = (1, Vec::new());
+    let mut left_out = 0;
+    for root in roots {
+        let needs = height(std::slice::from_ref(&root));
+        if used + needs <= lines {
+            used += needs;
+            kept.push(root);
+        } else if used + 2 <= lines || kept.is_empty() {
+            // Its first line and its cause tell the most.
+            used += 2;
+            kept.push(Node { children: Vec::new(), ..root });
+        } else {
+            left_out += root.count;
+        }
+    }
+    Folded { roots: kept, left_out }
+}

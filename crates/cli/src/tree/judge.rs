@@ -1,0 +1,199 @@
+//! How one object stands, by its conditions and status: a state, a word, and what is worth knowing.
+
+use capt_api::conditions::{reasons, types};
+use capt_api::names::annotations;
+
+use super::State;
+use super::thing::{Condition, Kind, Thing};
+
+/// What an object says of itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub state: State,
+    pub phase: String,
+    pub detail: String,
+    pub reason: String,
+    pub message: String,
+}
+
+/// The condition that says whether an object of this kind is as it should be.
+fn ready_type(kind: Kind) -> &'static str {
+    if kind == Kind::Cluster { types::AVAILABLE } else { types::READY }
+}
+
+/// Whether an object is what its current spec says.
+pub fn is_ready(kind: Kind, thing: &Thing) -> bool {
+    let current = thing.status.observed_generation.is_none_or(|seen| Some(seen) == thing.metadata.generation);
+    current && !thing.deleting() && thing.is_true(ready_type(kind))
+}
+
+/// Why an object cannot become ready before somebody changes something.
+pub fn is_stalled(thing: &Thing) -> Option<&Condition> {
+    thing.condition(types::STALLED).filter(|condition| condition.status == "True")
+}
+
+/// Judges one object.
+pub fn judge(kind: Kind, thing: &Thing) -> Verdict {
+    let (state, said) = state(kind, thing);
+    let (reason, message) =
+        said.map_or_else(Default::default, |said| (said.reason.clone(), one_line(&said.message)));
+    let message = if state == State::Failed { with_failures(thing, message) } else { message };
+    Verdict { phase: phase(thing, state, &reason), detail: detail(kind, thing), state, reason, message }
+}
+
+fn state(kind: Kind, thing: &Thing) -> (State, Option<&Condition>) {
+    let ready = thing.condition(ready_type(kind));
+    let failing = thing.status.consecutive_failures.is_some_and(|count| count > 0);
+    if thing.deleting() {
+        let said = thing.condition(types::DELETING).or(ready);
+        let failed = failing && said.is_some_and(|said| said.reason != types::DELETING);
+        return (if failed { State::Failed } else { State::Deleting }, said);
+    }
+    if let Some(stalled) = is_stalled(thing) {
+        return (State::Failed, Some(stalled));
+    }
+    let paused = thing.is_true(types::PAUSED) || ready.is_some_and(|ready| ready.reason == reasons::PAUSED);
+    if paused {
+        return (
+            State::Paused,
+            thing.condition(types::PAUSED).filter(|said| said.status == "True").or(ready),
+        );
+    }
+    if let Some(failed) = failed(kind, thing) {
+        return (State::Failed, Some(failed));
+    }
+    let Some(said) = ready else { return (State::Working, None) };
+    if said.status == "True" {
+        let current =
+            thing.status.observed_generation.is_none_or(|seen| Some(seen) == thing.metadata.generation);
+        return (if current { State::Ready } else { State::Working }, Some(said));
+    }
+    if thing.status.failure_reason.is_some() || failing {
+        return (State::Failed, Some(said));
+    }
+    (of_reason(&said.reason), Some(said))
+}
+
+/// A condition that speaks of a failure beside `Ready`, which may still be true from before.
+fn failed(kind: Kind, thing: &Thing) -> Option<&Condition> {
+    let is = |name: &str| thing.condition(name).filter(|condition| condition.status == "True");
+    match kind {
+        Kind::CAPTCluster => is(types::VPC_FAILED),
+        Kind::CAPTControlPlane => is(types::FAILED),
+        Kind::CaptMachineDeployment => thing
+            .condition(types::PROGRESSING)
+            .filter(|condition| condition.reason == reasons::PROGRESS_DEADLINE_EXCEEDED),
+        _ => None,
+    }
+}
+
+/// What a reason of `Ready=False` means for the one who looks.
+fn of_reason(reason: &str) -> State {
+    let absent = reason.ends_with("NotFound");
+    let failed = reason.ends_with("Failed") || reason.ends_with("Error") || reason.ends_with("Timeout");
+    match reason {
+        reasons::WAITING_FOR_SECRETS
+        | reasons::WAITING_FOR_APPROVAL
+        | reasons::PLAN_TOO_DESTRUCTIVE
+        | reasons::NAME_TAKEN
+        | reasons::BACKEND_IN_USE
+        | reasons::INVALID
+        | reasons::UNDECLARED_VARIABLES => State::Blocked,
+        _ if failed => State::Failed,
+        _ if absent => State::Blocked,
+        _ if reason.starts_with("WaitingFor") => State::Waiting,
+        _ => State::Working,
+    }
+}
+
+fn phase(thing: &Thing, state: State, reason: &str) -> String {
+    let own = thing.status.phase.as_deref();
+    match state {
+        State::Deleting => "Deleting",
+        State::Paused => "Paused",
+        State::Ready => own.unwrap_or("Ready"),
+        _ if !reason.is_empty() => reason,
+        _ => own.unwrap_or("Pending"),
+    }
+    .to_owned()
+}
+
+fn with_failures(thing: &Thing, message: String) -> String {
+    match thing.status.consecutive_failures {
+        Some(count) if count > 1 => format!("failed {count} times: {message}"),
+        _ => message,
+    }
+}
+
+/// Terraform, a provider or an API may have said it in several.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn detail(kind: Kind, thing: &Thing) -> String {
+    let (spec, status) = (&thing.spec, &thing.status);
+    let number = |number: Option<i32>| number.unwrap_or_default();
+    let mut parts: Vec<String> = Vec::new();
+    match kind {
+        Kind::Cluster => {}
+        Kind::CAPTCluster => {
+            parts.extend(spec.region.clone());
+            parts.extend(status.vpc_id.clone());
+        }
+        Kind::CAPTControlPlane => {
+            let (wanted, running) = (spec.version.as_deref(), status.version.as_deref());
+            parts.extend(match (wanted, running) {
+                (Some(wanted), Some(running)) if wanted != running => Some(format!("{running} -> {wanted}")),
+                (wanted, running) => running.or(wanted).map(str::to_owned),
+            });
+            parts.extend(status.endpoint.clone());
+        }
+        Kind::NodeGroup => {
+            parts.extend(spec.external.as_ref().map(|external| format!("existing group {}", external.name)));
+            parts.push(counted(number(status.members), "member"));
+        }
+        Kind::CaptMachineDeployment => {
+            let wanted = number(spec.replicas);
+            let updated = number(status.updated_replicas);
+            parts.push(format!("{}/{wanted} available", number(status.available_replicas)));
+            if updated < wanted {
+                parts.push(format!("{updated} up to date"));
+            }
+            parts.extend(status.current_revision.map(|revision| format!("revision {revision}")));
+        }
+        Kind::CaptMachineSet => {
+            parts.push(format!("{}/{} available", number(status.available_replicas), number(spec.replicas)));
+            parts.extend(
+                thing.annotation(annotations::REVISION).map(|revision| format!("revision {revision}")),
+            );
+        }
+        Kind::CaptMachine => {
+            parts.extend(spec.instance_type.clone());
+            parts.extend(status.instance_id.clone());
+        }
+        Kind::WorkspaceTemplateApply => parts.push(workspace(thing)),
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}
+
+/// How far a run is; at rest, what there is.
+fn workspace(thing: &Thing) -> String {
+    let status = &thing.status;
+    if let Some(progress) = status.progress.as_ref().filter(|progress| progress.total > 0) {
+        let current = progress.current.as_deref().map_or_else(String::new, |address| format!(" {address}"));
+        return format!("{}/{}{current}", progress.done, progress.total);
+    }
+    let pending = thing.condition(types::READY).is_some_and(|ready| {
+        [reasons::WAITING_FOR_APPROVAL, reasons::PLAN_TOO_DESTRUCTIVE].contains(&ready.reason.as_str())
+    });
+    match &status.plan {
+        Some(plan) if pending => format!("plan: +{} ~{} -{}", plan.add, plan.change, plan.destroy),
+        _ => status.resources.map_or_else(String::new, |count| counted(count, "resource")),
+    }
+}
+
+/// A number with its noun.
+pub fn counted(number: i32, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}

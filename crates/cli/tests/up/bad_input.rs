@@ -1,0 +1,126 @@
+//! What is wrong is said in one line, before anything happens.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::plane::{Plane, capt, said};
+
+const GOOD: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: good\n";
+
+/// What `capt up` says when it does not start.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let output = capt(&["up", "--data-dir"]).arg(folder).args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    said(&output)
+}
+
+#[test]
+fn one_bad_file_among_many_applies_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (files, data) = (folder.path().join("files"), folder.path().join("data"));
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("a.yaml"), GOOD).unwrap();
+    let name = files.to_str().unwrap();
+    for (bad, wanted) in [
+        ("a: [\n", "b.yaml:1:4: error: not YAML"),
+        ("kind: CaptMachine\nmetadata: {name: x}\n", "b.yaml:1:"),
+        (
+            "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: CaptMachine\nmetadata: {name: x}\nspec: {sice: 1}\n",
+            "b.yaml:4:",
+        ),
+    ] {
+        std::fs::write(files.join("b.yaml"), bad).unwrap();
+        let text = refused(&data, &["-f", name]);
+        assert!(text.contains(wanted) && text.contains("nothing was applied"), "{text}");
+        assert!(!data.exists(), "nothing was started");
+    }
+    let text = refused(&data, &["-f", folder.path().join("nowhere").to_str().unwrap()]);
+    assert!(text.contains("nowhere: error: cannot be read"), "{text}");
+}
+
+#[test]
+fn what_the_api_refuses_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.yaml");
+    std::fs::write(&file, "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: x}\n").unwrap();
+    let text = refused(&folder.path().join("data"), &["-f", file.to_str().unwrap()]);
+    assert!(text.contains("apply Thing x: the API knows no Thing of example.org/v1"), "{text}");
+}
+
+#[test]
+fn a_port_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let text = refused(folder.path(), &["--listen", &address]);
+    assert!(text.contains(&format!("listen on {address}: Address already in use")), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn a_folder_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let plane = Plane::start(folder.path(), &[]);
+    let text = refused(folder.path(), &[]);
+    assert!(text.contains("is in use by process"), "{text}");
+    plane.interrupt();
+    assert!(plane.end().success());
+}
+
+#[test]
+fn a_folder_of_a_newer_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let plane = Plane::start(folder.path(), &[]);
+    plane.interrupt();
+    assert!(plane.end().success());
+    let store = folder.path().join("store.db");
+    let mut bytes = std::fs::read(&store).unwrap();
+    // SQLite keeps the number that a program gives to its format at byte 60.
+    bytes[60..64].copy_from_slice(&99_u32.to_be_bytes());
+    std::fs::write(&store, bytes).unwrap();
+    let text = refused(folder.path(), &[]);
+    assert!(text.contains("has format 99"), "{text}");
+}
+
+#[test]
+fn a_folder_without_permission() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let text = refused(&file.join("data"), &[]);
+    assert!(text.contains("make folder") && text.lines().count() == 1, "{text}");
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let closed = folder.path().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o500)).unwrap();
+    let text = refused(&closed.join("data"), &[]);
+    assert!(text.contains("Permission denied"), "{text}");
+}
+
+#[test]
+fn an_api_that_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{{name: x, context: {{cluster: x, user: x}}}}]\nclusters: [{{name: x, cluster: {{server: 'https://{free}'}}}}]\nusers: [{{name: x, user: {{}}}}]\n"
+    );
+    std::fs::write(&kubeconfig, text).unwrap();
+    let output = capt(&["status", "--kubeconfig"]).arg(&kubeconfig).output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(&free.to_string()) && text.contains("capt up"), "{text}");
+}
+
+#[test]
+fn wrong_usage() {
+    for arguments in
+        [&["up", "--timeout", "5m"][..], &["up", "--listen", "nowhere"], &["status", "-o", "xml"]]
+    {
+        let output = capt(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
+    }
+}

@@ -1,0 +1,14 @@
+//! `capt up` and `capt status` as people use them: the whole binary, with the real Terraform or OpenTofu.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test fails by panicking; a skip must not be silent"
+)]
+
+mod bad_input;
+mod faults;
+mod plane;
+mod restart;
+mod terminal;
+mod walk;

@@ -1,0 +1,96 @@
+//! The walk of the demo: up, scale, roll, break, undo, delete.
+
+use std::path::Path;
+
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, Config};
+use serde_json::json;
+
+use crate::plane::{Plane, capt, has_terraform, said};
+
+const DEPLOYMENT: &str = "demo-workers";
+
+/// Merges into the deployment of the demo, as the hint of the demo does with kubectl.
+fn patch(plane: &Plane, instance_type: &str) {
+    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
+    plane.client().block_on(async {
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let kind =
+            GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta1", "CaptMachineDeployment");
+        let kind = kube::api::ApiResource::from_gvk_with_plural(&kind, "captmachinedeployments");
+        let api: Api<DynamicObject> = Api::default_namespaced_with(Client::try_from(config).unwrap(), &kind);
+        let body = json!({"spec": {"template": {"spec": {"instanceType": instance_type}}}});
+        api.patch(DEPLOYMENT, &PatchParams::default(), &Patch::Merge(&body)).await.unwrap();
+    });
+}
+
+#[test]
+fn the_demo_from_up_to_gone() {
+    if !has_terraform() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let plane = Plane::start(folder.path(), &["--demo"]);
+    plane.event("ready", |_| true);
+    let text = plane.run(&["status"]);
+    for part in [
+        "cluster demo",
+        "network demo",
+        "control plane demo",
+        "node group demo-workers",
+        "deployment demo-workers",
+        "workspace demo-vpc",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains("15 objects: 15 ready"), "{text}");
+
+    plane.run(&["scale", "cmd/demo-workers", "--replicas", "5"]);
+    plane.until(&["status"], |text| text.contains("5/5 available") && text.contains("19 objects: 19 ready"));
+
+    plane.run(&["rollout", "restart", DEPLOYMENT]);
+    let text = plane.run(&["rollout", "status", DEPLOYMENT]);
+    assert!(text.contains("rolled out"), "{text}");
+
+    patch(&plane, "none");
+    let cause = "There is no instance type none.";
+    let text = plane.until(&["status", "demo"], |text| text.contains(cause));
+    assert!(text.contains("terraform_data.instance") && text.contains("main.tf:"), "{text}");
+    plane.run(&["rollout", "undo", DEPLOYMENT]);
+    let text = plane.run(&["rollout", "status", DEPLOYMENT]);
+    assert!(text.contains("rolled out"), "{text}");
+    plane.until(&["status"], |text| {
+        text.contains("19 objects: 19 ready") || text.contains("20 objects: 20 ready")
+    });
+
+    let text = plane.run(&["delete", "cluster", "demo", "--yes"]);
+    assert!(text.contains("demo"), "{text}");
+    plane.until(&["status"], |text| text.starts_with("nothing"));
+    plane.interrupt();
+    assert!(plane.end().success());
+}
+
+#[test]
+fn wait_ends_with_the_tree() {
+    if !has_terraform() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let up = |folder: &Path| capt(&["up", "--demo", "--wait", "--data-dir"]).arg(folder).output().unwrap();
+    for time in ["first", "second"] {
+        let output = up(folder.path());
+        let text = said(&output);
+        assert!(output.status.success(), "{time}: {text}");
+        assert!(
+            text.contains("export KUBECONFIG=") && text.contains("└─ ✓ workspace demo-vpc"),
+            "{time}: {text}"
+        );
+        assert!(
+            text.contains("all is ready") && text.contains("capt rollout undo demo-workers"),
+            "{time}: {text}"
+        );
+        assert_eq!(text.contains("created Cluster demo"), time == "first", "{text}");
+    }
+}
