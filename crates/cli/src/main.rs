@@ -7,8 +7,6 @@ mod validate;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    commands::run(commands::Cli::parse())
+    commands::main()
 }

@@ -41,6 +41,11 @@ pub struct Binary {
     pub version: String,
 }
 
+/// The binary that a choice means on `$PATH`. Asks it for its version.
+pub fn find(choice: &Choice) -> Result<Binary, Failure> {
+    Binaries::new(None, Duration::from_secs(20)).find(choice)
+}
+
 /// What is known of the binaries.
 pub(crate) struct Binaries {
     path: OsString,

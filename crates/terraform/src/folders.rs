@@ -10,7 +10,7 @@
 //!     state/terraform.tfstate
 //!     plan                         the kept plan
 //!     work/                        where runs start: the module, values, credential files
-//!     runs/ID/                     log; while it runs also alive, STAGE.out, STAGE.err, STAGE.exit
+//!     runs/ID/                     log, end.json; while it runs also alive, STAGE.out, STAGE.err, STAGE.exit
 //! ```
 
 use std::{
@@ -37,6 +37,11 @@ impl Folders {
             make_private(&folders.root.join(folder))?;
         }
         Ok(folders)
+    }
+
+    /// A folder as it is.
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
     }
 
     pub fn lock(&self) -> PathBuf {

@@ -19,6 +19,7 @@
 //! | [`state`] | state files: outputs, addresses, secrets |
 //! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
 //! | [`version`] | versions and constraints as Terraform means them |
+//! | [`visit`] | what people may see of a data folder, without an engine |
 
 #![warn(missing_docs)]
 
@@ -44,5 +45,6 @@ pub mod state;
 pub mod stream;
 pub mod version;
 pub mod view;
+pub mod visit;
 
 pub use engine::{Engine, Options};

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kube::config::Kubeconfig;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -41,7 +42,6 @@ pub struct Target {
 
 /// An API that has answered.
 #[derive(Clone)]
-#[expect(dead_code, reason = "what is not asked for yet")]
 pub struct Connection {
     pub client: Client,
     /// The namespace that is meant where none is said.
@@ -52,6 +52,8 @@ pub struct Connection {
     pub origin: Origin,
     /// Its version, as it says.
     pub version: String,
+    /// The data folder whose controller works on it, as far as this machine knows.
+    pub folder: Option<PathBuf>,
 }
 
 /// Why there is nothing to talk to.
@@ -74,7 +76,8 @@ impl Target {
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config).map_err(in_words)?;
         let version = first_answer(&client, &address, &origin).await.map_err(io::Error::other)?;
-        Ok(Connection { client, namespace, address, origin, version })
+        let folder = self.data_dir.clone().or_else(|| default_folder_of(&address));
+        Ok(Connection { client, namespace, address, origin, version, folder })
     }
 
     /// The data folder that is meant: the one that was named, else the default.
@@ -91,6 +94,15 @@ impl Connection {
     {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
+}
+
+/// The default data folder, unless another API is known to be at home there: its workspaces may have the same names.
+fn default_folder_of(address: &str) -> Option<PathBuf> {
+    let folder = place::default_folder().ok()?;
+    let Ok(kubeconfig) = Kubeconfig::read_from(place::kubeconfig(&folder)) else { return Some(folder) };
+    let mut servers =
+        kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref()?.server.as_deref());
+    servers.any(|server| server.trim_end_matches('/') == address).then_some(folder)
 }
 
 /// Asks for the version: what goes wrong here is about the way to the API, and is said so.
@@ -148,6 +160,7 @@ pub async fn connect(kubeconfig: Option<&Path>, folder: &Path) -> io::Result<Cli
 #[derive(Debug, clap::Args)]
 pub struct Which {
     /// Name of the object.
+    #[arg(add = super::completion::objects())]
     pub name: String,
     #[command(flatten)]
     pub target: Target,
@@ -167,9 +180,16 @@ impl Which {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
-        let connection = self.target.connect().await?;
+        self.find_in(&self.target.connect().await?).await
+    }
+
+    /// Finds it where one is connected already.
+    pub async fn find_in<K>(&self, connection: &Connection) -> io::Result<Found<K>>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
         let api: Api<K> = connection.api();
-        let Connection { client, namespace, .. } = connection;
+        let Connection { client, namespace, .. } = connection.clone();
         let missing =
             || io::Error::other(format!("no {} {} in namespace {namespace}", K::kind(&()), self.name));
         let object = api.get_opt(&self.name).await.map_err(in_words)?.ok_or_else(missing)?;

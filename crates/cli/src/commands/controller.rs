@@ -17,7 +17,7 @@ use super::client::{connect, in_words};
 use super::{Outcome, logging, metrics, place, wait_for_a_signal};
 
 /// Name of the Lease of the one controller that works.
-const LEASE: &str = "capt-controller";
+pub const LEASE: &str = "capt-controller";
 
 /// Turn Kubernetes objects into infrastructure: run the controllers and Terraform.
 ///

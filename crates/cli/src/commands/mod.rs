@@ -1,31 +1,50 @@
 //! The commands, and what they share: arguments, exit codes, what happens when nobody reads the output.
 
 pub mod client;
+mod completion;
 mod controller;
 mod crds;
+mod delete;
+mod doctor;
+mod duration;
+mod events;
+mod family;
+mod kubeconfig;
 mod logging;
+mod logs;
+mod man;
 mod metrics;
+mod object;
+mod pause;
 mod place;
+mod plan;
 mod rollout;
 mod sandbox;
+mod scale;
 mod server;
 mod status;
+pub mod table;
 mod terminal;
 mod up;
 mod validate;
 mod workspace;
 
-use std::io;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::CompleteEnv;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Builds clusters and machines from Kubernetes objects, with Terraform or OpenTofu.
 #[derive(Debug, Parser)]
-#[command(name = "capt", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "capt", version = env!("CAPT_VERSION"), propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 success, 1 something is wrong with the input or the work, 2 wrong usage."
+    after_help = "Exit codes: 0 success, 1 something is wrong with the input or the work, 2 wrong usage.\n\
+        Environment: KUBECONFIG, CAPT_DATA_DIR (data folder), CAPT_LOG (error to trace), NO_COLOR.\n\
+        Also usable as kubectl capt, where the program is on the PATH as kubectl-capt."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -36,17 +55,66 @@ pub struct Cli {
 enum Command {
     Approve(workspace::Approve),
     Cancel(workspace::Cancel),
+    Completion(completion::Args),
     Controller(controller::Args),
     Crds(crds::Args),
+    Delete(delete::Args),
+    Doctor(doctor::Args),
+    Events(events::Args),
     ImportState(workspace::ImportState),
+    Kubeconfig(kubeconfig::Args),
+    Logs(logs::Args),
+    #[command(hide = true)]
+    Man(man::Args),
+    Pause(pause::Pause),
+    Plan(plan::Args),
+    Resume(pause::Resume),
     Retry(workspace::Retry),
     Rollout(rollout::Args),
     #[command(hide = true)]
     Sandbox(sandbox::Args),
+    Scale(scale::Args),
     Server(server::Args),
     Status(status::Args),
     Up(up::Args),
     Validate(validate::Args),
+}
+
+/// What a program is called when it is a plugin of kubectl, and when kubectl asks it for completions.
+const PLUGIN: &str = "kubectl-capt";
+const PLUGIN_COMPLETION: &str = "kubectl_complete-capt";
+
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let called = Path::new(&called).file_name().unwrap_or_default().to_owned();
+    if called == PLUGIN_COMPLETION {
+        return complete_for_kubectl();
+    }
+    CompleteEnv::with_factory(Cli::command).var(completion::VARIABLE).complete();
+    let mut command = Cli::command();
+    if called == PLUGIN {
+        command = command.bin_name("kubectl capt").display_name("kubectl-capt");
+    }
+    let matches = command.get_matches();
+    match Cli::from_arg_matches(&matches) {
+        Ok(cli) => run(cli),
+        Err(error) => error.exit(),
+    }
+}
+
+/// What kubectl wants of a plugin's completions: one a line, and last that nothing else is meant.
+fn complete_for_kubectl() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let last = words.len().saturating_sub(1);
+    let found = clap_complete::engine::complete(&mut Cli::command(), words, last, None).unwrap_or_default();
+    let mut out = io::stdout().lock();
+    for candidate in found {
+        // Nobody reads any more: then nobody misses it.
+        let _ = writeln!(out, "{}", candidate.get_value().to_string_lossy());
+    }
+    let _ = writeln!(out, ":4");
+    ExitCode::SUCCESS
 }
 
 /// How a command that did its work ended.
@@ -58,16 +126,27 @@ enum Outcome {
 }
 
 /// Runs one command and turns its end into an exit code.
-pub fn run(cli: Cli) -> ExitCode {
+fn run(cli: Cli) -> ExitCode {
     let end = match cli.command {
         Command::Approve(args) => workspace::approve(&args),
         Command::Cancel(args) => workspace::cancel(&args),
+        Command::Completion(args) => completion::run(&args),
         Command::Controller(args) => controller::run(&args),
         Command::Crds(args) => crds::run(&args),
+        Command::Delete(args) => delete::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Events(args) => events::run(&args),
         Command::ImportState(args) => workspace::import_state(&args),
+        Command::Kubeconfig(args) => kubeconfig::run(&args),
+        Command::Logs(args) => logs::run(&args),
+        Command::Man(args) => man::run(&args),
+        Command::Pause(args) => pause::pause(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Resume(args) => pause::resume(&args),
         Command::Retry(args) => workspace::retry(&args),
         Command::Rollout(args) => rollout::run(&args),
         Command::Sandbox(args) => return sandbox::run(&args),
+        Command::Scale(args) => scale::run(&args),
         Command::Server(args) => server::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Up(args) => up::run(&args),
@@ -92,11 +171,27 @@ fn block_on<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
 
 /// Waits until somebody wants this process to end.
 async fn wait_for_a_signal() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    Signals::listen()?.next().await;
     Ok(())
+}
+
+/// What somebody asks this process from outside. From the first moment that this listens no signal ends the process by
+/// itself.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }

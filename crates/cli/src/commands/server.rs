@@ -10,7 +10,7 @@ use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, warm_up
 use capt_apiserver::{Server, ServerOptions};
 
 use super::client::in_words;
-use super::{Outcome, wait_for_a_signal};
+use super::{Outcome, duration, wait_for_a_signal};
 
 /// Serve a Kubernetes API from this process: no etcd, no Docker.
 ///
@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// How long events stay after they were last written: 1h, 90m, 30s; 0 for ever.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse)]
     event_ttl: Duration,
     /// Log every request to this file, one JSON line each; never a body.
     #[arg(long, value_name = "FILE")]
@@ -112,33 +112,4 @@ fn renew(folder: &Path, door: &Door, kubeconfig: &Path) -> io::Result<()> {
     let identity = Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?;
     door.renew(&identity).map_err(in_words)?;
     write_kubeconfig(kubeconfig, &door.url(), &identity).map_err(in_words)
-}
-
-/// A time as Go and Kubernetes write it: a whole number with a unit, or 0.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let count: u64 = digits.parse().map_err(|_| format!("{text:?} is not a time such as 1h, 90m or 30s"))?;
-    let unit = match &text[digits.len()..] {
-        "h" => 3600,
-        "m" => 60,
-        "s" => 1,
-        "" if count == 0 => 1,
-        _ => return Err(format!("{text:?} needs one of the units h, m and s")),
-    };
-    Ok(Duration::from_secs(count.saturating_mul(unit)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        for (text, seconds) in [("1h", Some(3600)), ("90m", Some(5400)), ("30s", Some(30)), ("0", Some(0))] {
-            assert_eq!(duration(text).ok().map(|time| time.as_secs()), seconds, "{text}");
-        }
-        for text in ["", "h", "5", "-1h", "1d", "1h30m"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
 }

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use super::fold::{Folded, shows_cause};
 use super::{Node, State};
+use crate::commands::table::age;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug)]
@@ -205,20 +206,4 @@ fn thousands(number: usize) -> String {
         text.push(digit);
     }
     text
-}
-
-/// How long ago, as kubectl writes it.
-pub fn age(then: Timestamp, now: Timestamp) -> String {
-    let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 if seconds % 60 > 0 => format!("{minutes}m{}s", seconds % 60),
-        120..10_800 => format!("{minutes}m"),
-        10_800..28_800 if minutes % 60 > 0 => format!("{hours}h{}m", minutes % 60),
-        10_800..172_800 => format!("{hours}h"),
-        172_800..691_200 if hours % 24 > 0 => format!("{days}d{}h", hours % 24),
-        _ if days < 365 * 2 => format!("{days}d"),
-        _ => format!("{}y", days / 365),
-    }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fold::{Folded, fit};
-use super::render::{Look, age, lines};
+use super::render::{Look, lines};
 use super::thing::{Kind, Thing};
 use super::{Node, State, build};
 
@@ -279,26 +279,4 @@ fn narrow_terminals_and_plain_ones() {
         let line = anstream::adapter::strip_str(&line).to_string();
         assert!(line.chars().count() <= 30 && line.is_ascii(), "{line:?}");
     }
-}
-
-#[test]
-fn ages_are_kubectls() {
-    let rows = [
-        (0, "0s"),
-        (119, "119s"),
-        (120, "2m"),
-        (125, "2m5s"),
-        (600, "10m"),
-        (7300, "121m"),
-        (10_860, "3h1m"),
-        (90_000, "25h"),
-        (180_000, "2d2h"),
-        (8 * 86_400, "8d"),
-        (800 * 86_400, "2y"),
-    ];
-    for (seconds, wanted) in rows {
-        let then = now() - jiff::SignedDuration::from_secs(seconds);
-        assert_eq!(age(then, now()), wanted);
-    }
-    assert_eq!(age(now() + jiff::SignedDuration::from_secs(5), now()), "0s", "clocks differ");
 }

@@ -1,10 +1,9 @@
 //! Ten faults, and that `capt status` names the true cause of each in one line.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 
-use crate::plane::{PAUSE, Plane, SOON, capt, has_terraform};
+use crate::plane::{Plane, capt, has_terraform};
 
 const MANIFESTS: &str = include_str!("faults.yaml");
 
@@ -29,45 +28,33 @@ const CAUSES: [(&str, &str, &[&str]); 9] = [
     ("locked", "workspace", &["StateLocked", "the state is locked by"]),
 ];
 
-/// Someone else's Terraform, which holds the lock of a state until it is told to end.
-struct Holder(Child);
-
-impl Holder {
-    fn start(binary: &str, folder: &Path, state: &Path) -> Self {
-        let module = folder.join("holder");
-        std::fs::create_dir(&module).unwrap();
-        let go = folder.join("release");
-        let main = format!(
-            "terraform {{\n  backend \"local\" {{ path = \"{}\" }}\n}}\nresource \"terraform_data\" \"it\" {{\n  provisioner \"local-exec\" {{ command = \"touch {}; while [ -d {} ] && [ ! -e {} ]; do sleep 0.05; done\" }}\n}}\n",
-            state.display(),
-            folder.join("held").display(),
-            folder.display(),
-            go.display()
-        );
-        std::fs::write(module.join("main.tf"), main).unwrap();
-        let run = |arguments: &[&str]| {
-            let mut command = Command::new(binary);
-            command.args(arguments).current_dir(&module).stdout(Stdio::null());
-            command
-        };
-        assert!(run(&["init", "-input=false"]).status().unwrap().success());
-        let child = run(&["apply", "-auto-approve", "-input=false"]).spawn().unwrap();
-        let deadline = Instant::now() + SOON;
-        while !folder.join("held").exists() {
-            assert!(Instant::now() < deadline, "the lock is never held");
-            std::thread::sleep(PAUSE);
+/// A place for states that somebody else has locked: Terraform's `http` backend talks to it.
+fn locked_backend() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let holder = r#"{"ID":"1234","Operation":"OperationTypeApply","Who":"someone@somewhere","Created":"2026-01-01T00:00:00Z"}"#;
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut first, mut length) = (String::new(), 0);
+            reader.read_line(&mut first).unwrap();
+            for line in reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()) {
+                if let Some(number) = line.to_lowercase().strip_prefix("content-length: ") {
+                    length = number.parse().unwrap();
+                }
+            }
+            // An answer to a request that was not read to its end would be lost.
+            io::copy(&mut reader.take(length), &mut io::sink()).unwrap();
+            let (status, body) =
+                if first.starts_with("LOCK") { ("423 Locked", holder) } else { ("404 Not Found", "") };
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
         }
-        Self(child)
-    }
-
-    fn release(&mut self, folder: &Path) {
-        std::fs::write(folder.join("release"), "").unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-fn binary() -> &'static str {
-    if Command::new("tofu").arg("version").output().is_ok() { "tofu" } else { "terraform" }
+    });
+    format!("http://{address}")
 }
 
 /// The cause below a root in `-o json`.
@@ -84,12 +71,8 @@ fn the_true_cause_is_named() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().join("locked.tfstate");
-    let mut holder = Holder::start(binary(), folder.path(), &state);
     let file = folder.path().join("faults.yaml");
-    // The name of the workspace is a part of the path, as CAPT wants it.
-    let path = state.display().to_string().replace("locked.tfstate", "${WORKSPACE_NAME}.tfstate");
-    std::fs::write(&file, MANIFESTS.replace("STATE_PATH", &path)).unwrap();
+    std::fs::write(&file, MANIFESTS.replace("http://backend", &locked_backend())).unwrap();
     let plane = Plane::start(&folder.path().join("data"), &["-f", file.to_str().unwrap()]);
     plane.phase("WorkspaceTemplateApply", "again-and-again", "ApplyFailed");
     plane.run(&["retry", "again-and-again"]);
@@ -111,7 +94,6 @@ fn the_true_cause_is_named() {
         let found = below.lines().take(4).any(|line| wanted[1..].iter().all(|part| line.contains(part)));
         assert!(found, "{root}: {text}");
     }
-    holder.release(folder.path());
     plane.interrupt();
     plane.end();
 }
@@ -127,7 +109,7 @@ fn a_binary_that_is_gone() {
     command.arg(folder.path().join("data")).arg("-f").arg(&file).env("PATH", folder.path());
     let plane = Plane::of(&folder.path().join("data"), command);
     let text = plane.until(&["status"], |text| text.contains("BinaryNotFound"));
-    assert!(text.contains("neither tofu nor terraform"), "{text}");
+    assert!(text.contains("tofu or terraform is not installed"), "{text}");
     // And the demo says it before anything is applied.
     let output = capt(&["up", "--demo", "--data-dir"])
         .arg(folder.path().join("other"))

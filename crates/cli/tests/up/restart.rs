@@ -3,17 +3,16 @@
 use std::path::Path;
 use std::time::Instant;
 
-use crate::plane::{PAUSE, Plane, SOON, has_terraform};
+use crate::plane::{PAUSE, Plane, SOON, capt, has_terraform};
 
-/// A workspace that makes one thing after another, each when the test lets it.
+/// A workspace that makes three things, which are complete when the test says so. A run may write its own folder, and
+/// read those of the PATH.
 fn manifest(folder: &Path) -> String {
-    let gates = folder.display();
-    let command =
-        format!("echo made ${{count.index}} >> {gates}/made; while [ -d {gates} ] && [ ! -e {gates}/go ]; do sleep 0.05; done");
-    let module = format!(
-        "resource \"terraform_data\" \"slow\" {{\n  count = 3\n  provisioner \"local-exec\" {{\n    command = \"{command}\"\n  }}\n}}\n"
+    let gate = folder.join("gate");
+    let gate = gate.display();
+    let command = format!(
+        "echo made >> ${{path.root}}/made; while [ -d {gate} ] && [ ! -e {gate}/go ]; do sleep 0.05; done"
     );
-    let module = module.replace('\n', "\n        ");
     format!(
         "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: WorkspaceTemplate
@@ -23,7 +22,12 @@ spec:
   template:
     spec:
       module: |
-        {module}
+        resource \"terraform_data\" \"slow\" {{
+          count = 3
+          provisioner \"local-exec\" {{
+            command = \"{command}\"
+          }}
+        }}
 ---
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: WorkspaceTemplateApply
@@ -36,8 +40,17 @@ spec:
     )
 }
 
+/// How often something was made, by whatever run.
 fn made(folder: &Path) -> usize {
-    std::fs::read_to_string(folder.join("made")).unwrap_or_default().lines().count()
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let count = |entry: std::fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => made(&entry.path()),
+        _ if entry.file_name() == "made" => {
+            std::fs::read_to_string(entry.path()).map_or(0, |text| text.lines().count())
+        }
+        _ => 0,
+    };
+    entries.flatten().map(count).sum()
 }
 
 fn until_made(folder: &Path, count: usize) {
@@ -48,17 +61,26 @@ fn until_made(folder: &Path, count: usize) {
     }
 }
 
+fn start(folder: &Path, arguments: &[&str]) -> Plane {
+    let data = folder.join("data");
+    let mut command = capt(&["up", "-o", "json", "--data-dir"]);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.arg(&data).args(arguments).env("PATH", format!("{path}:{}", folder.join("gate").display()));
+    Plane::of(&data, command)
+}
+
 /// Starts, and waits until Terraform is in the middle of its work.
 fn in_the_middle(folder: &Path) -> Plane {
-    std::fs::write(folder.join("slow.yaml"), manifest(folder)).unwrap();
     let file = folder.join("slow.yaml");
-    let plane = Plane::start(&folder.join("data"), &["-f", file.to_str().unwrap()]);
+    std::fs::write(&file, manifest(folder)).unwrap();
+    std::fs::create_dir(folder.join("gate")).unwrap();
+    let plane = start(folder, &["-f", file.to_str().unwrap()]);
     until_made(folder, 3);
     plane
 }
 
 fn go(folder: &Path) {
-    std::fs::write(folder.join("go"), "").unwrap();
+    std::fs::write(folder.join("gate/go"), "").unwrap();
 }
 
 #[test]
@@ -75,7 +97,7 @@ fn an_end_waits_for_what_runs() {
     assert_eq!(stopped["runs"], 0, "{stopped}");
     assert!(plane.end().success());
 
-    let again = Plane::start(&folder.path().join("data"), &[]);
+    let again = start(folder.path(), &[]);
     again.phase("WorkspaceTemplateApply", "slow", "Ready");
     assert_eq!(made(folder.path()), 3, "nothing is made twice");
 }
@@ -94,7 +116,7 @@ fn a_second_interrupt_leaves_it_running_and_the_next_start_takes_it_up() {
     assert_eq!(stopped["runs"], 1, "{stopped}");
     assert!(stopped["again"].as_str().unwrap().starts_with("capt up --data-dir "), "{stopped}");
     assert!(plane.end().success());
-    let again = Plane::start(&folder.path().join("data"), &[]);
+    let again = start(folder.path(), &[]);
     go(folder.path());
     again.phase("WorkspaceTemplateApply", "slow", "Ready");
     assert_eq!(made(folder.path()), 3, "nothing is made twice");
@@ -109,7 +131,7 @@ fn killed_it_goes_on_at_the_next_start() {
     let plane = in_the_middle(folder.path());
     rustix::process::kill_process(plane.pid(), rustix::process::Signal::KILL).unwrap();
     plane.end();
-    let again = Plane::start(&folder.path().join("data"), &[]);
+    let again = start(folder.path(), &[]);
     go(folder.path());
     again.phase("WorkspaceTemplateApply", "slow", "Ready");
     assert_eq!(made(folder.path()), 3, "nothing is made twice");

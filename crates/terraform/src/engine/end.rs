@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     failure::{Failure, Reason},
-    folders::{WorkspaceFolder, make_private, remove},
+    folders::{WorkspaceFolder, make_private, remove, write_private},
     log::Log,
     order::{Operation, RunId},
     record::{Record, Stage},
@@ -189,6 +189,12 @@ impl Job {
             {
                 return;
             }
+            // For people who look at an older run than the last. Without it they see its log all the same.
+            let _ = record
+                .last
+                .as_ref()
+                .and_then(|last| serde_json::to_vec(last).ok())
+                .map(|end| write_private(&run.join(crate::visit::END), &end));
             if let Some(Outcome::Failed(failure)) = outcome
                 && !ran
             {

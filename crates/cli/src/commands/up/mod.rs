@@ -16,8 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::server::duration;
-use super::{Outcome, logging, place, wait_for_a_signal};
+use super::{Outcome, Signals, duration, logging, place};
 use crate::tree::source::Follower;
 use apply::Manifests;
 use plane::Plane;
@@ -72,7 +71,7 @@ pub struct Args {
     #[arg(long)]
     wait: bool,
     /// How long to wait: 1h, 30m, 90s; 0 for ever.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration, requires = "wait")]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse, requires = "wait")]
     timeout: Duration,
     /// Print events for programs.
     #[arg(short, long, value_enum)]
@@ -101,6 +100,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> io::Result<Outcome> {
+    let mut signals = Signals::listen()?;
     let mut show = Show::new(args.output.is_some());
     let settings =
         plane::Settings { folder, listen: args.listen, allow_remote: args.allow_remote, slots: args.slots };
@@ -122,20 +122,26 @@ async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> 
     let follower = Follower::start(plane.client(), None);
     let end = tokio::select! {
         end = waiting.until_the_end(follower, &mut show) => end?,
-        signal = wait_for_a_signal() => { signal?; End::Asked }
+        () = signals.next() => End::Asked,
         why = plane.broken() => return Err(why),
     };
-    leave(plane, &mut show, end, args).await
+    leave(plane, &mut show, end, &mut signals, args).await
 }
 
 /// Stops without losing anything: what runs ends first, or goes on alone.
-async fn leave(plane: Plane, show: &mut Show, end: End, args: &Args) -> io::Result<Outcome> {
+async fn leave(
+    plane: Plane,
+    show: &mut Show,
+    end: End,
+    signals: &mut Signals,
+    args: &Args,
+) -> io::Result<Outcome> {
     let running = plane.under_way();
     if end == End::Asked && running > 0 {
         show.event(&Event::Finishing { runs: running })?;
         tokio::select! {
             () = plane.finish() => {}
-            signal = wait_for_a_signal() => signal?,
+            () = signals.next() => {}
         }
     }
     let left = plane.under_way();

@@ -1,0 +1,134 @@
+//! `capt doctor`: looks at everything that has to be right, and says what to do about what is not.
+
+mod api;
+mod machine;
+mod objects;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::client::Target;
+use super::{Outcome, block_on};
+
+/// Check the binary, plugins, data folder, API, CRDs, permissions, credentials and what is stuck.
+///
+/// Each line says ok, warn or FAIL, and what to do. Ends with 1 where something fails. Nothing is changed.
+///
+/// Examples:
+///   capt doctor
+///   capt doctor -A -o json
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Look at objects of every namespace.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    /// Format of the report.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+enum Format {
+    /// One line for each check, for people.
+    #[default]
+    Text,
+    /// One JSON document, for programs.
+    Json,
+}
+
+/// How a check ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    message: String,
+    /// What to do about it.
+    #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
+    todo: Option<String>,
+}
+
+impl Finding {
+    pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Ok, message: message.into(), todo: None }
+    }
+
+    pub fn warn(check: &'static str, message: impl Into<String>, todo: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Warn, message: message.into(), todo: Some(todo.into()) }
+    }
+
+    pub fn fail(check: &'static str, message: impl Into<String>, todo: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Fail, message: message.into(), todo: Some(todo.into()) }
+    }
+}
+
+pub fn run(args: &Args) -> io::Result<Outcome> {
+    let findings = block_on(async { Ok(look(args).await) })?;
+    let mut out = anstream::stdout().lock();
+    match args.output {
+        Format::Text => print(&mut out, &findings)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &findings)?;
+            writeln!(out)?;
+        }
+    }
+    let failed = findings.iter().any(|finding| finding.verdict == Verdict::Fail);
+    Ok(if failed { Outcome::Bad } else { Outcome::Good })
+}
+
+async fn look(args: &Args) -> Vec<Finding> {
+    let connected = args.target.connect().await;
+    let folder = match &connected {
+        Ok(connection) => connection.folder.clone(),
+        Err(_) => args.target.own_folder(),
+    };
+    let mut findings = machine::look(folder.as_deref());
+    match connected {
+        Ok(connection) => {
+            findings.extend(api::look(&connection).await);
+            let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
+            findings.extend(objects::look(&connection, namespace).await);
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let (message, todo) = text.split_once("\n  ").unwrap_or((&text, "start one: capt up"));
+            findings.push(Finding::fail("api", message, todo));
+        }
+    }
+    findings
+}
+
+fn print(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
+    let green = anstyle::AnsiColor::Green.on_default();
+    let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+    let red = anstyle::AnsiColor::Red.on_default().bold();
+    let cyan = anstyle::AnsiColor::Cyan.on_default();
+    for Finding { check, verdict, message, todo } in findings {
+        let (style, word) = match verdict {
+            Verdict::Ok => (green, "ok  "),
+            Verdict::Warn => (yellow, "warn"),
+            Verdict::Fail => (red, "FAIL"),
+        };
+        writeln!(out, "{style}{word}{style:#}  {check:<12} {message}")?;
+        if let Some(todo) = todo {
+            writeln!(out, "                   {cyan}do{cyan:#}: {todo}")?;
+        }
+    }
+    let count = |wanted| findings.iter().filter(|finding| finding.verdict == wanted).count();
+    match (count(Verdict::Fail), count(Verdict::Warn)) {
+        (0, 0) => writeln!(out, "all is well"),
+        (failed, warned) => writeln!(out, "{failed} failed, {warned} to look at"),
+    }
+}

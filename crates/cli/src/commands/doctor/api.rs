@@ -1,0 +1,243 @@
+//! What has to be right with the API: CRDs, permissions, and that somebody works on it.
+
+use capt_api::crd::cluster_kind;
+use capt_controllers::cluster::core::install;
+use jiff::Timestamp;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::Value;
+
+use super::super::client::{Connection, in_words};
+use super::super::controller::LEASE;
+use super::super::table;
+use super::Finding;
+
+const INSTALL: &str = "capt crds | kubectl apply --server-side -f -";
+
+pub async fn look(connection: &Connection) -> Vec<Finding> {
+    let Connection { address, version, origin, .. } = connection;
+    let mut findings = vec![Finding::ok("api", format!("{address} {version} ({origin})"))];
+    findings.push(crds(connection).await);
+    findings.push(clusters(connection).await);
+    findings.push(permissions(connection).await);
+    findings.push(controller(connection).await);
+    findings
+}
+
+async fn crds(connection: &Connection) -> Finding {
+    let api: Api<CustomResourceDefinition> = Api::all(connection.client.clone());
+    let (mut missing, mut other) = (Vec::new(), Vec::new());
+    let wanted = capt_api::crds();
+    for crd in &wanted {
+        match api.get_opt(&crd.name_any()).await {
+            Ok(None) => missing.push(crd.spec.names.plural.clone()),
+            Ok(Some(found)) if !same(&found, crd) => other.push(crd.spec.names.plural.clone()),
+            Ok(Some(_)) => {}
+            Err(error) => {
+                return Finding::warn(
+                    "crds",
+                    format!("cannot be read: {}", in_words(error)),
+                    "ask for the right to get customresourcedefinitions",
+                );
+            }
+        }
+    }
+    if !missing.is_empty() {
+        return Finding::fail("crds", format!("not installed: {}", missing.join(", ")), INSTALL);
+    }
+    if !other.is_empty() {
+        return Finding::warn("crds", format!("not those of this version: {}", other.join(", ")), INSTALL);
+    }
+    Finding::ok("crds", format!("{} installed, as this version has them", wanted.len()))
+}
+
+/// Whether what an API has is what was applied; it adds defaults of its own.
+fn same(found: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> bool {
+    let versions = |crd: &CustomResourceDefinition| {
+        let all = crd.spec.versions.iter().map(|version| {
+            let mut schema = serde_json::to_value(&version.schema).unwrap_or_default();
+            plain(&mut schema);
+            (version.name.clone(), schema)
+        });
+        all.collect::<Vec<_>>()
+    };
+    versions(found) == versions(wanted)
+}
+
+/// Without what says nothing: nulls, empty lists, and whether a number is written as a fraction.
+fn plain(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| {
+                !member.is_null() && member.as_array().is_none_or(|list| !list.is_empty())
+            });
+            members.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64() {
+                *value = float.into();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+async fn clusters(connection: &Connection) -> Finding {
+    let api: Api<CustomResourceDefinition> = Api::all(connection.client.clone());
+    match api.get_opt(install::NAME).await {
+        Ok(None) => Finding::warn(
+            "clusters",
+            "no Cluster kind: neither Cluster API core nor CAPT's own is installed",
+            "capt up brings it, or capt controller --cluster-api own; for machines and workspaces alone it is not needed",
+        ),
+        Ok(Some(found)) if !install::is_ours(&found) => Finding::ok("clusters", "Cluster API core's"),
+        Ok(Some(found)) if same(&found, &cluster_kind().crd) => Finding::ok("clusters", "CAPT's own"),
+        Ok(Some(_)) => Finding::warn(
+            "clusters",
+            "CAPT's own, of another version",
+            "start the controller of this version: it brings it up to date",
+        ),
+        Err(error) => Finding::warn(
+            "clusters",
+            in_words(error).to_string(),
+            "ask for the right to get customresourcedefinitions",
+        ),
+    }
+}
+
+/// Verb, group, resource and subresource of what the commands do.
+const RIGHTS: [(&str, &str, &str, &str); 11] = [
+    ("list", "infrastructure.cluster.x-k8s.io", "workspacetemplateapplies", ""),
+    ("watch", "infrastructure.cluster.x-k8s.io", "workspacetemplateapplies", ""),
+    ("patch", "infrastructure.cluster.x-k8s.io", "workspacetemplateapplies", ""),
+    ("create", "infrastructure.cluster.x-k8s.io", "workspacetemplateapplies", ""),
+    ("delete", "infrastructure.cluster.x-k8s.io", "workspacetemplateapplies", ""),
+    ("patch", "infrastructure.cluster.x-k8s.io", "captmachinedeployments", "scale"),
+    ("list", "infrastructure.cluster.x-k8s.io", "captmachines", ""),
+    ("list", "controlplane.cluster.x-k8s.io", "captcontrolplanes", ""),
+    ("delete", "cluster.x-k8s.io", "clusters", ""),
+    ("get", "", "secrets", ""),
+    ("list", "", "events", ""),
+];
+
+async fn permissions(connection: &Connection) -> Finding {
+    let api: Api<SelfSubjectAccessReview> = Api::all(connection.client.clone());
+    let mut refused = Vec::new();
+    for (verb, group, resource, subresource) in RIGHTS {
+        let attributes = ResourceAttributes {
+            namespace: Some(connection.namespace.clone()),
+            verb: Some(verb.to_owned()),
+            group: Some(group.to_owned()),
+            resource: Some(resource.to_owned()),
+            subresource: Some(subresource.to_owned()).filter(|name| !name.is_empty()),
+            ..ResourceAttributes::default()
+        };
+        let spec =
+            SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+        let review = SelfSubjectAccessReview { spec, ..Default::default() };
+        match api.create(&PostParams::default(), &review).await {
+            Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => {}
+            Ok(_) => refused.push(format!(
+                "{verb} {resource}{}{subresource}",
+                if subresource.is_empty() { "" } else { "/" }
+            )),
+            Err(error) => {
+                return Finding::warn(
+                    "permissions",
+                    format!("cannot be asked for: {}", in_words(error)),
+                    "try what you want to do",
+                );
+            }
+        }
+    }
+    if refused.is_empty() {
+        return Finding::ok(
+            "permissions",
+            format!("all that commands need in namespace {}", connection.namespace),
+        );
+    }
+    Finding::warn(
+        "permissions",
+        format!("not allowed in namespace {}: {}", connection.namespace, refused.join(", ")),
+        "ask whoever runs this API for a role, or choose another user with --context",
+    )
+}
+
+async fn controller(connection: &Connection) -> Finding {
+    let api: Api<Lease> = Api::all(connection.client.clone());
+    let named = ListParams::default().fields(&format!("metadata.name={LEASE}"));
+    let leases = match api.list(&named).await {
+        Ok(leases) => leases.items,
+        Err(error) => {
+            return Finding::warn(
+                "controller",
+                in_words(error).to_string(),
+                "ask for the right to list leases",
+            );
+        }
+    };
+    let now = Timestamp::now();
+    let last = leases.iter().filter_map(|lease| held(lease)).max_by_key(|held| held.renewed);
+    match last {
+        Some(held) if held.holder.is_empty() || now.duration_since(held.renewed).as_secs() > held.lasts => {
+            Finding::fail(
+                "controller",
+                format!(
+                    "none works on this API; the last one was seen {} ago",
+                    table::age(held.renewed, now)
+                ),
+                "start it: capt up, or capt controller",
+            )
+        }
+        Some(held) => {
+            Finding::ok("controller", format!("{}, seen {} ago", held.holder, table::age(held.renewed, now)))
+        }
+        None => Finding::fail(
+            "controller",
+            "none has ever worked on this API",
+            "start one: capt up, or capt controller",
+        ),
+    }
+}
+
+/// Who holds a Lease, and since when he was last seen.
+struct Held {
+    holder: String,
+    renewed: Timestamp,
+    lasts: i64,
+}
+
+fn held(lease: &Lease) -> Option<Held> {
+    let spec = lease.spec.as_ref()?;
+    Some(Held {
+        holder: spec.holder_identity.clone().unwrap_or_default(),
+        renewed: spec.renew_time.as_ref()?.0,
+        lasts: spec.lease_duration_seconds.unwrap_or_default().into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crd_is_the_same_whatever_an_api_adds() {
+        for wanted in capt_api::crds() {
+            let mut value = serde_json::to_value(&wanted).unwrap();
+            value["spec"]["conversion"] = serde_json::json!({"strategy": "None"});
+            value["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] =
+                serde_json::json!(["spec"]);
+            let found: CustomResourceDefinition = serde_json::from_value(value.clone()).unwrap();
+            assert!(same(&found, &wanted), "{}", wanted.name_any());
+            value["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "older".into();
+            let found: CustomResourceDefinition = serde_json::from_value(value).unwrap();
+            assert!(!same(&found, &wanted), "{}", wanted.name_any());
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What has to be right on this machine: the binary, plugins, the data folder and the locks in it.
+
+use std::io;
+use std::path::Path;
+
+use capt_terraform::inputs::{BinaryName, Choice};
+use capt_terraform::visit::{Stand, Visit};
+
+use super::super::place;
+use super::Finding;
+
+pub fn look(folder: Option<&Path>) -> Vec<Finding> {
+    let mut findings = vec![binary()];
+    let Some(folder) = folder else {
+        findings.push(Finding::ok(
+            "data folder",
+            "the controller of this API is on another machine, or names another folder",
+        ));
+        return findings;
+    };
+    match Visit::to(&place::engine(folder)) {
+        None => findings.push(Finding::ok("data folder", format!("{} is not in use yet", folder.display()))),
+        Some(visit) => {
+            findings.push(plugins(&place::engine(folder)));
+            findings.extend(engine(folder, &visit));
+        }
+    }
+    findings
+}
+
+fn binary() -> Finding {
+    let any = Choice { name: BinaryName::Auto, constraint: None };
+    match capt_terraform::binary::find(&any) {
+        Ok(binary) => {
+            let name = if binary.name == "tofu" { "OpenTofu" } else { "Terraform" };
+            Finding::ok("binary", format!("{name} {} ({})", binary.version, binary.path.display()))
+        }
+        Err(failure) => Finding::fail(
+            "binary",
+            failure.message,
+            "install OpenTofu (https://opentofu.org/docs/intro/install) or Terraform, or run make tools; then start the controller again",
+        ),
+    }
+}
+
+fn plugins(engine: &Path) -> Finding {
+    let cache = engine.join("plugins");
+    let hosts = std::fs::read_dir(&cache).map(Iterator::count);
+    match hosts {
+        Ok(0) => Finding::ok(
+            "plugins",
+            format!("{} is empty: no module has needed a provider yet", cache.display()),
+        ),
+        Ok(_) => Finding::ok("plugins", format!("cache {}", cache.display())),
+        Err(error) => Finding::fail(
+            "plugins",
+            format!("{}: {error}", cache.display()),
+            "run capt as the user whom the data folder belongs to",
+        ),
+    }
+}
+
+fn engine(folder: &Path, visit: &Visit) -> Vec<Finding> {
+    let running = visit.engine();
+    let mut findings = Vec::new();
+    let (workspaces, unreadable) = match visit.workspaces() {
+        Ok(found) => found,
+        Err(error) => return vec![cannot_read(folder, &error)],
+    };
+    findings.push(match running {
+        Some(pid) => Finding::ok(
+            "data folder",
+            format!("{}: {} workspaces, used by process {pid}", folder.display(), workspaces.len()),
+        ),
+        None if workspaces.is_empty() => {
+            Finding::ok("data folder", format!("{}: no workspaces", folder.display()))
+        }
+        None => Finding::warn(
+            "data folder",
+            format!("{}: {} workspaces, and no controller uses it", folder.display(), workspaces.len()),
+            "start it: capt up, or capt controller",
+        ),
+    });
+    for path in unreadable {
+        findings.push(Finding::fail(
+            "data folder",
+            format!(
+                "{} cannot be read: it is damaged, or of a newer version",
+                path.join("record.json").display()
+            ),
+            "use the version of capt that wrote it, or restore the file",
+        ));
+    }
+    for workspace in &workspaces {
+        if let Some(lock) = workspace.stale_lock() {
+            findings.push(Finding::warn(
+                "locks",
+                format!("{}: {} was left behind by a process that is gone", workspace.id(), lock.display()),
+                if running.is_some() {
+                    "nothing: the next run removes it"
+                } else {
+                    "start the controller: its next run removes it"
+                },
+            ));
+        }
+        let dead = workspace
+            .runs()
+            .into_iter()
+            .find(|run| matches!(run.stand, Stand::UnderWay { lives: false, .. }));
+        if let Some(run) = dead.filter(|_| running.is_none()) {
+            findings.push(Finding::warn(
+                "runs",
+                format!("{}: run {} was interrupted and is not settled", workspace.id(), run.id),
+                "start the controller: it takes the run up, and saves what was made",
+            ));
+        }
+    }
+    findings
+}
+
+fn cannot_read(folder: &Path, error: &io::Error) -> Finding {
+    Finding::fail(
+        "data folder",
+        format!("{}: {error}", folder.display()),
+        "run capt as the user whom the folder belongs to",
+    )
+}

@@ -1,0 +1,74 @@
+//! What belongs to an object: what it owns, what that owns, and for a Cluster all that carries its name.
+
+use std::collections::HashSet;
+use std::io;
+
+use capt_api::names::labels;
+use capt_api::workspace::WorkspaceTemplateApply;
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams};
+
+use super::client::{Connection, in_words};
+use super::object::{Kind, Reference};
+
+/// Kinds that can belong to another object, an owner before what it owns.
+const KINDS: [&str; 7] = [
+    "CAPTCluster",
+    "CAPTControlPlane",
+    "NodeGroup",
+    "CaptMachineDeployment",
+    "CaptMachineSet",
+    "CaptMachine",
+    "WorkspaceTemplateApply",
+];
+
+/// An object with its kind.
+#[derive(Clone)]
+pub struct Member {
+    pub kind: &'static Kind,
+    pub object: DynamicObject,
+}
+
+impl Member {
+    pub fn reference(&self) -> Reference {
+        Reference { kind: self.kind, name: self.object.name_any() }
+    }
+
+    /// The workspace it is, if it is one.
+    pub fn workspace(&self) -> Option<WorkspaceTemplateApply> {
+        if self.kind.name != "WorkspaceTemplateApply" {
+            return None;
+        }
+        self.object.clone().try_parse().ok()
+    }
+}
+
+/// An object and all that belongs to it, the object first.
+pub async fn family(connection: &Connection, head: &Reference) -> io::Result<Vec<Member>> {
+    let object = head.get(connection).await?;
+    let head = Member { kind: head.kind, object };
+    below(connection, head).await
+}
+
+/// The same, of an object that is at hand.
+pub async fn below(connection: &Connection, head: Member) -> io::Result<Vec<Member>> {
+    let cluster = head.kind.is_cluster().then(|| head.object.name_any());
+    let mut uids: HashSet<String> = head.object.uid().into_iter().collect();
+    let first = KINDS.iter().position(|name| *name == head.kind.name).map_or(0, |at| at + 1);
+    // Templates and provider configs own nothing.
+    let owns = head.kind.is_cluster() || first > 0;
+    let mut all = vec![head];
+    for name in KINDS.iter().skip(if owns { first } else { KINDS.len() }) {
+        let kind = Kind::named(name);
+        let api = kind.api(connection, Some(&connection.namespace)).await?;
+        for object in api.list(&ListParams::default()).await.map_err(in_words)?.items {
+            let owned = object.owner_references().iter().any(|owner| uids.contains(&owner.uid));
+            let labelled = cluster.is_some() && object.labels().get(labels::CLUSTER_NAME) == cluster.as_ref();
+            if owned || labelled {
+                uids.extend(object.uid());
+                all.push(Member { kind, object });
+            }
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,278 @@
+//! `capt logs`: what runs of Terraform printed, from the data folder of the controller that ran them.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use capt_api::workspace::WorkspaceTemplateApply;
+use capt_terraform::order::WorkspaceId;
+use capt_terraform::view::{Finished, Outcome as RunOutcome};
+use capt_terraform::visit::{Follow, Run, Stand, Visit, Visited};
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::client::{Connection, Target};
+use super::family::{Member, family};
+use super::object::{Kind, references};
+use super::{Outcome, block_on, completion, place, table};
+
+/// How often a log is looked at that grows.
+const EVERY: Duration = Duration::from_millis(200);
+
+/// Show what Terraform printed. Secrets are taken out.
+///
+/// The logs of the last runs of each workspace are in the data folder of the controller, so this works on its machine.
+/// Without --run the run under way is shown, else the last.
+///
+/// Examples:
+///   capt logs network
+///   capt logs -f captmachine/web-x7k2p-0
+///   capt logs network --run list
+///   capt logs network --run 2          # the run before the last
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// A workspace, or KIND/NAME of what it belongs to.
+    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", add = completion::objects())]
+    object: Vec<String>,
+    /// Go on as the log grows, and with the next run, until interrupted or the workspace is gone.
+    #[arg(short, long)]
+    follow: bool,
+    /// Which run: 1 is the last, 2 the one before, or its name; list says what there is.
+    #[arg(long, value_name = "N|NAME|list", conflicts_with = "follow")]
+    run: Option<String>,
+    /// Keep the time at the start of each line.
+    #[arg(long)]
+    timestamps: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+pub fn run(args: &Args) -> io::Result<Outcome> {
+    block_on(async {
+        let connection = args.target.connect().await?;
+        let workspace = the_workspace(&connection, &args.object).await?;
+        let Some((visit, visited)) = visit(&connection, &workspace)? else {
+            return not_here(&connection, &workspace);
+        };
+        match args.run.as_deref() {
+            Some("list") => list(&visited)?,
+            Some(which) => {
+                let run = pick(&visited, which)?;
+                show(&run, args.timestamps)?;
+            }
+            None if args.follow => follow(&visit, &visited, args.timestamps).await?,
+            None => match visited.runs().last() {
+                Some(run) => show(run, args.timestamps)?,
+                None => writeln!(anstream::stdout(), "{} has not run yet", workspace.name_any())?,
+            },
+        }
+        Ok(Outcome::Good)
+    })
+}
+
+/// The one workspace that is meant.
+pub async fn the_workspace(connection: &Connection, words: &[String]) -> io::Result<WorkspaceTemplateApply> {
+    let references = references(words, Some(Kind::named("WorkspaceTemplateApply")))?;
+    let [reference] = references.as_slice() else {
+        return Err(io::Error::other("name one object"));
+    };
+    let members = family(connection, reference).await?;
+    let mut below: Vec<WorkspaceTemplateApply> = members.iter().filter_map(Member::workspace).collect();
+    match below.len() {
+        1 => Ok(below.remove(0)),
+        0 => {
+            Err(io::Error::other(format!("{reference} has no workspace yet\n  why: capt events {reference}")))
+        }
+        many => {
+            let names: Vec<String> = below.iter().take(10).map(ResourceExt::name_any).collect();
+            let more = if many > names.len() { ", …" } else { "" };
+            let names = names.join(", ");
+            Err(io::Error::other(format!("{reference} has {many} workspaces; name one: {names}{more}")))
+        }
+    }
+}
+
+/// The workspace in the data folder of this machine.
+pub fn visit(
+    connection: &Connection,
+    workspace: &WorkspaceTemplateApply,
+) -> io::Result<Option<(Visit, Visited)>> {
+    let Some(visit) = connection.folder.as_deref().and_then(|folder| Visit::to(&place::engine(folder)))
+    else {
+        return Ok(None);
+    };
+    let namespace = workspace.namespace().unwrap_or_default();
+    let id = WorkspaceId::new(format!("{namespace}/{}", workspace.name_any()));
+    let found = visit
+        .workspace(&id)
+        .map_err(|error| io::Error::other(format!("read the workspace's record: {error}")))?;
+    Ok(found.map(|visited| (visit, visited)))
+}
+
+/// Where the logs are somewhere else: what the status knows.
+fn not_here(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::Result<Outcome> {
+    let name = workspace.name_any();
+    let status = workspace.status.clone().unwrap_or_default();
+    let mut out = anstream::stdout().lock();
+    if let Some(failure) = &status.last_failure_message {
+        writeln!(out, "last failure of {name}: {failure}")?;
+    }
+    out.flush()?;
+    let place = match &connection.folder {
+        Some(folder) => format!("{} has no runs of {name}", folder.display()),
+        None => format!("this machine has no runs of {name}: its data folder belongs to another API"),
+    };
+    Err(io::Error::other(format!(
+        "{place}\n  logs are where the controller runs: name its folder with --data-dir, or run capt logs there (kubectl exec)"
+    )))
+}
+
+fn pick(visited: &Visited, which: &str) -> io::Result<Run> {
+    let runs = visited.runs();
+    let found = match which.parse::<usize>() {
+        Ok(number) if number > 0 => runs.iter().rev().nth(number - 1),
+        _ => runs.iter().find(|run| run.id.as_str() == which),
+    };
+    found.cloned().ok_or_else(|| {
+        io::Error::other(format!("there is no run {which}; {} are kept\n  see them: --run list", runs.len()))
+    })
+}
+
+fn list(visited: &Visited) -> io::Result<()> {
+    let now = Timestamp::now();
+    let rows: Vec<Vec<String>> = visited
+        .runs()
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(at, run)| {
+            let (operation, result, started, took) = match &run.stand {
+                Stand::UnderWay { operation, since, lives } => {
+                    let result = if *lives { "under way" } else { "interrupted" };
+                    (operation.as_str(), result.to_owned(), table::age(*since, now), String::new())
+                }
+                Stand::Ended(end) => {
+                    (end.operation.as_str(), outcome(&end.outcome), table::age(end.started, now), took(end))
+                }
+                Stand::Unknown => ("", "unknown".to_owned(), String::new(), String::new()),
+            };
+            vec![(at + 1).to_string(), run.id.to_string(), operation.to_owned(), result, started, took]
+        })
+        .collect();
+    table::write(
+        &mut anstream::stdout().lock(),
+        &["RUN", "NAME", "OPERATION", "RESULT", "AGE", "TOOK"],
+        &rows,
+    )
+}
+
+fn outcome(outcome: &RunOutcome) -> String {
+    match outcome {
+        RunOutcome::Failed(failure) => failure.reason.as_str().to_owned(),
+        RunOutcome::TimedOut => "timed out".to_owned(),
+        other => other.as_str().to_owned(),
+    }
+}
+
+fn took(end: &Finished) -> String {
+    format!("{:.1}s", end.ended.duration_since(end.started).as_secs_f64().max(0.0))
+}
+
+fn show(run: &Run, timestamps: bool) -> io::Result<()> {
+    let text = Follow::new(run.log.clone()).read()?;
+    print(&text, timestamps)?;
+    if text.is_empty() {
+        let nothing = match &run.stand {
+            Stand::UnderWay { operation, .. } => format!("{} has printed nothing yet", operation.as_str()),
+            Stand::Ended(end) => {
+                format!("{} {}: it printed nothing", end.operation.as_str(), outcome(&end.outcome))
+            }
+            Stand::Unknown => "the run printed nothing".to_owned(),
+        };
+        writeln!(anstream::stdout(), "{nothing}")?;
+    }
+    Ok(())
+}
+
+/// Follows run after run, until the workspace is gone.
+async fn follow(visit: &Visit, visited: &Visited, timestamps: bool) -> io::Result<()> {
+    let id = visited.id().clone();
+    let mut after = None;
+    loop {
+        let Some(visited) = visit.workspace(&id).ok().flatten() else {
+            return writeln!(anstream::stdout(), "{} is gone", id.as_str());
+        };
+        let runs = visited.runs();
+        let next = match &after {
+            None => runs.last(),
+            Some(after) => runs.iter().find(|run| run.id > *after),
+        };
+        if let Some(run) = next.cloned() {
+            follow_one(visit, &id, &run, timestamps).await?;
+            after = Some(run.id);
+            continue;
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+async fn follow_one(visit: &Visit, id: &WorkspaceId, run: &Run, timestamps: bool) -> io::Result<()> {
+    let mut log = Follow::new(run.log.clone());
+    loop {
+        // In this order: what is written before the end is read after it.
+        let visited = visit.workspace(id).ok().flatten();
+        let now = visited.and_then(|visited| visited.runs().into_iter().find(|known| known.id == run.id));
+        print(&log.read()?, timestamps)?;
+        match now.map(|run| run.stand) {
+            Some(Stand::UnderWay { .. }) => tokio::time::sleep(EVERY).await,
+            Some(Stand::Ended(end)) => {
+                let dim = anstyle::Style::new().dimmed();
+                let words = format!("{} {} in {}", end.operation.as_str(), outcome(&end.outcome), took(&end));
+                return writeln!(anstream::stdout(), "{dim}-- {words}{dim:#}");
+            }
+            Some(Stand::Unknown) | None => return Ok(()),
+        }
+    }
+}
+
+fn print(text: &str, timestamps: bool) -> io::Result<()> {
+    let red = anstyle::AnsiColor::Red.on_default().bold();
+    let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+    let mut out = anstream::stdout().lock();
+    for line in text.lines() {
+        let (stamp, words) = stamped(line);
+        if timestamps && !stamp.is_empty() {
+            write!(out, "{stamp} ")?;
+        }
+        if let Some(rest) = words.strip_prefix("Error:") {
+            writeln!(out, "{red}Error:{red:#}{rest}")?;
+        } else if let Some(rest) = words.strip_prefix("Warning:") {
+            writeln!(out, "{yellow}Warning:{yellow:#}{rest}")?;
+        } else {
+            writeln!(out, "{words}")?;
+        }
+    }
+    out.flush()
+}
+
+/// A line without the time in front of it, where there is one.
+fn stamped(line: &str) -> (&str, &str) {
+    match line.split_once(' ') {
+        Some((stamp, rest)) if stamp.len() > 19 && stamp.parse::<Timestamp>().is_ok() => (stamp, rest),
+        _ => ("", line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_is_taken_from_a_line_that_has_one() {
+        let line = "2026-11-15T16:41:07.123456Z terraform_data.a: Creating...";
+        assert_eq!(stamped(line), ("2026-11-15T16:41:07.123456Z", "terraform_data.a: Creating..."));
+        for line in ["", "words alone", "  at main.tf:3", "2026 was a year"] {
+            assert_eq!(stamped(line), ("", line));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A visit to a data folder: what people may see of workspaces and their runs, beside the engine that works there or without
+//! one. Changes nothing, and takes no lock that an engine wants.
+
+mod show;
+mod tail;
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+
+pub use self::{show::ShowError, tail::Follow};
+use crate::{
+    folders::{Folders, WorkspaceFolder, read_optional},
+    order::{Operation, RunId, WorkspaceId},
+    process::Files,
+    record::Record,
+    state::State,
+    view::{Finished, Plan},
+};
+
+/// Name of the file in a run's folder that says how the run ended.
+pub(crate) const END: &str = "end.json";
+
+/// A data folder that an engine has used.
+#[derive(Clone, Debug)]
+pub struct Visit {
+    folders: Folders,
+}
+
+impl Visit {
+    /// Visits a folder; `None` where no engine ever worked.
+    pub fn to(root: &Path) -> Option<Self> {
+        let folders = Folders::at(fs::canonicalize(root).ok()?);
+        folders.workspaces().is_dir().then_some(Self { folders })
+    }
+
+    /// The process id of the engine that works there now. Without `/proc` nobody knows.
+    pub fn engine(&self) -> Option<u32> {
+        let inode = fs::metadata(self.folders.lock()).ok()?.ino();
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        locks.lines().find_map(|line| holder(line, inode))
+    }
+
+    /// Every workspace that can be read, and the folders of those that cannot.
+    pub fn workspaces(&self) -> io::Result<(Vec<Visited>, Vec<PathBuf>)> {
+        let (mut read, mut unreadable) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(self.folders.workspaces())? {
+            let folder = WorkspaceFolder(entry?.path());
+            match Record::read(&folder) {
+                Ok(Some(record)) => {
+                    read.push(Visited { folders: self.folders.clone(), folder, record: Box::new(record) });
+                }
+                Ok(None) => {}
+                Err(_) => unreadable.push(folder.0),
+            }
+        }
+        read.sort_by(|one, other| one.id().cmp(other.id()));
+        Ok((read, unreadable))
+    }
+
+    /// One workspace; `None` where nothing ever ran for it here.
+    pub fn workspace(&self, id: &WorkspaceId) -> io::Result<Option<Visited>> {
+        let folder = self.folders.workspace(id);
+        let record = Record::read(&folder)?;
+        Ok(record.map(|record| Visited { folders: self.folders.clone(), folder, record: Box::new(record) }))
+    }
+}
+
+/// Who holds the lock on a file, from a line such as `1: FLOCK  ADVISORY  WRITE 4711 08:02:1234 0 EOF`.
+fn holder(line: &str, inode: u64) -> Option<u32> {
+    let mut words = line.split_whitespace().skip(1);
+    if words.next() != Some("FLOCK") {
+        return None;
+    }
+    let pid = words.nth(2)?;
+    let found = words.next()?.rsplit(':').next()?;
+    (found.parse() == Ok(inode)).then(|| pid.parse().ok()).flatten()
+}
+
+/// A workspace as it is on the disk.
+#[derive(Clone, Debug)]
+pub struct Visited {
+    folders: Folders,
+    folder: WorkspaceFolder,
+    record: Box<Record>,
+}
+
+/// A run whose log is kept.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its name.
+    pub id: RunId,
+    /// How it stands.
+    pub stand: Stand,
+    /// Its log.
+    pub log: PathBuf,
+}
+
+/// How a run stands.
+#[derive(Clone, Debug)]
+pub enum Stand {
+    /// It is under way.
+    UnderWay {
+        /// What it does.
+        operation: Operation,
+        /// Since when.
+        since: Timestamp,
+        /// Whether a process of it lives. One that does not is settled by the engine.
+        lives: bool,
+    },
+    /// It has ended.
+    Ended(Box<Finished>),
+    /// Nobody wrote down how it ended.
+    Unknown,
+}
+
+impl Visited {
+    /// Its name.
+    pub fn id(&self) -> &WorkspaceId {
+        &self.record.workspace
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
+    /// The run that ended last.
+    pub fn last(&self) -> Option<&Finished> {
+        self.record.last.as_ref()
+    }
+
+    /// The kept plan, while it can still be applied.
+    pub fn plan(&self) -> Option<&Plan> {
+        let planned = self.record.planned.as_ref()?;
+        let state = self.state().unwrap_or_default();
+        (planned.plan.serial == state.serial && planned.lineage == state.lineage).then_some(&planned.plan)
+    }
+
+    /// The file of a Terraform that holds the lock on the state, where one was left behind and no process lives.
+    pub fn stale_lock(&self) -> Option<PathBuf> {
+        let lock = self.folder.state().with_file_name(".terraform.tfstate.lock.info");
+        let lives = self.runs().iter().any(|run| matches!(run.stand, Stand::UnderWay { lives: true, .. }));
+        (lock.exists() && !lives).then_some(lock)
+    }
+
+    /// The runs whose logs are kept, the oldest first.
+    pub fn runs(&self) -> Vec<Run> {
+        let entries = fs::read_dir(self.folder.runs()).into_iter().flatten().flatten();
+        let mut ids: Vec<RunId> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).map(RunId).collect();
+        ids.sort();
+        ids.into_iter().map(|id| self.run(id)).collect()
+    }
+
+    fn run(&self, id: RunId) -> Run {
+        let folder = self.folder.run(&id);
+        let log = folder.join("log");
+        let current = self.record.current.as_ref().filter(|journal| journal.id == id);
+        let stand = if let Some(journal) = current {
+            let lives = Files::new(folder, journal.stage.as_str()).lives();
+            Stand::UnderWay { operation: journal.operation.clone(), since: journal.started, lives }
+        } else if let Some(last) = self.record.last.as_ref().filter(|last| last.id == id) {
+            Stand::Ended(Box::new(last.clone()))
+        } else {
+            let end = read_optional(&folder.join(END)).ok().flatten();
+            let end = end.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            end.map_or(Stand::Unknown, |end| Stand::Ended(Box::new(end)))
+        };
+        Run { id, stand, log }
+    }
+
+    fn state(&self) -> Option<State> {
+        State::read(&fs::read(self.folder.state()).ok()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_lock_is_found_by_the_file() {
+        let line = "3: FLOCK  ADVISORY  WRITE 4711 08:02:1234 0 EOF";
+        assert_eq!(holder(line, 1234), Some(4711));
+        assert_eq!(holder(line, 234), None);
+        assert_eq!(holder("1: POSIX  ADVISORY  WRITE 4711 08:02:1234 0 EOF", 1234), None);
+        assert_eq!(holder("", 1234), None);
+    }
+
+    #[test]
+    fn a_folder_without_an_engine_is_no_place_to_visit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(Visit::to(folder.path()).is_none());
+        assert!(Visit::to(&folder.path().join("missing")).is_none());
+    }
+}
