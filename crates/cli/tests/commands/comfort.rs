@@ -1,0 +1,128 @@
+//! Completion, man pages, help, versions, and being a plugin of kubectl.
+
+use std::process::Command;
+
+use capt_e2e::until;
+use clap_complete::env::Shells;
+use serde_json::json;
+
+use crate::world::{SOON, World, command, run, workspace};
+
+fn capt(line: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command(folder.path());
+    command.args(line.split_whitespace());
+    run(command).good()
+}
+
+/// Names of commands, from the help of a command.
+fn commands(line: &str) -> Vec<String> {
+    let help = capt(&format!("{line} --help"));
+    let list =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = list.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .filter(|name| name != "help")
+        .collect()
+}
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    let all = commands("");
+    assert!(all.len() > 15, "{all:?}");
+    for name in all.iter().filter(|name| *name != "rollout") {
+        let help = capt(&format!("{name} --help"));
+        assert!(help.contains("\nExamples:\n  "), "{name}: {help}");
+        assert!(help.contains(&format!("capt {name}")), "{name}: {help}");
+    }
+    assert!(capt("--help").contains("Exit codes: 0 success"));
+}
+
+#[test]
+fn the_version_names_the_commit() {
+    let version = capt("--version");
+    let words: Vec<&str> = version.split_whitespace().collect();
+    assert_eq!(words[..2], ["capt", env!("CARGO_PKG_VERSION")]);
+    let git = Command::new("git").args(["rev-parse", "--git-dir"]).output();
+    if git.is_ok_and(|output| output.status.success()) {
+        let commit = words[2].trim_matches(['(', ')']);
+        assert!(commit.len() == 12 && commit.chars().all(|c| c.is_ascii_hexdigit()), "{version}");
+    }
+}
+
+#[test]
+fn every_shell_gets_its_script() {
+    for shell in Shells::builtins().iter() {
+        let script = capt(&format!("completion {}", shell.name()));
+        assert!(script.contains("CAPT_COMPLETE") && script.contains("capt"), "{script}");
+    }
+}
+
+#[test]
+fn every_command_has_a_man_page() {
+    let folder = tempfile::tempdir().unwrap();
+    capt(&format!("man --output-dir {}", folder.path().display()));
+    for name in commands("") {
+        let page = std::fs::read_to_string(folder.path().join(format!("capt-{name}.1"))).expect(&name);
+        assert!(page.contains(".SH NAME"), "{name}");
+    }
+}
+
+#[test]
+fn it_is_a_plugin_of_kubectl() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("kubectl-capt");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_capt"), &link).unwrap();
+    let output = Command::new(&link).args(["scale", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    assert!(help.contains("Usage: kubectl capt scale "), "{help}");
+    let path = std::env::join_paths(
+        std::iter::once(folder.path().to_owned())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    let kubectl = Command::new("kubectl").args(["capt", "--version"]).env("PATH", path.unwrap()).output();
+    match kubectl {
+        Ok(output) => assert!(String::from_utf8_lossy(&output.stdout).contains(env!("CARGO_PKG_VERSION"))),
+        Err(_) => eprintln!("skipped: kubectl is not installed"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_of_objects_are_completed() {
+    let Some(world) = World::start().await else { return };
+    world
+        .apply(&workspace("alpha", "resource \"terraform_data\" \"one\" {}\n", json!({"paused": true})))
+        .await;
+    // As bash asks: the words, and which of them is being typed.
+    let complete = |words: &[&str]| {
+        let mut command = command(world.folder.path());
+        command.env("CAPT_COMPLETE", "bash").env("_CLAP_IFS", "\n");
+        command.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string());
+        command.arg("--").args(words);
+        let said = run(command);
+        said.out.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    // The API is asked for a moment only, which on a busy machine may be too short.
+    let completed = async |words: &[&str], wanted: &str| {
+        let seen = until(wanted, SOON, async || complete(words).contains(&wanted.to_owned()).then_some(()));
+        seen.await.unwrap();
+    };
+    completed(&["capt", "logs", "al"], "alpha").await;
+    completed(&["capt", "delete", "workspacetemplate/"], "workspacetemplate/alpha").await;
+    assert_eq!(complete(&["capt", "logs", "-n", "other", "al"]), Vec::<String>::new());
+    assert!(complete(&["capt", "appr"]).contains(&"approve".to_owned()));
+
+    let link = world.folder.path().join("kubectl_complete-capt");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_capt"), &link).unwrap();
+    let asked = until("kubectl", SOON, async || {
+        let mut plugin = Command::new(&link);
+        plugin
+            .args(["logs", "al"])
+            .env("CAPT_DATA_DIR", world.folder.path().join("data"))
+            .env_remove("KUBECONFIG");
+        (run(plugin).good() == "alpha\n:4\n").then_some(())
+    });
+    asked.await.unwrap();
+}

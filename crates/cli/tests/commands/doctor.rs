@@ -1,0 +1,82 @@
+//! `capt doctor`: what is wrong is found, and what to do is said.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, workspace};
+
+/// The verdict on each check.
+fn verdicts(world: &World) -> (i32, Vec<Value>) {
+    let said = world.capt("doctor -o json");
+    (
+        said.code,
+        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err)),
+    )
+}
+
+fn of<'a>(findings: &'a [Value], check: &str, verdict: &str) -> &'a Value {
+    let found = findings.iter().find(|finding| finding["check"] == check && finding["verdict"] == verdict);
+    found.unwrap_or_else(|| panic!("{check} should be {verdict}: {findings:#?}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_finds_what_is_wrong() {
+    let Some(mut world) = World::start().await else { return };
+    world.apply(&workspace("one", "resource \"terraform_data\" \"one\" {}\n", json!({}))).await;
+    world.ready_is("one", "Ready").await;
+    let (code, findings) = verdicts(&world);
+    assert_eq!(code, 0, "{findings:#?}");
+    for check in [
+        "binary",
+        "plugins",
+        "data folder",
+        "api",
+        "crds",
+        "clusters",
+        "permissions",
+        "controller",
+        "deletions",
+    ] {
+        of(&findings, check, "ok");
+    }
+    let text = world.capt("doctor").good();
+    assert!(text.starts_with("ok    binary") && text.ends_with("all is well\n"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe");
+
+    // Credentials that do not exist, a CRD of another version, a deletion that another finalizer holds.
+    let config = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceProviderConfig",
+        "metadata": {"name": "cloud"},
+        "spec": {
+            "credentials": [{"env": "TOKEN", "secretRef": {"name": "keys", "key": "token"}}],
+            "plugins": {"mirror": "/no/such/mirror"},
+        },
+    });
+    world.apply(&config.to_string()).await;
+    let crds: kube::Api<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    > = kube::Api::all(world.client.clone());
+    let older = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": "older"}]);
+    let older = kube::api::Patch::Json::<()>(serde_json::from_value(older).unwrap());
+    crds.patch("nodegroups.infrastructure.cluster.x-k8s.io", &Default::default(), &older).await.unwrap();
+    let (code, findings) = verdicts(&world);
+    assert_eq!(code, 1);
+    let credentials = of(&findings, "credentials", "fail");
+    assert_eq!(credentials["message"], "default/cloud: Secret default/keys does not exist");
+    assert!(of(&findings, "plugins", "fail")["message"].as_str().unwrap().contains("/no/such/mirror"));
+    let crds = of(&findings, "crds", "warn");
+    assert_eq!(crds["message"], "not those of this version: nodegroups");
+    assert!(crds["do"].as_str().unwrap().starts_with("capt crds | kubectl apply"));
+
+    world.stop_controller();
+    world.stop_server();
+    let (code, findings) = verdicts(&world);
+    assert_eq!(code, 1);
+    assert!(of(&findings, "api", "fail")["do"].as_str().unwrap().contains("capt up"));
+    assert!(
+        of(&findings, "data folder", "warn")["message"].as_str().unwrap().contains("no controller uses it")
+    );
+    let mut poor = world.command("doctor");
+    poor.env("PATH", "/nowhere");
+    let said = crate::world::run(poor).bad("FAIL  binary");
+    assert!(said.contains("tofu or terraform is not installed") && said.contains("make tools"), "{said}");
+}

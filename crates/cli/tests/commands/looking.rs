@@ -1,0 +1,165 @@
+//! `capt logs`, `capt plan` and `capt events`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::world::{Process, World, workspace};
+
+const MODULE: &str = r#"
+variable "word" { type = string }
+variable "token" {
+  type      = string
+  default   = "none"
+  sensitive = true
+}
+resource "terraform_data" "said" {
+  input = var.word
+  lifecycle {
+    precondition {
+      condition     = var.word != "no"
+      error_message = "the word is no"
+    }
+  }
+}
+resource "terraform_data" "kept" {
+  input = var.token
+}
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_terraform_printed_can_be_read() {
+    let Some(world) = World::start().await else { return };
+    world.apply(&workspace("talk", MODULE, json!({"variables": {"word": "yes"}}))).await;
+    world.ready_is("talk", "Ready").await;
+    let log = world.capt("logs talk").good();
+    assert!(log.contains("terraform_data.said: Creating..."), "{log}");
+    assert!(log.contains("Apply complete! Resources: 2 added"), "{log}");
+    assert!(!log.contains("T1") || !log.starts_with("20"), "no times unless asked: {log}");
+    let stamped = world.capt("logs wtapply/talk --timestamps").good();
+    assert!(stamped.starts_with("20"), "{stamped}");
+
+    world.patch("WorkspaceTemplateApply", "talk", json!({"spec": {"variables": {"word": "no"}}})).await;
+    world
+        .workspace("talk", "a failed run", |talk| {
+            talk.status.as_ref().is_some_and(|status| status.last_failure_message.is_some())
+        })
+        .await;
+    let failed = world.capt("logs talk").good();
+    assert!(failed.contains("Error: ") && failed.contains("the word is no"), "{failed}");
+    assert_eq!(world.capt("logs talk --run 2").good(), log, "the run before the last");
+    let list = world.capt("logs talk --run list").good();
+    let rows: Vec<&str> = list.lines().collect();
+    assert!(rows[0].starts_with("RUN") && rows[1].contains("Failed") && rows[2].contains("done"), "{list}");
+    let name = rows[2].split_whitespace().nth(1).unwrap();
+    assert_eq!(world.capt(&format!("logs talk --run {name}")).good(), log);
+    world.capt("logs talk --run 9").bad("there is no run 9; 2 are kept");
+
+    // A controller that is somewhere else has the logs there; the failure is in the status.
+    let mut elsewhere = world.command("logs talk");
+    elsewhere.env("KUBECONFIG", world.kubeconfig()).env("CAPT_DATA_DIR", "/nowhere");
+    let said = crate::world::run(elsewhere).bad("/nowhere has no runs of talk");
+    assert!(said.contains("last failure of talk: ") && said.contains("--data-dir"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_is_followed_from_run_to_run() {
+    let Some(world) = World::start().await else { return };
+    world.apply(&workspace("talk", MODULE, json!({"variables": {"word": "yes"}}))).await;
+    world.ready_is("talk", "Ready").await;
+    let mut follow = world.command("logs -f talk").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let _follow = Process(follow);
+    let mut to = |words: &str| {
+        let mut seen = Vec::new();
+        loop {
+            let line = lines.next().expect(words).unwrap();
+            let enough = line.contains(words);
+            seen.push(line);
+            if enough {
+                return seen.join("\n");
+            }
+        }
+    };
+    assert!(to("-- apply done").contains("Apply complete! Resources: 2 added"));
+    world.patch("WorkspaceTemplateApply", "talk", json!({"spec": {"variables": {"word": "more"}}})).await;
+    assert!(to("-- apply done").contains("Apply complete! Resources: 0 added, 1 changed"));
+    world.capt("delete wtapply/talk --yes").good();
+    to("default/talk is gone");
+    assert!(lines.next().is_none(), "it ends with the workspace");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_is_shown_without_its_secrets() {
+    let Some(world) = World::start().await else { return };
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"},
+        "stringData": {"token": "hunter2-hunter2"},
+    });
+    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
+        kube::Api::default_namespaced(world.client.clone());
+    secrets.create(&Default::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    let spec = json!({
+        "approval": "Manual", "variables": {"word": "yes"}, "variablesFrom": [{"secretRef": {"name": "token"}}],
+    });
+    world.apply(&workspace("talk", MODULE, spec)).await;
+    world.ready_is("talk", "WaitingForApproval").await;
+    let shown = world.capt("plan talk").good();
+    assert!(shown.contains("# terraform_data.said will be created"), "{shown}");
+    assert!(shown.contains("of talk: 2 to add, 0 to change, 0 to destroy"), "{shown}");
+    assert!(shown.contains("apply it: capt approve talk --plan "), "{shown}");
+    assert!(!shown.contains("hunter2") && shown.contains("(sensitive value)"), "{shown}");
+
+    let mut elsewhere = world.command("plan talk");
+    elsewhere.env("KUBECONFIG", world.kubeconfig()).env("CAPT_DATA_DIR", "/nowhere");
+    let said = crate::world::run(elsewhere).good();
+    assert!(said.contains("where the controller runs") && said.contains("2 to add"), "{said}");
+
+    let line = shown.lines().last().unwrap();
+    let (_, approve) = line.split_once("capt ").unwrap();
+    world.capt(approve).good();
+    world.ready_is("talk", "Ready").await;
+    let none = world.capt("plan talk").bad("no plan of talk waits: its inputs are applied");
+    assert!(none.contains("the last one: 2 to add"), "{none}");
+    world.capt("plan captmachine/none").bad("no CaptMachine none in namespace default");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happened_is_told() {
+    let Some(world) = World::start().await else { return };
+    world.apply(&workspace("talk", MODULE, json!({"variables": {"word": "no"}}))).await;
+    world
+        .workspace("talk", "a failed run", |talk| {
+            talk.status.as_ref().is_some_and(|status| status.last_failure_message.is_some())
+        })
+        .await;
+    world.apply(&workspace("other", MODULE, json!({"variables": {"word": "yes"}}))).await;
+    world.ready_is("other", "Ready").await;
+    let of = |line: &str| world.capt(line).good();
+    let told = capt_e2e::until("the events", crate::world::SOON, async || {
+        let all = of("events");
+        (all.contains("wtapply/other") || all.contains("workspacetemplateapply/other")).then_some(all)
+    });
+    let all = told.await.unwrap();
+    assert!(all.starts_with("LAST SEEN   TYPE"), "{all}");
+    assert!(all.contains("Warning") && all.contains("the word is no"), "{all}");
+    let one = of("events other");
+    assert!(
+        one.contains("workspacetemplateapply/other") && !one.contains("workspacetemplateapply/talk"),
+        "{one}"
+    );
+    let warnings = of("events --types warning");
+    assert!(warnings.contains("Warning") && !warnings.contains("Normal"), "{warnings}");
+    assert!(of("events -A").starts_with("NAMESPACE"));
+    world.capt("events nobody").bad("no WorkspaceTemplateApply nobody");
+
+    let mut watch = world.command("events --watch --types warning").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let _watch = Process(watch);
+    assert!(lines.next().unwrap().unwrap().starts_with("LAST SEEN"));
+    world.patch("WorkspaceTemplateApply", "other", json!({"spec": {"variables": {"word": "no"}}})).await;
+    let seen =
+        lines.map_while(Result::ok).find(|line| line.contains("/other") && line.contains("the word is no"));
+    assert!(seen.is_some(), "what happens meanwhile is told");
+}
