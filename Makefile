@@ -7,14 +7,24 @@ SHELL := bash
 CARGO ?= cargo
 # Tests that start a peer (kube-apiserver, kubectl, terraform) run where it is found.
 TEST_FLAGS ?= --workspace --locked
+# Where `make install` puts things.
+PREFIX ?= $(HOME)/.local
 
-.PHONY: help build demo test lint e2e bench fuzz crds fmt peers tools
+.PHONY: help build install demo test lint e2e bench fuzz crds docs fmt peers tools
 
 help: ## List the verbs
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 build: ## Build the capt binary
 	$(CARGO) build --locked --release -p capt
+
+install: ## Install capt, kubectl capt, man pages and completion below PREFIX (~/.local)
+	$(CARGO) install --locked --path crates/cli --root "$(PREFIX)" --no-track --force
+	ln -sf capt "$(PREFIX)/bin/kubectl-capt"
+	ln -sf capt "$(PREFIX)/bin/kubectl_complete-capt"
+	"$(PREFIX)/bin/capt" man --output-dir "$(PREFIX)/share/man/man1"
+	mkdir -p "$(PREFIX)/share/bash-completion/completions"
+	"$(PREFIX)/bin/capt" completion bash >"$(PREFIX)/share/bash-completion/completions/capt"
 
 demo: ## See what CAPT can do so far
 	@$(CARGO) build --locked -p capt
@@ -32,7 +42,7 @@ lint: ## Check formatting, lints, dependencies and generated files
 
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 CAPT_MODEL=large $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test workspaces --test machines --test clusters --test clusters_core --test scale --test rollout_live --test differential --test edge --test describe --test record --test stream \
+	  --test rules --test kubectl --test workspaces --test machines --test clusters --test clusters_core --test scale --test rollout_live --test commands --test differential --test edge --test describe --test record --test stream \
 	  --test typed --test rights --test binaries --test engine --test sandbox --test model
 	CAPT_E2E=1 STREAM_SEED=3000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream
 
@@ -49,6 +59,11 @@ fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
 
 crds: ## Write config/crd from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd
+
+docs: ## Write docs/reference from the program and the CRDs
+	mkdir -p docs/reference
+	$(CARGO) run --locked --quiet -p capt -- reference cli >docs/reference/cli.md
+	$(CARGO) run --locked --quiet -p capt -- reference api >docs/reference/api.md
 
 fmt: ## Format the code
 	$(CARGO) fmt --all

@@ -22,21 +22,23 @@ use super::place;
 /// How long an API may take to answer the first question.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
+/// Heading of these options in help texts.
+pub const HEADING: &str = "Which API";
+
 /// Which API, and where in it.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Which API")]
 pub struct Target {
     /// The kubeconfig [default: $KUBECONFIG, else the embedded API when it runs, else ~/.kube/config].
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = HEADING, long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig [default: the current one].
-    #[arg(long, value_name = "NAME")]
+    #[arg(help_heading = HEADING, long, value_name = "NAME")]
     pub context: Option<String>,
     /// The namespace [default: that of the context].
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(help_heading = HEADING, short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
     /// The data folder of `capt up` or `capt controller` [default: $CAPT_DATA_DIR, else that of the platform].
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = HEADING, long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 }
 

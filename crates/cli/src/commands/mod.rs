@@ -18,6 +18,7 @@ mod object;
 mod pause;
 mod place;
 mod plan;
+mod reference;
 mod rollout;
 mod sandbox;
 mod scale;
@@ -68,6 +69,8 @@ enum Command {
     Man(man::Args),
     Pause(pause::Pause),
     Plan(plan::Args),
+    #[command(hide = true)]
+    Reference(reference::Args),
     Resume(pause::Resume),
     Retry(workspace::Retry),
     Rollout(rollout::Args),
@@ -142,6 +145,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Man(args) => man::run(&args),
         Command::Pause(args) => pause::pause(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Reference(args) => reference::run(&args),
         Command::Resume(args) => pause::resume(&args),
         Command::Retry(args) => workspace::retry(&args),
         Command::Rollout(args) => rollout::run(&args),

@@ -30,9 +30,11 @@ fn commands(line: &str) -> Vec<String> {
 
 #[test]
 fn every_command_explains_itself_with_examples() {
-    let all = commands("");
+    let mut all = commands("");
     assert!(all.len() > 15, "{all:?}");
-    for name in all.iter().filter(|name| *name != "rollout") {
+    all.retain(|name| name != "rollout");
+    all.extend(commands("rollout").into_iter().map(|name| format!("rollout {name}")));
+    for name in &all {
         let help = capt(&format!("{name} --help"));
         assert!(help.contains("\nExamples:\n  "), "{name}: {help}");
         assert!(help.contains(&format!("capt {name}")), "{name}: {help}");
@@ -125,4 +127,16 @@ async fn names_of_objects_are_completed() {
         (run(plugin).good() == "alpha\n:4\n").then_some(())
     });
     asked.await.unwrap();
+}
+
+/// The pages are what the program says now; `make docs` writes them.
+#[test]
+fn the_reference_is_current() {
+    for page in ["cli", "api"] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs/reference")
+            .join(format!("{page}.md"));
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == capt(&format!("reference {page}")), "{} is stale: make docs", path.display());
+    }
 }

@@ -20,7 +20,12 @@ use super::Format;
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Say how a rollout goes, until it is done. Ends with 1 where it failed or is paused.
+///
+/// Examples:
+///   capt rollout status workers
+///   capt rollout status workers --no-wait
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Status {
     #[command(flatten)]
     which: Which,
@@ -30,7 +35,12 @@ pub struct Status {
 }
 
 /// List the revisions of a deployment, or show one.
+///
+/// Examples:
+///   capt rollout history workers
+///   capt rollout history workers --revision 2
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct History {
     #[command(flatten)]
     which: Which,
@@ -43,7 +53,12 @@ pub struct History {
 }
 
 /// Go back to an earlier revision.
+///
+/// Examples:
+///   capt rollout undo workers
+///   capt rollout undo workers --to-revision 2
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Undo {
     #[command(flatten)]
     which: Which,
@@ -53,21 +68,33 @@ pub struct Undo {
 }
 
 /// Replace every machine, step by step, though nothing has changed.
+///
+/// Examples:
+///   capt rollout restart workers
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Restart {
     #[command(flatten)]
     which: Which,
 }
 
 /// Hold a rollout where it is. Scaling goes on.
+///
+/// Examples:
+///   capt rollout pause workers
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Pause {
     #[command(flatten)]
     which: Which,
 }
 
 /// Go on with a rollout that was held.
+///
+/// Examples:
+///   capt rollout resume workers
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Resume {
     #[command(flatten)]
     which: Which,
