@@ -44,19 +44,20 @@ mod tests {
 
     #[test]
     fn each_platform_has_its_convention() {
-        let rows: [(&[(&str, &str)], bool, &str); 6] = [
-            (&[("HOME", "/h")], false, "/h/.local/share/capt"),
-            (&[("HOME", "/h")], true, "/h/Library/Application Support/capt"),
-            (&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")], false, "/x/capt"),
-            (&[("HOME", "/h"), ("XDG_DATA_HOME", "x")], false, "/h/.local/share/capt"),
-            (&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")], true, "/h/Library/Application Support/capt"),
-            (&[("HOME", "/h"), ("XDG_DATA_HOME", "/x"), (VARIABLE, "d")], true, "d"),
+        let rows = [
+            ("HOME=/h", false, "/h/.local/share/capt"),
+            ("HOME=/h", true, "/h/Library/Application Support/capt"),
+            ("HOME=/h XDG_DATA_HOME=/x", false, "/x/capt"),
+            ("HOME=/h XDG_DATA_HOME=x", false, "/h/.local/share/capt"),
+            ("HOME=/h XDG_DATA_HOME=/x", true, "/h/Library/Application Support/capt"),
+            ("HOME=/h XDG_DATA_HOME=/x CAPT_DATA_DIR=d", true, "d"),
         ];
         for (variables, macos, wanted) in rows {
             let variable = |name: &str| {
-                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
+                let mut pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
+                pairs.find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
             };
-            assert_eq!(choose(macos, variable).unwrap(), PathBuf::from(wanted), "{variables:?}");
+            assert_eq!(choose(macos, variable).unwrap(), PathBuf::from(wanted), "{variables}");
         }
         assert!(choose(false, |_| None).unwrap_err().to_string().contains("--data-dir"));
     }

@@ -25,7 +25,7 @@ async fn a_cluster_from_its_first_machine_to_its_end() {
     let said = world.capt("scale demo-workers --replicas 4 --wait --timeout 2m").good();
     assert!(said.starts_with("captmachinedeployment/demo-workers scaled from 3 to 4\n"), "{said}");
     assert!(said.ends_with("captmachinedeployment/demo-workers: 4 of 4 available\n"), "{said}");
-    let sets = world.api("CaptMachineSet").list(&Default::default()).await.unwrap();
+    let sets = world.api("CaptMachineSet").list(&kube::api::ListParams::default()).await.unwrap();
     let set = sets.items[0].metadata.name.clone().unwrap();
     let said = world.capt(&format!("scale captmachineset/{set} --replicas 1"));
     said.bad("belongs to CaptMachineDeployment demo-workers, which would undo it");
@@ -45,7 +45,7 @@ async fn a_cluster_from_its_first_machine_to_its_end() {
     assert!(at("nodegroup/demo-workers is gone") < at("captcontrolplane/demo is gone"), "{said}");
     at("cluster/demo is gone");
     for kind in ["Cluster", "CAPTCluster", "CAPTControlPlane", "CaptMachine", "WorkspaceTemplateApply"] {
-        let left = world.api(kind).list(&Default::default()).await.unwrap();
+        let left = world.api(kind).list(&kube::api::ListParams::default()).await.unwrap();
         assert!(left.items.is_empty(), "{kind}: {left:?}");
     }
     world.capt("delete cluster demo --yes").bad("no Cluster demo in namespace default");

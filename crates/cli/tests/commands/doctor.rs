@@ -57,7 +57,9 @@ async fn it_finds_what_is_wrong() {
     > = kube::Api::all(world.client.clone());
     let older = json!([{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": "older"}]);
     let older = kube::api::Patch::Json::<()>(serde_json::from_value(older).unwrap());
-    crds.patch("nodegroups.infrastructure.cluster.x-k8s.io", &Default::default(), &older).await.unwrap();
+    crds.patch("nodegroups.infrastructure.cluster.x-k8s.io", &kube::api::PatchParams::default(), &older)
+        .await
+        .unwrap();
     let (code, findings) = verdicts(&world);
     assert_eq!(code, 1);
     let credentials = of(&findings, "credentials", "fail");

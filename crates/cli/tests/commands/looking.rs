@@ -99,7 +99,10 @@ async fn a_plan_is_shown_without_its_secrets() {
     });
     let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
         kube::Api::default_namespaced(world.client.clone());
-    secrets.create(&Default::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    secrets
+        .create(&kube::api::PostParams::default(), &serde_json::from_value(secret).unwrap())
+        .await
+        .unwrap();
     let spec = json!({
         "approval": "Manual", "variables": {"word": "yes"}, "variablesFrom": [{"secretRef": {"name": "token"}}],
     });

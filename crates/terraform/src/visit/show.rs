@@ -1,6 +1,7 @@
 //! A kept plan as Terraform shows it to people.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     fs, io,
     path::PathBuf,
@@ -105,6 +106,6 @@ fn environment(
     inputs: &Inputs,
     data: &std::path::Path,
 ) -> io::Result<Vec<(OsString, OsString)>> {
-    let without = Inputs { env: Default::default(), files: Default::default(), ..inputs.clone() };
+    let without = Inputs { env: BTreeMap::new(), files: BTreeMap::new(), ..inputs.clone() };
     Environment::new(folders.clone(), path.clone(), None).of(&without, data, false)
 }

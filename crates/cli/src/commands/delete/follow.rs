@@ -23,6 +23,9 @@ const QUIET: Duration = Duration::from_secs(10);
 /// As many runs are named at a time.
 const RUNS: usize = 3;
 
+/// What is left, by uid.
+type Left = BTreeMap<String, Member>;
+
 /// Says how it goes until all are gone.
 pub async fn to_the_end(
     connection: &Connection,
@@ -46,7 +49,7 @@ pub async fn to_the_end(
         if left.is_empty() {
             return Ok(Outcome::Good);
         }
-        let words = words(left.values(), moved.elapsed() > QUIET);
+        let words = words(&left, moved.elapsed() > QUIET);
         if words != said {
             writeln!(out, "{words}")?;
             said = words;
@@ -58,7 +61,7 @@ pub async fn to_the_end(
         };
         tokio::select! {
             late = wait => if late {
-                let blocks = blocked(left.values()).or_else(|| waits(left.values())).unwrap_or_else(|| said.clone());
+                let blocks = blocked(&left).or_else(|| waits(&left)).unwrap_or_else(|| said.clone());
                 return Err(io::Error::other(format!(
                     "not gone in time: {blocks}\n  the deletion goes on by itself; see it: capt events --watch"
                 )));
@@ -82,7 +85,7 @@ fn owned(object: &DynamicObject) -> bool {
 }
 
 /// Brings what is left up to date; gives what is gone since.
-async fn look(connection: &Connection, left: &mut BTreeMap<String, Member>) -> io::Result<Vec<Member>> {
+async fn look(connection: &Connection, left: &mut Left) -> io::Result<Vec<Member>> {
     let mut now = BTreeMap::new();
     let mut kinds: Vec<&'static Kind> = Vec::new();
     for member in left.values() {
@@ -106,9 +109,9 @@ async fn look(connection: &Connection, left: &mut BTreeMap<String, Member>) -> i
 }
 
 /// One line: what is left, what is destroyed just now, and what blocks.
-fn words<'a>(left: impl Iterator<Item = &'a Member> + Clone, quiet: bool) -> String {
+fn words(left: &Left, quiet: bool) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for member in left.clone().filter(|member| worth_a_line(member)) {
+    for member in left.values().filter(|member| worth_a_line(member)) {
         match counts.iter_mut().find(|(name, _)| *name == member.kind.name) {
             Some((_, count)) => *count += 1,
             None => counts.push((&member.kind.name, 1)),
@@ -117,12 +120,12 @@ fn words<'a>(left: impl Iterator<Item = &'a Member> + Clone, quiet: bool) -> Str
     counts.sort_unstable();
     let counts: Vec<String> = counts.into_iter().map(|(name, count)| format!("{count} {name}")).collect();
     let mut words = format!("left: {}", counts.join(", "));
-    let runs: Vec<String> = left.clone().filter_map(progress).take(RUNS).collect();
+    let runs: Vec<String> = left.values().filter_map(progress).take(RUNS).collect();
     if !runs.is_empty() {
         words.push_str("; destroys ");
         words.push_str(&runs.join(", "));
     }
-    let why = blocked(left.clone()).or_else(|| waits(left).filter(|_| quiet));
+    let why = blocked(left).or_else(|| waits(left).filter(|_| quiet));
     why.map_or(words.clone(), |why| format!("{words}; {why}"))
 }
 
@@ -135,8 +138,8 @@ fn progress(member: &Member) -> Option<String> {
 }
 
 /// What is in the way: a workspace that fails, or somebody who paused it.
-fn blocked<'a>(left: impl Iterator<Item = &'a Member> + Clone) -> Option<String> {
-    let failing = left.clone().find_map(|member| {
+fn blocked(left: &Left) -> Option<String> {
+    let failing = left.values().find_map(|member| {
         let condition = condition(&member.object, types::STALLED).or_else(|| {
             // A failed destroy is tried again: that is worth knowing, too.
             let failures = member.object.data.pointer("/status/consecutiveFailures").and_then(Value::as_i64);
@@ -146,7 +149,7 @@ fn blocked<'a>(left: impl Iterator<Item = &'a Member> + Clone) -> Option<String>
     });
     let paused = || {
         let paused = |member: &&Member| condition(&member.object, types::PAUSED).is_some();
-        left.clone()
+        left.values()
             .find(paused)
             .map(|member| format!("{} is paused: capt resume {}", member.reference(), member.reference()))
     };
@@ -154,8 +157,8 @@ fn blocked<'a>(left: impl Iterator<Item = &'a Member> + Clone) -> Option<String>
 }
 
 /// What one that goes waits for.
-fn waits<'a>(mut left: impl Iterator<Item = &'a Member>) -> Option<String> {
-    left.find_map(|member| {
+fn waits(left: &Left) -> Option<String> {
+    left.values().find_map(|member| {
         Some(format!("{}: {}", member.reference(), condition(&member.object, types::DELETING)?))
     })
 }

@@ -72,7 +72,7 @@ fn sum(workspaces: &[WorkspaceTemplateApply]) -> String {
     if !kept.is_empty() {
         let total: i64 = kept.iter().map(resources).sum();
         let names: Vec<String> = kept.iter().map(|workspace| workspace.name_any()).collect();
-        text.push_str(&format!("; keeps {} of {}", count(total, "resource"), names.join(", ")));
+        text = format!("{text}; keeps {} of {}", count(total, "resource"), names.join(", "));
     }
     text
 }

@@ -183,7 +183,7 @@ async fn controller(connection: &Connection) -> Finding {
         }
     };
     let now = Timestamp::now();
-    let last = leases.iter().filter_map(|lease| held(lease)).max_by_key(|held| held.renewed);
+    let last = leases.iter().filter_map(held).max_by_key(|held| held.renewed);
     match last {
         Some(held) if held.holder.is_empty() || now.duration_since(held.renewed).as_secs() > held.lasts => {
             Finding::fail(
