@@ -53,6 +53,7 @@ bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked --workspace --bench engine
 	$(CARGO) bench --locked --workspace --bench workspaces
 	$(CARGO) bench --locked --workspace --bench machines
+	$(CARGO) bench --locked --workspace --bench up
 
 fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
 	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-apiserver --test fuzz -- --nocapture

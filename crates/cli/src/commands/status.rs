@@ -1,7 +1,7 @@
 //! `capt status`: the tree of everything, and why something is not ready.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -164,11 +164,10 @@ async fn watch(args: &Args, mut follower: Follower) -> io::Result<Outcome> {
     let mut screen = Screen::new();
     let mut end = std::pin::pin!(wait_for_a_signal());
     loop {
+        let looked = Instant::now();
         let roots = follower.with(build::build);
-        let roots = match of_cluster(args, roots, None) {
-            Ok(roots) => roots,
-            Err(_) => Vec::new(),
-        };
+        // One that is not there yet may come.
+        let roots = of_cluster(args, roots, None).unwrap_or_default();
         let summary = summary(&roots);
         let (width, rows) = size().unwrap_or((120, PAGE));
         let mut drawn = draw(args, roots, rows.saturating_sub(3), screen.is_live().then_some(width));
@@ -179,7 +178,8 @@ async fn watch(args: &Args, mut follower: Follower) -> io::Result<Outcome> {
                 ended?;
                 return Ok(Outcome::Good);
             }
-            () = follower.changed() => tokio::time::sleep(PAUSE).await,
+            // A large fleet takes long to look at, and should not take the processor for it.
+            () = follower.changed() => tokio::time::sleep(PAUSE.max(looked.elapsed() * 9)).await,
             // Ages go on though nothing happens.
             () = tokio::time::sleep(Duration::from_secs(1)), if screen.is_live() => {}
         }

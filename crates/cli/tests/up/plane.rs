@@ -75,7 +75,7 @@ impl Plane {
             match self.events.recv_timeout(left) {
                 Ok(event) if event["type"] == kind && holds(&event) => return event,
                 Ok(event) => seen.push(event.to_string()),
-                Err(_) => panic!("no event {kind}; seen: {}", seen.join("\n")),
+                Err(error) => panic!("no event {kind}: {error}; seen: {}", seen.join("\n")),
             }
         }
     }
@@ -110,11 +110,6 @@ impl Plane {
             assert!(Instant::now() < deadline, "{arguments:?} still says: {text}");
             std::thread::sleep(PAUSE);
         }
-    }
-
-    /// Changes an object as `kubectl apply --server-side` does: the files of the test are the only truth.
-    pub fn client(&self) -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
     }
 
     pub fn kubeconfig(&self) -> PathBuf {

@@ -15,7 +15,8 @@ const DEPLOYMENT: &str = "demo-workers";
 /// Merges into the deployment of the demo, as the hint of the demo does with kubectl.
 fn patch(plane: &Plane, instance_type: &str) {
     let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    plane.client().block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let kind =
             GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta1", "CaptMachineDeployment");

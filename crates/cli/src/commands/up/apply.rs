@@ -67,7 +67,7 @@ impl Manifests {
         for object in &self.objects {
             let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
             let failed = |error: io::Error| io::Error::other(format!("apply {kind} {name}: {error}"));
-            let gvk = gvk(object).map_err(failed)?;
+            let gvk = gvk(object);
             let (resource, namespaced) = find(client, &gvk).await.map_err(failed)?;
             let api: Api<DynamicObject> = if namespaced {
                 let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
@@ -99,10 +99,10 @@ fn text(object: &Value, path: &str) -> String {
     object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn gvk(object: &Value) -> io::Result<GroupVersionKind> {
+fn gvk(object: &Value) -> GroupVersionKind {
     let version = text(object, "/apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
-    Ok(GroupVersionKind::gvk(group, version, &text(object, "/kind")))
+    GroupVersionKind::gvk(group, version, &text(object, "/kind"))
 }
 
 /// Kinds of CAPT are known; of others the API is asked.

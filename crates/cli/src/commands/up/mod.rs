@@ -41,6 +41,7 @@ const DEMO: [(&str, &str); 3] = [
 ///   capt up -f cluster/ --wait --timeout 30m
 ///   capt up -o json | jq -r 'select(.type == "status") | "\(.kind)/\(.name) \(.phase)"'
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(verbatim_doc_comment)]
 #[command(
     after_help = "Exit codes: 0 stopped on request or, with --wait, all is ready; 1 it could not start, a file is wrong or, with --wait, not all became ready; 2 wrong usage."

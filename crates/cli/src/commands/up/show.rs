@@ -82,12 +82,10 @@ impl Show {
                 format!("{bold}CAPT is up{bold:#}: a Kubernetes API on {url}"),
                 format!("  export KUBECONFIG={}", kubeconfig.display()),
             ],
-            Event::Applied { result: "unchanged", .. } | Event::Ready { .. } => return Ok(()),
-            Event::Applied { kind, name, result, .. } if !self.is_live() => {
+            Event::Applied { kind, name, result, .. } if !self.is_live() && *result != "unchanged" => {
                 vec![format!("{result} {kind} {name}")]
             }
-            Event::Applied { .. } => return Ok(()),
-            Event::AllApplied { objects: 0 } => return Ok(()),
+            Event::Applied { .. } | Event::AllApplied { objects: 0 } | Event::Ready { .. } => return Ok(()),
             Event::AllApplied { objects } => vec![format!("  {objects} objects applied")],
             Event::NotReady { why, reasons } => {
                 let mut text = vec![format!("{red}not ready{red:#}: {why}")];
@@ -149,7 +147,7 @@ impl Show {
                     cause: node.cause.as_ref(),
                 })?;
             } else {
-                self.line(node)?;
+                print_line(node)?;
             }
         }
         Ok(())
@@ -169,20 +167,6 @@ impl Show {
             self.said.insert(key, now);
             news.push(node);
         }
-    }
-
-    fn line(&self, node: &Node) -> io::Result<()> {
-        let time = Timestamp::now().strftime("%H:%M:%S");
-        let title = format!("{} {}", node.kind.word(), node.name);
-        let mut text = format!("{time}  {title:36}  {:12}", node.phase);
-        match node.cause.as_ref().filter(|cause| cause.depth == 0 && !cause.message.is_empty()) {
-            Some(cause) => text += &format!("  {}", cause.message),
-            None if !node.detail.is_empty() => text += &format!("  {}", node.detail),
-            None => {}
-        }
-        let mut out = anstream::stdout().lock();
-        writeln!(out, "{}", text.trim_end())?;
-        out.flush()
     }
 
     /// All is ready for the first time: the tree, and what to do next.
@@ -230,5 +214,17 @@ fn print_json(event: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
     serde_json::to_writer(&mut out, event)?;
     writeln!(out)?;
+    out.flush()
+}
+
+/// How one object stands, for people who read a log.
+fn print_line(node: &Node) -> io::Result<()> {
+    let time = Timestamp::now().strftime("%H:%M:%S");
+    let title = format!("{} {}", node.kind.word(), node.name);
+    let more = node.cause.as_ref().filter(|cause| cause.depth == 0 && !cause.message.is_empty());
+    let more = more.map_or(node.detail.as_str(), |cause| cause.message.as_str());
+    let text = format!("{time}  {title:36}  {:12}  {more}", node.phase);
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{}", text.trim_end())?;
     out.flush()
 }

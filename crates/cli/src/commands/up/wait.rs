@@ -55,8 +55,14 @@ impl Waiting {
         let deadline = (self.ends && !self.timeout.is_zero()).then(|| started + self.timeout);
         let mut was_ready = false;
         loop {
-            let (stand, roots) = follower.with(|things| (self.stand(things), build::build(things)));
+            let looked = Instant::now();
+            let (stand, roots) = follower.with(|things| {
+                let roots = build::build(things);
+                (self.stand(things, &roots), roots)
+            });
             show.tree(&roots)?;
+            // A large fleet takes long to look at, and should not take the processor for it.
+            let pause = PAUSE.max(looked.elapsed() * 9);
             if stand == Stand::Ready && !was_ready && !self.applied.is_empty() {
                 was_ready = true;
                 show.ready(&roots, started.elapsed(), self.demo)?;
@@ -75,7 +81,7 @@ impl Waiting {
                 }
             }
             tokio::select! {
-                () = follower.changed() => tokio::time::sleep(PAUSE).await,
+                () = follower.changed() => tokio::time::sleep(pause).await,
                 () = tokio::time::sleep(Duration::from_secs(1)), if show.is_live() => {}
                 () = at(deadline) => {
                     let roots = follower.with(build::build);
@@ -87,7 +93,7 @@ impl Waiting {
         }
     }
 
-    fn stand(&self, things: &[(Kind, &Thing)]) -> Stand {
+    fn stand(&self, things: &[(Kind, &Thing)], roots: &[Node]) -> Stand {
         let find = |(kind, namespace, name): &(Kind, String, String)| {
             things
                 .iter()
@@ -100,9 +106,8 @@ impl Waiting {
             return Stand::Ready;
         }
         let moves = |state: State| matches!(state, State::Working | State::Deleting);
-        let roots = build::build(things);
         let mut still = true;
-        for root in &roots {
+        for root in roots {
             // A parent of what is stuck is on its way for ever: only what has no parts tells.
             root.walk(&mut |node| still &= !(node.children.is_empty() && moves(node.state)));
         }
