@@ -26,9 +26,10 @@ install: ## Install capt, kubectl capt, man pages and completion below PREFIX (~
 	mkdir -p "$(PREFIX)/share/bash-completion/completions"
 	"$(PREFIX)/bin/capt" completion bash >"$(PREFIX)/share/bash-completion/completions/capt"
 
-demo: ## See what CAPT can do so far
-	@$(CARGO) build --locked -p capt
-	@CAPT="$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/capt" docs/demo/run
+demo: ## Build a whole cluster on this machine, offline, and show it
+	@$(CARGO) build --locked --quiet -p capt
+	@capt="$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/capt"; \
+	PATH="$$PATH:$$(e2e/peers/build --print-dir)" "$$capt" up --demo --wait
 
 test: ## Run every test that this machine can run
 	$(CARGO) test $(TEST_FLAGS)

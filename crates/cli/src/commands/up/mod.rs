@@ -154,5 +154,6 @@ async fn leave(
 
 /// The command that goes on from here: what was applied is kept, so that no file needs to be named.
 fn again(folder: Option<&std::path::Path>) -> String {
-    folder.map_or_else(|| "capt up".to_owned(), |folder| format!("capt up --data-dir {}", folder.display()))
+    let up = format!("{} up", show::program());
+    folder.map_or_else(|| up.clone(), |folder| format!("{up} --data-dir {}", folder.display()))
 }

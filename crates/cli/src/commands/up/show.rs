@@ -186,24 +186,29 @@ impl Show {
             summary(roots)
         ));
         if demo {
-            text.extend(suggestions());
+            text.extend(suggestions(&program()));
         }
         self.screen.say(&text)
     }
 }
 
-fn suggestions() -> Vec<String> {
-    [
-        "",
-        "Three things to try in another terminal, while capt up runs:",
+/// This program as it was called.
+pub fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "capt".to_owned())
+}
+
+fn suggestions(program: &str) -> Vec<String> {
+    // Who called it by a path has no `capt` to type.
+    let alias = program.contains('/').then(|| format!("  alias capt={program}"));
+    let head = ["", "Three things to try in another terminal, while this one runs capt up:"];
+    let hints = [
         "  scale   capt scale cmd/demo-workers --replicas 5",
         "  roll    capt rollout restart demo-workers && capt status -w",
         "  break   kubectl patch cmd demo-workers --type merge -p '{\"spec\":{\"template\":{\"spec\":{\"instanceType\":\"none\"}}}}'",
         "  undo    capt status        # names the cause, then: capt rollout undo demo-workers",
         "",
-    ]
-    .map(str::to_owned)
-    .to_vec()
+    ];
+    head.map(str::to_owned).into_iter().chain(alias).chain(hints.map(str::to_owned)).collect()
 }
 
 fn runs_of(count: usize) -> String {
