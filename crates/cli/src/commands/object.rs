@@ -107,8 +107,12 @@ impl Kind {
     async fn served(&self, connection: &Connection) -> io::Result<ApiResource> {
         let groups = connection.client.list_api_groups().await.map_err(in_words)?.groups;
         let group = groups.into_iter().find(|group| group.name == self.resource.group);
-        let version = group.and_then(|group| Some(group.preferred_version?.version));
-        let version = version.unwrap_or_else(|| self.resource.version.clone());
+        let version = group.and_then(|group| Some(group.preferred_version?.version)).ok_or_else(|| {
+            io::Error::other(
+                "the API has no Clusters: neither Cluster API core nor CAPT's own kind is installed\n  \
+                capt up brings it, or capt controller --cluster-api own",
+            )
+        })?;
         let gvk = GroupVersionKind::gvk(&self.resource.group, &version, &self.name);
         Ok(ApiResource::from_gvk_with_plural(&gvk, &self.resource.plural))
     }

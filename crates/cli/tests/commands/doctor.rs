@@ -1,8 +1,9 @@
 //! `capt doctor`: what is wrong is found, and what to do is said.
 
+use capt_e2e::{KubeApiserver, Peers};
 use serde_json::{Value, json};
 
-use crate::world::{World, workspace};
+use crate::world::{World, install, workspace};
 
 /// The verdict on each check.
 fn verdicts(world: &World) -> (i32, Vec<Value>) {
@@ -81,4 +82,30 @@ async fn it_finds_what_is_wrong() {
     poor.env("PATH", "/nowhere");
     let said = crate::world::run(poor).bad("FAIL  binary");
     assert!(said.contains("tofu or terraform is not installed") && said.contains("make tools"), "{said}");
+}
+
+/// What a real API makes of the CRDs (defaults, order, numbers) is no other version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_kube_apiserver_is_in_order() {
+    if !capt_e2e::runs_on("kube-apiserver") {
+        return;
+    }
+    let Some(peers) = Peers::find_or_skip(KubeApiserver::NEEDS) else { return };
+    let server = KubeApiserver::start(&peers).await.expect("kube-apiserver starts");
+    install(&server.client()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let ask = |line: &str| {
+        let mut command = crate::world::command(folder.path());
+        command.args(line.split(' ')).arg("--kubeconfig").arg(server.kubeconfig_path());
+        crate::world::run(command)
+    };
+    let said = ask("doctor -o json");
+    let findings: Vec<Value> = serde_json::from_str(&said.out).unwrap();
+    for check in ["api", "crds", "permissions", "deletions"] {
+        of(&findings, check, "ok");
+    }
+    assert_eq!(of(&findings, "controller", "fail")["message"], "none has ever worked on this API");
+    assert_eq!(ask("events").good(), "");
+    ask("logs nobody").bad("no WorkspaceTemplateApply nobody in namespace default");
+    ask("delete cluster/demo").bad("the API has no Clusters");
 }

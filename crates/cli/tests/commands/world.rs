@@ -102,11 +102,7 @@ impl World {
     }
 
     pub async fn install(&self) {
-        let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        let force = PatchParams::apply("test").force();
-        for crd in capt_api::crds() {
-            crds.patch(&crd.name_any(), &force, &Patch::Apply(&crd)).await.unwrap();
-        }
+        install(&self.client).await;
     }
 
     fn long(&self, arguments: &[&str]) -> Process {
@@ -191,6 +187,15 @@ impl World {
         let api = self.api(kind);
         let gone = until("gone", SOON, async || api.get_opt(name).await.unwrap().is_none().then_some(()));
         gone.await.unwrap();
+    }
+}
+
+/// Installs CAPT's kinds.
+pub async fn install(client: &Client) {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let force = PatchParams::apply("test").force();
+    for crd in capt_api::crds() {
+        crds.patch(&crd.name_any(), &force, &Patch::Apply(&crd)).await.unwrap();
     }
 }
 
