@@ -162,7 +162,7 @@ pub async fn connect(kubeconfig: Option<&Path>, folder: &Path) -> io::Result<Cli
 #[derive(Debug, clap::Args)]
 pub struct Which {
     /// Name of the object.
-    #[arg(add = super::completion::objects())]
+    #[arg(add = super::completion::which())]
     pub name: String,
     #[command(flatten)]
     pub target: Target,

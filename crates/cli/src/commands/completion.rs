@@ -71,6 +71,12 @@ pub fn objects() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| complete(current, Some("WorkspaceTemplateApply")))
 }
 
+/// Completes the one name that a command takes: rollouts are those of deployments, all else is about workspaces.
+pub fn which() -> ArgValueCompleter {
+    let rollout = std::env::args().any(|word| word == "rollout");
+    of(if rollout { "CaptMachineDeployment" } else { "WorkspaceTemplateApply" })
+}
+
 /// Completes everything as KIND/NAME.
 pub fn any() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| complete(current, None))

@@ -1,9 +1,12 @@
 //! `capt scale`, `kubeconfig` and `delete` on a cluster that is really built.
 
-use capt_e2e::until;
-use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
-use crate::world::{SOON, World};
+use capt_e2e::until;
+use serde_json::{Value, json};
+
+use crate::world::{SOON, World, workspace};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_from_its_first_machine_to_its_end() {
@@ -78,4 +81,35 @@ async fn a_deletion_can_be_left_alone() {
         "{said}"
     );
     world.until_gone("CaptMachineDeployment", "worker-deployment").await;
+}
+
+/// A terminal, as `script` makes one, and somebody who answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_is_asked() {
+    let Some(world) = World::start().await else { return };
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("skipped: script (util-linux) is not installed");
+        return;
+    }
+    let module = "resource \"terraform_data\" \"one\" {}\n";
+    world.apply(&workspace("one", module, json!({}))).await;
+    world.ready_is("one", "Ready").await;
+    let answer = |answer: &str| {
+        let mut script = Command::new("script");
+        let line = format!("{} delete wtapply one --timeout 2m", env!("CARGO_BIN_EXE_capt"));
+        script.args(["-qec", &line, "/dev/null"]).env("CAPT_DATA_DIR", world.folder.path().join("data"));
+        script.env_remove("KUBECONFIG").env("NO_COLOR", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = script.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, said) = answer("n\n");
+    assert!(
+        code == 1 && said.contains("Delete wtapply/one? [y/N]") && said.contains("nothing is deleted"),
+        "{said}"
+    );
+    world.ready_is("one", "Ready").await;
+    let (code, said) = answer("y\n");
+    assert!(code == 0 && said.contains("wtapply/one is gone"), "{said}");
 }

@@ -38,7 +38,10 @@ pub async fn to_the_end(
     let mut said = String::new();
     let mut moved = Instant::now();
     loop {
+        let asked = Instant::now();
         let gone = look(connection, &mut left).await?;
+        // A large fleet takes long to list: most of the time nobody is asked.
+        let pause = EVERY.max(asked.elapsed() * 3);
         if !gone.is_empty() {
             moved = Instant::now();
         }
@@ -56,7 +59,7 @@ pub async fn to_the_end(
         }
         drop(out);
         let wait = async {
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(pause).await;
             deadline.is_some_and(|deadline| Instant::now() >= deadline)
         };
         tokio::select! {
