@@ -103,6 +103,8 @@ impl From<bool> for Truth {
 #[derive(Clone, Debug)]
 pub struct Conditions {
     list: Vec<Condition>,
+    /// As the object has them: one that is taken away and set again keeps its time.
+    before: Vec<Condition>,
     generation: Option<i64>,
     now: Timestamp,
 }
@@ -110,7 +112,7 @@ pub struct Conditions {
 impl Conditions {
     /// Starts from what the object has.
     pub fn new(current: &[Condition], generation: Option<i64>, now: Timestamp) -> Self {
-        Self { list: current.to_vec(), generation, now }
+        Self { list: current.to_vec(), before: current.to_vec(), generation, now }
     }
 
     /// Sets one condition. Nothing else about the others changes.
@@ -118,22 +120,19 @@ impl Conditions {
         let truth = truth.into();
         let mut message = message.into();
         truncate(&mut message);
+        let since = find(&self.before, kind)
+            .filter(|before| before.status == truth.as_str())
+            .map(|before| before.last_transition_time.clone());
         let fresh = Condition {
             type_: kind.to_owned(),
             status: truth.as_str().to_owned(),
             reason: reason.to_owned(),
             message,
             observed_generation: self.generation,
-            last_transition_time: Time(seconds(self.now)),
+            last_transition_time: since.unwrap_or_else(|| Time(seconds(self.now))),
         };
         match self.list.iter_mut().find(|condition| condition.type_ == kind) {
-            Some(known) => {
-                let since = (known.status == fresh.status).then(|| known.last_transition_time.clone());
-                *known = fresh;
-                if let Some(since) = since {
-                    known.last_transition_time = since;
-                }
-            }
+            Some(known) => *known = fresh,
             None => self.list.push(fresh),
         }
     }
@@ -191,6 +190,16 @@ mod tests {
         assert_eq!(second.get("Ready").and_then(|c| c.observed_generation), Some(2));
         second.set("Ready", true, "Ready", "");
         assert_eq!(second.get("Ready").map(|c| c.last_transition_time.0), Some(at(20)));
+    }
+
+    #[test]
+    fn one_that_is_set_again_keeps_its_time() {
+        let mut first = Conditions::new(&[], Some(1), at(10));
+        first.set("Stalled", true, "Invalid", "a");
+        let mut second = Conditions::new(&first.clone().into_list(), Some(1), at(20));
+        second.clear("Stalled");
+        second.set("Stalled", true, "Invalid", "a");
+        assert_eq!(second.into_list(), first.into_list());
     }
 
     #[test]
