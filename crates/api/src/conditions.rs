@@ -50,7 +50,7 @@ pub mod types {
 
     /// A rollout moves forward, or is done.
     pub const PROGRESSING: &str = "Progressing";
-    /// Machines of an old revision are still there.
+    /// Machines of an old revision are still there; on a control plane: a change is on its way to it.
     pub const ROLLING_OUT: &str = "RollingOut";
     /// Fewer machines than wanted.
     pub const SCALING_UP: &str = "ScalingUp";

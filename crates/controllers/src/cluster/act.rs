@@ -8,7 +8,8 @@ use capt_planner::cluster::{News, Step};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::context::{Context, cluster_of};
+use super::core::workers;
 use crate::child::{self, Kinship, Wanted};
 use crate::runtime::events::Note;
 use crate::runtime::status::version;
@@ -73,6 +74,7 @@ impl<K: Kind> Hands<'_, K> {
                 let stored = writer.merge(self.object, body).await?;
                 return Ok(Acted { generation: stored.meta().generation, ..Acted::default() });
             }
+            Step::Dismiss => self.dismiss().await?,
             Step::Delete => {
                 if let Some(existing) = self.existing {
                     self.delete(&existing.uid().unwrap_or_default()).await?;
@@ -138,6 +140,16 @@ impl<K: Kind> Hands<'_, K> {
     async fn replace(&self, changed: &WorkspaceTemplateApply) -> Result<(), Error> {
         let stored = self.context.writer.replace(changed).await?;
         self.writes.wrote(self.name, self.child.clone(), version(&stored));
+        Ok(())
+    }
+
+    async fn dismiss(&self) -> Result<(), Error> {
+        let Some(cluster) = cluster_of(self.object) else { return Ok(()) };
+        for worker in self.context.due(&cluster) {
+            workers::delete(&self.context.writer, &cluster.namespace, &worker).await?;
+            let text = format!("{} {} goes with Cluster {}", worker.kind.as_str(), worker.name, cluster.name);
+            self.tell(&Note::normal("DeletedWorker", "Delete", text)).await;
+        }
         Ok(())
     }
 

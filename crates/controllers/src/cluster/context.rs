@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 
 use super::access::AccessContext;
+use super::core::workers::{self, Worker, WorkerKind};
 use crate::machine;
 use crate::runtime::events::Events;
 use crate::runtime::status::StatusWriter;
@@ -130,6 +131,15 @@ impl Context {
         all
     }
 
+    /// Those of them that go only when they are told to, and nobody has; groups when no machine is left.
+    pub fn due(&self, cluster: &Name) -> Vec<Worker> {
+        let mut all = standing(&self.deployments, cluster, WorkerKind::Deployment);
+        all.extend(standing(&self.sets, cluster, WorkerKind::Set));
+        all.extend(standing(&self.machines, cluster, WorkerKind::Machine));
+        all.extend(standing(&self.groups, cluster, WorkerKind::Group));
+        workers::due(&all)
+    }
+
     /// Control planes of a cluster.
     pub fn planes_of(&self, cluster: &Name) -> Vec<Arc<CAPTControlPlane>> {
         let named = self.clusters.get(cluster).and_then(|facts| facts.control_plane);
@@ -168,4 +178,10 @@ fn members<K: Kind>(cache: &Cache<K>, cluster: &Name) -> Vec<String> {
         ours.map(|object| format!("{} {}", K::kind(&()), object.name_any())).collect();
     named.sort();
     named
+}
+
+fn standing<K: Kind>(cache: &Cache<K>, cluster: &Name, kind: WorkerKind) -> Vec<Worker> {
+    let all = cache.all();
+    let ours = all.iter().filter(|object| cluster_of(object.as_ref()).as_ref() == Some(cluster));
+    ours.map(|object| workers::worker(object.as_ref(), kind)).collect()
 }

@@ -26,6 +26,16 @@ pub async fn an_upgrade(stage: &Stage) {
     let updating = stage.plane("True Updating").await;
     assert_eq!((phase(&updating), versions(&updating)), (Some(ControlPlanePhase::Updating), vec!["v1.31.4"]));
     assert_eq!(updating.status.as_ref().unwrap().version.as_deref(), Some("v1.31.4"), "not before it runs");
+    // One that hangs says so, and what serves goes on serving.
+    stage.house.clock.turn(30);
+    stage.nudge::<CAPTControlPlane>("demo").await;
+    let late = stage.plane("True ControlPlaneTimeout").await;
+    assert_eq!((phase(&late), versions(&late)), (Some(ControlPlanePhase::Failed), vec!["v1.31.4"]));
+    assert!(
+        message(&late, "Failed").contains("not changed after 30 minutes: "),
+        "{}",
+        message(&late, "Failed")
+    );
     stage.open_gate();
     let updated = stage.plane("True Ready").await;
     assert_eq!((phase(&updated), versions(&updated)), (Some(ControlPlanePhase::Ready), vec!["v1.32.1"]));

@@ -218,3 +218,30 @@ pub async fn two_of_the_same_name(stage: &Stage) {
     other.remove_cluster().await;
     other.nothing_is_left().await;
 }
+
+/// Templates of the Crossplane-based CAPT: the network's names a Secret after its workspace, and the control plane's
+/// reads that by the cluster's name.
+pub async fn templates_that_meet_in_a_secret(stage: &Stage) {
+    let network =
+        stage.network_module() + "output \"file\" { value = jsonencode({ from_secret = var.vpc_name }) }\n";
+    let written = json!({
+        "forProvider": {"source": "Inline", "module": network},
+        "writeConnectionSecretToRef": {"name": "${WORKSPACE_NAME}-vpc-connection", "namespace": stage.namespace},
+    });
+    stage.put_template("network", written).await;
+    let plane = stage.plane_module()
+        + "variable \"from_secret\" { type = string }\noutput \"found\" { value = var.from_secret }\n";
+    let secret =
+        json!({"name": "${cluster_name}-vpc-vpc-connection", "key": "file", "namespace": stage.namespace});
+    let read = json!({"forProvider": {
+        "source": "Inline", "module": plane, "varFiles": [{"source": "SecretKey", "format": "JSON", "secretKeyRef": secret}],
+    }});
+    stage.put_template("plane", read).await;
+    stage.demo("v1.31.4").await;
+    let (_, plane) = stage.both_ready().await;
+    let outputs = plane.status.unwrap().workspace_status.unwrap().at_provider.unwrap().outputs;
+    assert_eq!(outputs["found"], "demo-vpc");
+    assert!(stage.secrets().get_opt("demo-vpc-vpc-connection").await.unwrap().is_some());
+    stage.remove_cluster().await;
+    stage.nothing_is_left().await;
+}

@@ -48,7 +48,8 @@ macro_rules! scenarios {
 }
 
 scenarios! {
-    life: a_cluster_lives_and_goes, the_owner_comes_late, an_existing_vpc, names_that_differ, two_of_the_same_name;
+    life: a_cluster_lives_and_goes, the_owner_comes_late, an_existing_vpc, names_that_differ, two_of_the_same_name,
+        templates_that_meet_in_a_secret;
     changes: an_upgrade, a_network_fails_and_is_mended, a_control_plane_fails_and_is_mended, what_is_late_is_told,
         paused_in_the_middle, somebody_else_manages_it, what_is_moved_waits_for_runs;
     ends: deleted_before_anything, deleted_in_any_order, the_network_goes_last, a_retained_network;

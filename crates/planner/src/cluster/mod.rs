@@ -58,6 +58,8 @@ pub enum Step {
     Resume,
     /// Write the endpoint to the object's own spec.
     Hand(Endpoint),
+    /// Delete the workers of its cluster, which nobody else will.
+    Dismiss,
     /// Delete the workspace.
     Delete,
     /// Cut the workspace loose, so that it stays.
@@ -77,6 +79,7 @@ impl Step {
             Self::Pause => "workspace: paused",
             Self::Resume => "workspace: not paused",
             Self::Hand(_) => "own `spec.controlPlaneEndpoint`",
+            Self::Dismiss => "workers: deleted",
             Self::Delete => "workspace: deleted",
             Self::Retain => "workspace: no owner, label `retained`",
             Self::Release => "own finalizer taken off",
@@ -126,6 +129,13 @@ fn awaits_cluster(owner: &Owner) -> Option<Why> {
         )),
         Owner::Found(_) => None,
     }
+}
+
+/// What to do about those who go before an object. Cluster API core deletes Machines of its own kinds with a Cluster, and
+/// knows no others; who deletes the object alone has to see to its workers.
+fn dismiss(owner: &Owner, undismissed: bool) -> Step {
+    let with_cluster = owner.cluster().is_some_and(|cluster| cluster.deleting);
+    if with_cluster && undismissed { Step::Dismiss } else { Step::Rest }
 }
 
 /// What an object that goes waits for: a few names, and how many more there are.

@@ -13,10 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
 use crate::{
-    Event, Run, World, check_table, cluster, deleting, json_of, minutes, rows, settle, start, wander,
-    workspace,
+    Event, Run, World, check_table, cluster, deleting, json_of, minutes, rows, settle, start, unmoved,
+    wander, workspace,
 };
 
+#[allow(clippy::struct_excessive_bools, reason = "four facts, each of its own")]
 #[derive(Clone, Debug)]
 struct Plane {
     object: CAPTControlPlane,
@@ -27,6 +28,7 @@ struct Plane {
     network: Network,
     workspace: Option<Workspace>,
     workers: Vec<String>,
+    undismissed: bool,
     /// What becomes of the Secrets when somebody looks after them.
     access: Access,
     now: Timestamp,
@@ -68,6 +70,7 @@ impl Plane {
             network: awaited(),
             workspace: None,
             workers: Vec::new(),
+            undismissed: false,
             access: Access { ready: true, problem: None },
             now: start(),
             initialized: false,
@@ -84,6 +87,7 @@ impl Plane {
             network: self.network.clone(),
             workspace: self.workspace.clone(),
             workers: self.workers.clone(),
+            undismissed: self.undismissed,
             access: None,
         }
     }
@@ -153,6 +157,10 @@ impl World for Plane {
             Step::Hand(endpoint) => {
                 self.object.spec.control_plane_endpoint = Some(endpoint.clone());
                 self.object.metadata.generation = Some(2);
+            }
+            Step::Dismiss => {
+                assert!(self.going() && !self.workers.is_empty());
+                self.undismissed = false;
             }
             Step::Delete => {
                 assert!(self.workers.is_empty(), "workers go first");
@@ -381,9 +389,27 @@ fn events() -> Vec<Event<Plane>> {
             },
         },
         Event {
+            name: "it is deleted with its Cluster, before its workers",
+            possible: |plane| {
+                !plane.going()
+                    && plane.workers.is_empty()
+                    && plane.held()
+                    && matches!(plane.owner, Owner::Found(_))
+            },
+            happen: |plane| {
+                joined(plane);
+                plane.undismissed = true;
+                deleting(&mut plane.owner);
+                delete(plane);
+            },
+        },
+        Event {
             name: "the workers are gone",
             possible: |plane| !plane.workers.is_empty(),
-            happen: |plane| plane.workers.clear(),
+            happen: |plane| {
+                plane.workers.clear();
+                plane.undismissed = false;
+            },
         },
     ]
 }
@@ -410,6 +436,7 @@ fn the_table_is_what_the_planner_does() {
         ("Ready", plane().after(&[owned, vpc, done])),
         ("Ready, its Secrets cannot be renewed", plane().after(&[owned, vpc, done, no_secrets])),
         ("Updating", plane().after(&[owned, vpc, done, begins])),
+        ("UpdateTimeout", plane().after(&[owned, vpc, done, begins, |plane| later(30)(plane)])),
         ("UpdateFailed", plane().after(&[owned, vpc, done, fails])),
         ("Paused", plane().after(&[owned, vpc, begins, pause])),
         ("Deleting (waits for workers)", plane().after(&[owned, vpc, done, joined, delete])),
@@ -423,6 +450,7 @@ fn the_table_is_what_the_planner_does() {
         let state = settle(plane.clone()).state;
         assert!(name.starts_with(state), "{name} is {state}");
         table.extend(rows(name, plane, &events));
+        unmoved(plane, |plane| plane.now += jiff::SignedDuration::from_secs(1));
     }
     check_table("control plane", &table);
 }
@@ -442,6 +470,26 @@ fn a_pause_stops_the_clock() {
     assert_eq!(resumed.state, "Creating", "half a day of pause is no timeout");
     let late = Plane { now: resumed.world.now + minutes(30), ..resumed.world };
     assert_eq!(settle(late).state, "CreateTimeout");
+}
+
+#[test]
+fn a_change_that_hangs_is_told_and_its_late_end_is_taken() {
+    let message = |plane: &Plane| plane.status.clone().unwrap().failure_message.unwrap_or_default();
+    let updating = Plane::new().after(&[owned, vpc, done, begins]);
+    let almost = settle(Plane { now: updating.now + minutes(29), ..updating.clone() });
+    assert_eq!((almost.state, message(&almost.world)), ("Updating", String::new()));
+    let late = settle(Plane { now: updating.now + minutes(30), ..updating.clone() });
+    assert_eq!(late.state, "UpdateTimeout");
+    let expected =
+        "not changed after 30 minutes: workspace demo-eks-controlplane-apply: a change is on its way";
+    assert_eq!(message(&late.world), expected);
+    assert!(late.world.status.as_ref().unwrap().ready, "it answers as before");
+    let ended = late.world.after(&[done]);
+    assert_eq!((settle(ended.clone()).state, message(&ended)), ("Ready", String::new()));
+    let mut paused = updating.after(&[pause]);
+    paused.now += minutes(300);
+    paused.paused = false;
+    assert_eq!(settle(paused).state, "Updating", "a pause stops the clock");
 }
 
 #[test]

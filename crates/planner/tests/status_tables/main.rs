@@ -64,6 +64,15 @@ fn settle<W: World>(mut world: W) -> Rest<W> {
     panic!("no rest: {steps:?} {world:#?}");
 }
 
+/// Time alone, where nothing is late, changes nothing that is told.
+fn unmoved<W: World>(world: &W, pass: impl Fn(&mut W)) {
+    let mut world = settle(world.clone()).world;
+    let before = world.said();
+    pass(&mut world);
+    world.turn();
+    assert_eq!(world.said(), before);
+}
+
 /// Rows for a state: what each event that changes something leads to.
 fn rows<W: World>(from: &str, world: &W, events: &[Event<W>]) -> Vec<String> {
     let before = settle(world.clone());

@@ -11,10 +11,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
 use crate::{
-    Event, Run, World, check_table, cluster, deleting, json_of, rows, settle, start, wander, workspace,
+    Event, Run, World, check_table, cluster, deleting, json_of, rows, settle, start, unmoved, wander,
+    workspace,
 };
 
-#[allow(clippy::struct_excessive_bools, reason = "four facts, each of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "five facts, each of its own")]
 #[derive(Clone, Debug)]
 struct Net {
     object: CAPTCluster,
@@ -24,6 +25,8 @@ struct Net {
     owner: Owner,
     workspace: Option<Workspace>,
     users: Vec<String>,
+    undismissed: bool,
+    now: jiff::Timestamp,
     endpoint: Option<Endpoint>,
     retained: bool,
     provisioned: bool,
@@ -44,6 +47,8 @@ impl Net {
             owner: Owner::Awaited,
             workspace: None,
             users: Vec::new(),
+            undismissed: false,
+            now: start(),
             endpoint: None,
             retained: false,
             provisioned: false,
@@ -94,9 +99,10 @@ impl World for Net {
             owner: self.owner.clone(),
             workspace: self.workspace.clone(),
             users: self.users.clone(),
+            undismissed: self.undismissed,
             endpoint: self.endpoint.clone(),
         };
-        let plan = decide(&observed, start());
+        let plan = decide(&observed, self.now);
         if let Some(status) = plan.status {
             self.provisioned |=
                 status.initialization.as_ref().is_some_and(|one| one.provisioned == Some(true));
@@ -124,6 +130,10 @@ impl World for Net {
             Step::Hand(endpoint) => {
                 self.object.spec.control_plane_endpoint = Some(endpoint.clone());
                 self.object.metadata.generation = Some(2);
+            }
+            Step::Dismiss => {
+                assert!(self.going() && !self.users.is_empty());
+                self.undismissed = false;
             }
             Step::Delete => {
                 assert!(self.users.is_empty(), "those who need it go first");
@@ -289,9 +299,24 @@ fn events() -> Vec<Event<Net>> {
             },
         },
         Event {
+            name: "it is deleted with its Cluster, before machines",
+            possible: |net| {
+                !net.going() && net.users.is_empty() && net.held() && matches!(net.owner, Owner::Found(_))
+            },
+            happen: |net| {
+                net.users = vec!["CaptMachine demo".into()];
+                net.undismissed = true;
+                deleting(&mut net.owner);
+                delete(net);
+            },
+        },
+        Event {
             name: "the control plane is gone",
             possible: |net| !net.users.is_empty(),
-            happen: |net| net.users.clear(),
+            happen: |net| {
+                net.users.clear();
+                net.undismissed = false;
+            },
         },
     ]
 }
@@ -345,6 +370,7 @@ fn the_table_is_what_the_planner_does() {
     for (name, net) in &states {
         let state = settle(net.clone()).state;
         assert!(name.starts_with(state), "{name} is {state}");
+        unmoved(net, |net| net.now += jiff::SignedDuration::from_secs(1));
         let retains = name.contains("retainVpcOnDelete");
         let mut rows = rows(name, net, &events);
         rows.retain(|row| !retains || row.contains("it is deleted"));

@@ -29,6 +29,7 @@ pub struct Found {
     wanted: Option<Wanted>,
     existing: Option<Arc<WorkspaceTemplateApply>>,
     workers: Vec<String>,
+    undismissed: bool,
     paused: Option<String>,
     external: bool,
 }
@@ -39,9 +40,11 @@ pub fn observe(context: &Context, object: Arc<CAPTControlPlane>, name: Name) -> 
     let child = Name::new(name.namespace.clone(), control_plane::workspace_of(&name.name));
     let existing = context.applies.get(&child);
     let cluster = cluster_of(object.as_ref());
+    let going = object.metadata.deletion_timestamp.is_some();
     let mut found = Found {
         status: context.plane_status.current(object.as_ref(), object.status.as_ref()),
         network: network(context, &owner, &name.namespace),
+        undismissed: going && cluster.as_ref().is_some_and(|cluster| !context.due(cluster).is_empty()),
         workers: cluster.map(|cluster| context.workers(&cluster)).unwrap_or_default(),
         paused: context.paused(object.as_ref()),
         external: object.annotations().contains_key(annotations::MANAGED_BY),
@@ -116,6 +119,7 @@ impl Found {
             network: self.network.clone(),
             workspace: self.workspace.clone(),
             workers: self.workers.clone(),
+            undismissed: self.undismissed,
             access: None,
         }
     }

@@ -1,14 +1,13 @@
 //! The only place that changes anything for a Cluster but its status.
 
-use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
 use capt_api::names::finalizers;
 use serde_json::json;
 
 use super::Context;
 use super::decide::Step;
 use super::observe::Observed;
-use super::workers::{Worker, WorkerKind};
-use crate::runtime::{Error, Name};
+use super::workers;
+use crate::runtime::Error;
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -32,9 +31,9 @@ pub async fn act(context: &Context, observed: &Observed, steps: &[Step]) -> Resu
                 let body = json!({"spec": {"controlPlaneEndpoint": endpoint}});
                 acted.generation = context.writer.merge(object, body).await?.metadata.generation;
             }
-            Step::DeleteWorkers(workers) => {
-                for worker in workers {
-                    delete(context, namespace, worker).await?;
+            Step::DeleteWorkers(due) => {
+                for worker in due {
+                    workers::delete(&context.writer, namespace, worker).await?;
                 }
             }
             Step::Delete(part) => context.parts.delete(namespace, part).await?,
@@ -46,16 +45,4 @@ pub async fn act(context: &Context, observed: &Observed, steps: &[Step]) -> Resu
         }
     }
     Ok(acted)
-}
-
-async fn delete(context: &Context, namespace: &str, worker: &Worker) -> Result<(), Error> {
-    let name = Name::new(namespace, worker.name.clone());
-    let (writer, uid) = (&context.writer, &worker.uid);
-    match worker.kind {
-        WorkerKind::Deployment => writer.delete::<CaptMachineDeployment>(&name, uid).await,
-        WorkerKind::Set => writer.delete::<CaptMachineSet>(&name, uid).await,
-        WorkerKind::Machine => writer.delete::<CaptMachine>(&name, uid).await,
-        WorkerKind::Group => writer.delete::<NodeGroup>(&name, uid).await,
-    }
-    .map(drop)
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::observe::Observed;
 use super::part::{Belongs, Part, There};
-use super::workers::{Worker, WorkerKind};
+use super::workers::{self, Worker, WorkerKind};
 use crate::machine::context::few;
 use crate::runtime::clusters;
 
@@ -103,16 +103,12 @@ fn end(observed: &Observed) -> Decision {
     let all = &observed.workers.all;
     let (groups, machines): (Vec<&Worker>, Vec<&Worker>) =
         all.iter().partition(|worker| worker.kind == WorkerKind::Group);
+    let due = workers::due(all);
+    let steps = if due.is_empty() { Vec::new() } else { vec![Step::DeleteWorkers(due)] };
     for stage in [machines, groups] {
         if stage.is_empty() {
             continue;
         }
-        let due: Vec<Worker> = stage
-            .iter()
-            .filter(|worker| worker.top && !worker.deleting)
-            .map(|worker| (*worker).clone())
-            .collect();
-        let steps = if due.is_empty() { Vec::new() } else { vec![Step::DeleteWorkers(due)] };
         let names: Vec<String> =
             stage.iter().map(|worker| format!("{} {}", worker.kind.as_str(), worker.name)).collect();
         let message = format!("waits for {} to go", few(&names));

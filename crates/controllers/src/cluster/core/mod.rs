@@ -18,7 +18,7 @@ pub mod part;
 mod parts;
 pub mod report;
 mod start;
-mod workers;
+pub(in crate::cluster) mod workers;
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use capt_api::cluster::core::WorkersStatus;
 use capt_api::conditions::types;
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
-use capt_api::names::labels;
+use capt_api::names::{annotations, labels};
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 
@@ -12,7 +12,7 @@ use super::part::Said;
 use crate::machine::context::controller_uid;
 use crate::runtime::conditions::{Truth, find, is_true};
 use crate::runtime::status::PATIENCE;
-use crate::runtime::{Cache, Error, Kind, Name};
+use crate::runtime::{Cache, Error, Kind, Name, Writer};
 
 /// Kinds of what a Cluster has besides its parts, in the order in which they go.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -92,14 +92,38 @@ fn belongs<K: Resource>(object: &K, cluster: &Name) -> bool {
         && object.labels().get(labels::CLUSTER_NAME) == Some(&cluster.name)
 }
 
-fn worker<K: Resource>(object: &K, kind: WorkerKind) -> Worker {
+/// One object, as it stands.
+pub fn worker<K: Resource>(object: &K, kind: WorkerKind) -> Worker {
+    // One that Cluster API cloned goes with its Machine, though that may not have taken it yet.
+    let cloned = object.annotations().contains_key(annotations::CLONED_FROM_NAME);
     Worker {
         kind,
         name: object.name_any(),
         uid: object.uid().unwrap_or_default(),
         deleting: object.meta().deletion_timestamp.is_some(),
-        top: controller_uid(object).is_none(),
+        top: controller_uid(object).is_none() && !cloned,
     }
+}
+
+/// Those that should be deleted now: groups when no machine is left.
+pub fn due(all: &[Worker]) -> Vec<Worker> {
+    let groups_only = all.iter().all(|worker| worker.kind == WorkerKind::Group);
+    let due = |worker: &&Worker| {
+        worker.top && !worker.deleting && (groups_only || worker.kind != WorkerKind::Group)
+    };
+    all.iter().filter(due).cloned().collect()
+}
+
+/// Deletes one.
+pub async fn delete(writer: &Writer, namespace: &str, worker: &Worker) -> Result<(), Error> {
+    let (name, uid) = (Name::new(namespace, worker.name.clone()), &worker.uid);
+    match worker.kind {
+        WorkerKind::Deployment => writer.delete::<CaptMachineDeployment>(&name, uid).await,
+        WorkerKind::Set => writer.delete::<CaptMachineSet>(&name, uid).await,
+        WorkerKind::Machine => writer.delete::<CaptMachine>(&name, uid).await,
+        WorkerKind::Group => writer.delete::<NodeGroup>(&name, uid).await,
+    }
+    .map(drop)
 }
 
 fn of<K: Kind>(cache: &Cache<K>, cluster: &Name, kind: WorkerKind) -> Vec<Worker> {

@@ -35,6 +35,7 @@ struct Found {
     existing: Option<Arc<WorkspaceTemplateApply>>,
     workspace: Option<Workspace>,
     users: Vec<String>,
+    undismissed: bool,
     endpoint: Option<Endpoint>,
     paused: Option<String>,
     external: bool,
@@ -79,7 +80,10 @@ fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
         }
         users.extend(context.workers(cluster));
     }
+    let going = object.metadata.deletion_timestamp.is_some();
+    let undismissed = going && cluster.is_some_and(|cluster| !context.due(&cluster).is_empty());
     Found {
+        undismissed,
         paused: context.paused(object.as_ref()),
         external: object.annotations().contains_key(annotations::MANAGED_BY),
         object,
@@ -118,6 +122,7 @@ impl Found {
             owner: self.owner.clone(),
             workspace: self.workspace.clone(),
             users: self.users.clone(),
+            undismissed: self.undismissed,
             endpoint: self.endpoint.clone(),
         }
     }

@@ -11,7 +11,7 @@ use capt_api::refs::Endpoint;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{News, Owner, Step, Why, Workspace, awaits_cluster, end_of, endpoint, left, network};
+use super::{News, Owner, Step, Why, Workspace, awaits_cluster, dismiss, end_of, endpoint, left, network};
 pub use inputs::{Network, NetworkFacts, network_of, region, variables};
 
 /// What a control plane's workspace has after the control plane's name.
@@ -38,6 +38,8 @@ pub struct Observed<'a> {
     pub workspace: Option<Workspace>,
     /// Those of its cluster that go before it: groups and machines.
     pub workers: Vec<String>,
+    /// Some of them go only when they are told to, and nobody has.
+    pub undismissed: bool,
     /// Its Secrets; none where nobody has looked after them, because there is nothing to put into them yet.
     pub access: Option<Access>,
 }
@@ -85,6 +87,8 @@ pub enum State {
     Ready(Option<Why>),
     /// It answers, and a change is on its way to it.
     Updating(Why),
+    /// It answers, and a change was not made in time; it is still on its way.
+    UpdateTimeout(String),
     /// It answers, and a change could not be made.
     UpdateFailed {
         /// How.
@@ -115,6 +119,7 @@ impl State {
             Self::SecretTimeout(_) => "SecretTimeout",
             Self::Ready(_) => "Ready",
             Self::Updating(_) => "Updating",
+            Self::UpdateTimeout(_) => "UpdateTimeout",
             Self::UpdateFailed { .. } => "UpdateFailed",
             Self::Deleting(_) => "Deleting",
             Self::Gone => "Gone",
@@ -129,6 +134,7 @@ impl State {
                 | Self::CreateTimeout(_)
                 | Self::Failed { .. }
                 | Self::SecretTimeout(_)
+                | Self::UpdateTimeout(_)
                 | Self::UpdateFailed { .. }
         )
     }
@@ -277,7 +283,12 @@ fn in_step(observed: &Observed<'_>, workspace: &Workspace, now: Timestamp) -> (S
             _ if standing.under_way() || workspace.differs => "a change is on its way",
             _ => &standing.message,
         };
-        State::Updating(Why::new(reasons::UPDATING, format!("workspace {name}: {what}")))
+        let what = format!("workspace {name}: {what}");
+        if timing::update_late(observed, now) {
+            State::UpdateTimeout(what)
+        } else {
+            State::Updating(Why::new(reasons::UPDATING, what))
+        }
     } else {
         creating(observed, under_way(workspace), now)
     };
@@ -347,7 +358,8 @@ fn end(observed: &Observed<'_>, held: bool) -> (State, Step) {
     let orphans = observed.object.finalizers().iter().any(|known| known == "orphan");
     if !observed.workers.is_empty() && !orphans && !observed.external {
         let message = format!("waits until {} has gone", left(&observed.workers));
-        return (State::Deleting(Why::new(reasons::IN_USE, message)), Step::Rest);
+        let step = dismiss(&observed.owner, observed.undismissed);
+        return (State::Deleting(Why::new(reasons::IN_USE, message)), step);
     }
     let ours = observed.workspace.as_ref().filter(|workspace| workspace.ours() && !observed.external);
     match ours {

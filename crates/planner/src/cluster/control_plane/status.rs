@@ -77,6 +77,9 @@ fn fill(
     conditions: &mut Conditions,
 ) {
     let late = || timing::minutes(observed.object, state);
+    if !matches!(state, State::Updating(_) | State::UpdateTimeout(_) | State::Paused(_)) {
+        conditions.clear(types::ROLLING_OUT);
+    }
     match state {
         State::External | State::Gone => {}
         State::Paused(by) => paused(by, new, conditions),
@@ -117,6 +120,13 @@ fn fill(
             clear_failure(new);
             let message = format!("it answers; {}", why.message);
             four(conditions, [true, true, false, false], &why.reason, &message);
+            conditions.set(types::ROLLING_OUT, true, reasons::UPDATING, why.message.clone());
+        }
+        State::UpdateTimeout(what) => {
+            let message = format!("not changed after {}: {what}", late());
+            fail(new, conditions, &Why::new(reasons::CONTROL_PLANE_TIMEOUT, message), [true, false]);
+            // It goes on; and since when, this tells.
+            conditions.set(types::ROLLING_OUT, true, reasons::UPDATING, what.clone());
         }
         State::UpdateFailed { why, stalled } => failed(new, conditions, why, true, *stalled),
         State::Deleting(why) => {
@@ -139,9 +149,13 @@ fn clear_failure(new: &mut CAPTControlPlaneStatus) {
 fn paused(by: &str, new: &mut CAPTControlPlaneStatus, conditions: &mut Conditions) {
     conditions.set(types::READY, new.ready, reasons::PAUSED, by);
     conditions.set(types::PAUSED, true, reasons::PAUSED, by);
-    for (kind, meanwhile) in
-        [(types::VPC_READY, "False"), (types::CREATING, "True"), (types::SECRETS_READY, "False")]
-    {
+    let clocks = [
+        (types::VPC_READY, "False"),
+        (types::CREATING, "True"),
+        (types::ROLLING_OUT, "True"),
+        (types::SECRETS_READY, "False"),
+    ];
+    for (kind, meanwhile) in clocks {
         if conditions.get(kind).is_some_and(|known| known.status == meanwhile) {
             conditions.set(kind, Truth::Unknown, reasons::PAUSED, by);
         }

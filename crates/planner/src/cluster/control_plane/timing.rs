@@ -15,6 +15,7 @@ fn wait(object: &CAPTControlPlane, what: Wait) -> (&'static str, &'static str, i
     match what {
         Wait::Vpc => (types::VPC_READY, "False", limits.vpc_ready_timeout),
         Wait::Create => (types::CREATING, "True", limits.control_plane_timeout),
+        Wait::Update => (types::ROLLING_OUT, "True", limits.control_plane_timeout),
         Wait::Secrets => (types::SECRETS_READY, "False", limits.secret_timeout),
     }
 }
@@ -23,6 +24,7 @@ fn wait(object: &CAPTControlPlane, what: Wait) -> (&'static str, &'static str, i
 enum Wait {
     Vpc,
     Create,
+    Update,
     Secrets,
 }
 
@@ -46,6 +48,11 @@ pub fn create_late(observed: &Observed<'_>, now: Timestamp) -> bool {
     late(observed, Wait::Create, now)
 }
 
+/// A change of the control plane is late.
+pub fn update_late(observed: &Observed<'_>, now: Timestamp) -> bool {
+    late(observed, Wait::Update, now)
+}
+
 /// The Secrets are late.
 pub fn secrets_late(observed: &Observed<'_>, now: Timestamp) -> bool {
     late(observed, Wait::Secrets, now)
@@ -56,6 +63,7 @@ pub fn wake(object: &CAPTControlPlane, state: &State, conditions: &[Condition]) 
     let what = match state {
         State::WaitingForVpc(_) => Wait::Vpc,
         State::Creating(_) => Wait::Create,
+        State::Updating(_) => Wait::Update,
         State::WaitingForSecrets(_) | State::Ready(Some(_)) => Wait::Secrets,
         _ => return None,
     };

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{News, Owner, Step, Why, Workspace, awaits_cluster, end_of, left, region};
+use super::{News, Owner, Step, Why, Workspace, awaits_cluster, dismiss, end_of, left, region};
 use crate::conditions::find;
 use crate::workspace::Variables;
 
@@ -36,6 +36,8 @@ pub struct Observed<'a> {
     pub workspace: Option<Workspace>,
     /// Those of its cluster that go before it: control plane, groups, machines.
     pub users: Vec<String>,
+    /// Some of them are workers that go only when they are told to, and nobody has.
+    pub undismissed: bool,
     /// Where the control plane of its cluster is reached.
     pub endpoint: Option<Endpoint>,
 }
@@ -260,7 +262,8 @@ fn end(observed: &Observed<'_>, held: bool) -> (State, Step) {
     let orphans = object.finalizers().iter().any(|known| known == "orphan");
     if !observed.users.is_empty() && !orphans && !observed.external {
         let message = format!("waits until {} has gone", left(&observed.users));
-        return (State::Deleting(Why::new(reasons::IN_USE, message)), Step::Rest);
+        let step = dismiss(&observed.owner, observed.undismissed);
+        return (State::Deleting(Why::new(reasons::IN_USE, message)), step);
     }
     let ours = observed.workspace.as_ref().filter(|workspace| workspace.ours() && !observed.external);
     match ours {
