@@ -4,7 +4,7 @@ use capt_schema::{FieldError, FieldErrorKind, FieldPath, Segment, UnknownField, 
 use serde_json::{Map, Value};
 
 use super::Target;
-use crate::builtin::decode::{DecodeError, check_metadata, decode};
+use crate::builtin::decode::{check_metadata, convert, decode};
 use crate::builtin::{events, rules};
 use crate::fields::text;
 use crate::object::create::drop_empty;
@@ -23,6 +23,8 @@ pub enum Origin {
     Body,
     /// A patch made it; the text is what errors show of the patch.
     Patch(String),
+    /// A strategic merge patch made it, likewise.
+    StrategicPatch(String),
     /// A JSON patch made it, likewise.
     JsonPatch(String),
     /// An apply made it; the text names what was applied.
@@ -40,7 +42,7 @@ pub fn shape(
     let told = if resource.custom {
         let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
         if let Some(Err(error)) = metadata.map(check_metadata) {
-            return Err(undecodable(target, &error, origin));
+            return Err(undecodable(target, &error.to_string(), origin));
         }
         for name in ["labels", "annotations"] {
             let texts = object.get_mut("metadata").and_then(|metadata| metadata.get_mut(name));
@@ -55,7 +57,7 @@ pub fn shape(
         told
     };
     let mut told = told;
-    if matches!(origin, Origin::Patch(_)) {
+    if matches!(origin, Origin::Patch(_) | Origin::StrategicPatch(_)) {
         // A patched object is read with its members in order.
         told.sort();
     }
@@ -72,7 +74,7 @@ fn judge_fields(
     let resource = &target.served.resource;
     let of_patch = |problem: String| match origin {
         Origin::JsonPatch(_) => format!("json patch {problem}"),
-        Origin::Body | Origin::Patch(_) | Origin::Apply(_) => problem,
+        Origin::Body | Origin::Patch(_) | Origin::StrategicPatch(_) | Origin::Apply(_) => problem,
     };
     let mut repeated = match options.field_validation {
         FieldValidation::Strict => options.repeated.problems(),
@@ -95,7 +97,7 @@ fn judge_fields(
     let told: Vec<String> = repeated.into_iter().map(of_patch).chain(unknown).collect();
     match options.field_validation {
         FieldValidation::Strict if !told.is_empty() => Err(match origin {
-            Origin::Patch(patch) | Origin::JsonPatch(patch) => {
+            Origin::Patch(patch) | Origin::StrategicPatch(patch) | Origin::JsonPatch(patch) => {
                 wrong_patch(patch, &format!("strict decoding error: {}", told.join(", ")))
             }
             Origin::Body | Origin::Apply(_) => {
@@ -131,8 +133,12 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
     // Nobody's fields, said on purpose, is not the same as nothing said of them.
     let forgets = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
     let emptied = take_emptied(target, object);
+    if let Origin::Apply(_) | Origin::StrategicPatch(_) = origin {
+        convert(&resource.group, &resource.kind, object)
+            .map_err(|error| undecodable(target, &error.to_string(), origin))?;
+    }
     let decoded = decode(&resource.group, &resource.kind, object.take());
-    let decoded = decoded.map_err(|error| undecodable(target, &error, origin))?;
+    let decoded = decoded.map_err(|error| undecodable(target, &error.to_string(), origin))?;
     *object = decoded.object;
     if forgets {
         metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
@@ -168,28 +174,20 @@ fn wrong_patch(patch: &str, error: &str) -> ApiError {
 }
 
 /// What is said of an object that has a value of the wrong type.
-fn undecodable(target: &Target, error: &DecodeError, origin: &Origin) -> ApiError {
+fn undecodable(target: &Target, error: &str, origin: &Origin) -> ApiError {
     let resource = &target.served.resource;
     let (group, kind, version) = (&resource.group, &resource.kind, &target.served.version.name);
     match origin {
         Origin::Body => ApiError::BadRequest(format!(
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
         )),
-        Origin::Patch(patch) | Origin::JsonPatch(patch) => wrong_patch(patch, &error.to_string()),
-        Origin::Apply(about) => {
-            // Times and quantities decode themselves, and errors of theirs go unwrapped.
-            let why = match error {
-                DecodeError::Time(_) | DecodeError::Quantity => error.to_string(),
-                DecodeError::NoTime { found, .. } => {
-                    format!("json: cannot unmarshal {found} into Go value of type string")
-                }
-                _ => format!("error decoding from json: {error}"),
-            };
-            ApiError::Unclassified(format!(
-                "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
-                 {group}/{version}, Kind={kind}: {why}"
-            ))
+        Origin::Patch(patch) | Origin::StrategicPatch(patch) | Origin::JsonPatch(patch) => {
+            wrong_patch(patch, error)
         }
+        Origin::Apply(about) => ApiError::Unclassified(format!(
+            "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
+             {group}/{version}, Kind={kind}: {error}"
+        )),
     }
 }
 

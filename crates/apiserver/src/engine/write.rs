@@ -183,7 +183,7 @@ impl Engine {
             Change::Patch(body) => {
                 let new = patched(target, live, body)?;
                 let origin = match body {
-                    PatchBody::Strategic(patch) => Origin::Patch(fields::text::in_message(patch)),
+                    PatchBody::Strategic(patch) => Origin::StrategicPatch(fields::text::in_message(patch)),
                     PatchBody::Json(_) => Origin::JsonPatch(new.to_string()),
                     PatchBody::Merge(_) | PatchBody::Apply(_) => Origin::Patch(new.to_string()),
                 };

@@ -6,6 +6,8 @@
 //!
 //! Custom resources are not decoded this way; their schema decides.
 
+mod convert;
+mod go;
 mod scalar;
 
 use serde_json::{Map, Value, json};
@@ -15,6 +17,8 @@ use super::{
     schema::{Definition, Field, Shape, Type},
 };
 use crate::request::json::kind_of;
+
+pub use convert::{ConvertError, convert};
 
 /// Why a body is no object of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +67,9 @@ pub enum DecodeError {
     /// Not a time.
     #[error("parsing time {0}")]
     Time(String),
+    /// A stand-in for a schema that is none.
+    #[error("boolean or JSON schema expected")]
+    NoSchema,
     /// Not a quantity.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Quantity,
@@ -108,6 +115,12 @@ pub fn check_metadata(metadata: &Value) -> Result<(), DecodeError> {
     walk.saved.map_or(Ok(()), Err)
 }
 
+/// What a type that decodes itself says of a value that is handed to it alone.
+fn decode_schemas(name: &str, value: &Value) -> Result<(), DecodeError> {
+    let root = Place { structure: "JSONSchemaProps", field: String::new(), strict: String::new() };
+    Walk::default().schemas(name, value.clone(), &root).map(drop)
+}
+
 /// Go goes on behind a value that does not fit, and tells of the first one in the end; types that decode themselves
 /// (times, quantities, some schemas) end everything at once.
 #[derive(Default)]
@@ -139,29 +152,16 @@ impl Place {
     }
 
     fn mismatch(&self, found: &Value, wanted: Type) -> DecodeError {
-        DecodeError::Type {
-            found: describe(found),
-            structure: self.structure,
-            field: self.field.clone(),
-            wanted: self.alias().map_or_else(|| go_type(wanted), str::to_owned),
-        }
+        self.mismatch_of(describe(found), wanted)
     }
 
-    /// Go's own name of the type, where a text has one.
-    fn alias(&self) -> Option<&'static str> {
+    fn mismatch_of(&self, found: String, wanted: Type) -> DecodeError {
         let leaf = self.field.rsplit('.').next().unwrap_or_default();
-        Some(match (self.structure, leaf) {
-            ("Secret", "type") => "v1.SecretType",
-            ("Taint", "effect") => "v1.TaintEffect",
-            ("NamespaceStatus", "phase") => "v1.NamespacePhase",
-            ("NodeStatus", "phase") => "v1.NodePhase",
-            ("NodeCondition", "type") => "v1.NodeConditionType",
-            ("NodeCondition", "status") => "v1.ConditionStatus",
-            ("NodeAddress", "type") => "v1.NodeAddressType",
-            ("ObjectMeta" | "OwnerReference" | "ObjectReference", "uid") => "types.UID",
-            ("ManagedFieldsEntry", "operation") => "v1.ManagedFieldsOperationType",
-            _ => return None,
-        })
+        self.mismatch_as(found, go::type_name(self.structure, leaf, wanted))
+    }
+
+    fn mismatch_as(&self, found: String, wanted: String) -> DecodeError {
+        DecodeError::Type { found, structure: self.structure, field: self.field.clone(), wanted }
     }
 }
 
@@ -223,15 +223,15 @@ impl Walk {
             Type::Text if value.is_string() => Ok(value),
             Type::Bool if value.is_boolean() => Ok(value),
             Type::Double if value.is_number() => Ok(value),
-            Type::Int32 | Type::Int64 => scalar::integer(kind, value).map_err(|found| DecodeError::Type {
-                found,
-                structure: place.structure,
-                field: place.field.clone(),
-                wanted: go_type(kind),
-            }),
-            Type::Bytes => match value.as_str() {
-                Some(text) => scalar::bytes(text),
-                None => mismatch(&value),
+            Type::Int32 | Type::Int64 => {
+                scalar::integer(kind, value).map_err(|found| place.mismatch_of(found, kind))
+            }
+            Type::Bytes => match &value {
+                Value::String(text) => scalar::bytes(text),
+                Value::Array(elements) => {
+                    scalar::byte_list(elements).map_err(|found| place.mismatch_as(found, "uint8".to_owned()))
+                }
+                _ => mismatch(&value),
             },
             Type::List(items) | Type::Atomic(items) | Type::Set(items) | Type::Keyed(items, _) => {
                 let Value::Array(elements) = value else { return mismatch(&value) };
@@ -281,7 +281,7 @@ impl Walk {
             },
             Shape::Quantity => scalar::quantity(&value),
             Shape::Any => Ok(value),
-            Shape::Schemas => self.schemas(value, place),
+            Shape::Schemas => self.schemas(name, value, place),
             Shape::Open if value.is_object() => Ok(value),
             Shape::Open => Err(place.mismatch(&value, Type::Of(package, name))),
             _ => self.structure(package, definition, value, place),
@@ -289,7 +289,7 @@ impl Walk {
     }
 
     /// A schema, several, or something else: the type decodes itself, so that nothing is told of unknown fields.
-    fn schemas(&mut self, value: Value, place: &Place) -> Result<Value, DecodeError> {
+    fn schemas(&mut self, name: &str, value: Value, place: &Place) -> Result<Value, DecodeError> {
         let schema = Type::Of(Package::Apiextensions, "JSONSchemaProps");
         let was_silent = std::mem::replace(&mut self.silent, true);
         let outside = self.saved.take();
@@ -298,6 +298,8 @@ impl Walk {
             Value::Array(elements) if elements.iter().all(Value::is_object) => {
                 elements.into_iter().map(|element| self.value(schema, element, place)).collect()
             }
+            Value::Bool(_) => Ok(value),
+            _ if name == "JSONSchemaPropsOrBool" => Err(DecodeError::NoSchema),
             other => Ok(other),
         };
         self.silent = was_silent;
@@ -358,22 +360,6 @@ fn zero(kind: Type) -> Value {
 
 fn describe(value: &Value) -> String {
     kind_of(value).to_owned()
-}
-
-fn go_type(kind: Type) -> String {
-    match kind {
-        Type::Text => "string".into(),
-        Type::Bytes => "[]uint8".into(),
-        Type::Bool => "bool".into(),
-        Type::Int32 => "int32".into(),
-        Type::Int64 => "int64".into(),
-        Type::Double => "float64".into(),
-        Type::Of(_, name) => format!("v1.{name}"),
-        Type::List(items) | Type::Atomic(items) | Type::Set(items) | Type::Keyed(items, _) => {
-            format!("[]{}", go_type(*items))
-        }
-        Type::Map(values) => format!("map[string]{}", go_type(*values)),
-    }
 }
 
 #[cfg(test)]

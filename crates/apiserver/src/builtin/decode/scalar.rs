@@ -35,6 +35,20 @@ pub(super) fn bytes(text: &str) -> Result<Value, DecodeError> {
     Ok(BASE64_STANDARD.encode(decoded).into())
 }
 
+/// Bytes that are given one by one; otherwise what is no byte.
+pub(super) fn byte_list(elements: &[Value]) -> Result<Value, String> {
+    let byte = |element: &Value| match element {
+        Value::Null => Ok(0),
+        Value::Number(number) => number
+            .as_u64()
+            .and_then(|number| u8::try_from(number).ok())
+            .ok_or_else(|| format!("number {number}")),
+        other => Err(describe(other)),
+    };
+    let bytes: Vec<u8> = elements.iter().map(byte).collect::<Result<_, _>>()?;
+    Ok(BASE64_STANDARD.encode(bytes).into())
+}
+
 /// A time as Kubernetes writes it: in UTC, in whole seconds or in microseconds.
 pub(super) fn time(text: &str, micro: bool) -> Result<Value, DecodeError> {
     let layout = if micro { "2006-01-02T15:04:05.000000Z07:00" } else { "2006-01-02T15:04:05Z07:00" };

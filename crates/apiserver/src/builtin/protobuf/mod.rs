@@ -8,7 +8,7 @@
 //! does with any body. As in Go, fields without a known number are skipped in silence, and the parts of a message
 //! that is given twice are merged.
 
-mod numbers;
+pub(super) mod numbers;
 mod wire;
 
 use base64::{Engine, prelude::BASE64_STANDARD};

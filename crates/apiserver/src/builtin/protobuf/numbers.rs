@@ -102,7 +102,7 @@ const TABLE: &[(Package, &str, &[&str])] = &[
 ];
 
 /// Names of the fields of a message; the first has number 1.
-pub(super) fn names(package: Package, message: &str) -> &'static [&'static str] {
+pub(in crate::builtin) fn names(package: Package, message: &str) -> &'static [&'static str] {
     let row = TABLE.iter().find(|(of, name, _)| *of == package && *name == message);
     row.map_or(&[], |(_, _, names)| names)
 }
