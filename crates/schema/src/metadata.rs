@@ -50,6 +50,16 @@ pub fn validate(object: &Value) -> Vec<FieldError> {
     };
     let mut errors = Vec::new();
     names(metadata, &path, &mut errors);
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|number| *number < 0)
+    {
+        let what = "must be greater than or equal to 0";
+        errors.push(FieldError::new(
+            &path.field("generation"),
+            FieldErrorKind::Invalid,
+            Value::from(generation),
+            what,
+        ));
+    }
     labels(metadata, &path.field("labels"), &mut errors);
     annotations(metadata, &path.field("annotations"), &mut errors);
     owners(metadata, &path.field("ownerReferences"), &mut errors);

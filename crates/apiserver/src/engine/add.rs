@@ -45,6 +45,7 @@ impl Engine {
             uid: &uid,
             now: &now,
             generation: counts_generations(target),
+            from_body: tracking == Tracking::Update,
             drop_status: target.served.version.status && resource.custom,
         };
         create::prepare(&mut object, &birth);
@@ -73,6 +74,7 @@ impl Engine {
             encode::as_read(target, &mut object);
             return Ok(Written { object: object.to_string().into(), created: true });
         }
+        metadata_mut(&mut object).remove("selfLink");
         let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
         let stored = match stored {
             Err(WriteError::AlreadyExists { .. }) if generated => self.add_drawn(target, object).await?,

@@ -4,7 +4,7 @@ use capt_schema::{FieldError, FieldErrorKind, FieldPath, Segment, UnknownField, 
 use serde_json::{Map, Value};
 
 use super::Target;
-use crate::builtin::decode::{check_metadata, convert, decode};
+use crate::builtin::decode::{check_metadata, convert, decode, drop_malformed_metadata};
 use crate::builtin::{events, rules};
 use crate::fields::text;
 use crate::object::create::drop_empty;
@@ -41,7 +41,10 @@ pub fn shape(
     let resource = &target.served.resource;
     let told = if resource.custom {
         let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
-        if let Some(Err(error)) = metadata.map(check_metadata) {
+        let checked = metadata.map(check_metadata);
+        if let (Some(Err(_)), Origin::Apply(_)) = (&checked, origin) {
+            drop_malformed_metadata(metadata_mut(object));
+        } else if let Some(Err(error)) = checked {
             return Err(undecodable(target, &error.to_string(), origin));
         }
         for name in ["labels", "annotations"] {
@@ -306,8 +309,9 @@ fn accessor_error(path: &str, found: &Value, expected: &str) -> String {
     format!("{path} accessor error: {} is of the type {of}, expected {expected}", text::in_message(found))
 }
 
-/// An object keeps its uid, and when it was deleted. A replacement that names another uid was refused before.
+/// An object keeps its uid, and when and how it was deleted. A replacement that names another uid was refused before.
 fn other_identity(object: &Value, old: &Value) -> Vec<FieldError> {
+    let seconds = [object, old].map(|object| object["metadata"].get("deletionGracePeriodSeconds"));
     let (new, old) = (Meta::of(object), Meta::of(old));
     let members = [
         ("uid", new.uid(), old.uid()),
@@ -315,7 +319,13 @@ fn other_identity(object: &Value, old: &Value) -> Vec<FieldError> {
     ];
     let wrong = members.into_iter().filter_map(|(name, new, old)| Some((name, new.filter(|_| new != old)?)));
     let path = FieldPath::root().field("metadata");
-    wrong.map(|(name, value)| rules::invalid(&path.field(name), value, "field is immutable")).collect()
+    let immutable = |name: &str, value: Value| rules::invalid(&path.field(name), value, "field is immutable");
+    let mut errors: Vec<FieldError> = wrong.map(|(name, value)| immutable(name, value.into())).collect();
+    let [stated, kept] = seconds;
+    if let Some(stated) = stated.filter(|_| stated != kept) {
+        errors.push(immutable("deletionGracePeriodSeconds", stated.clone()));
+    }
+    errors
 }
 
 /// What is being deleted waits for the finalizers it has, and for no new ones.

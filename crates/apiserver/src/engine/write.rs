@@ -140,7 +140,11 @@ impl Engine {
         };
         let mut object = self.applied(target, None, applied, options, manager)?;
         admit::shape(target, &mut object, options, &Origin::Apply(fields::object_text(applied)))?;
+        if let Some(uid) = Meta::of(&object).uid() {
+            return Err(ApiError::uid_of_apply(resource, name, uid));
+        }
         admit::fits_path(target, &mut object, Some(name))?;
+        version_number(&object)?;
         self.add(target, object, options, manager, Tracking::Done).await
     }
 
@@ -194,6 +198,7 @@ impl Engine {
         let untouched = applies && target.served.versions_differ && is_untouched(live, &new);
         admit::shape(target, &mut new, options, &origin)?;
         admit::fits_path(target, &mut new, Some(name))?;
+        version_number(&new)?;
         if untouched {
             // Nothing is filled in where nothing was applied but what is there.
             let managed = new["metadata"]["managedFields"].take();
@@ -217,7 +222,8 @@ impl Engine {
         let applies = matches!(change, Change::Patch(PatchBody::Apply(_)));
         let mut new = self.wanted(target, name, live, change, options, manager)?;
         check_version(target, name, live, &new)?;
-        let stated = ["uid", "deletionTimestamp"].map(|name| (name, new["metadata"].get(name).cloned()));
+        let stated = ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
+            .map(|name| (name, new["metadata"].get(name).cloned()));
         let mut emptied = admit::take_emptied(target, &mut new);
         if !emptied.is_empty() && is_untouched(live, &new) {
             emptied.clear();
@@ -233,7 +239,10 @@ impl Engine {
         for (name, value) in stated {
             // What is being deleted keeps its time.
             let kept = name == "deletionTimestamp" && Meta::of(live).deletion_timestamp().is_some();
-            if let (Some(value), false) = (value.filter(Value::is_string), kept || part == Part::Status) {
+            // The store leaves it out, but nothing is stored.
+            let kept = kept || part == Part::Status || (name == "selfLink" && !options.dry_run);
+            let said = value.filter(|value| value.is_string() || value.is_number());
+            if let (Some(value), false) = (said, kept) {
                 metadata_mut(&mut new).insert(name.into(), value);
             }
         }

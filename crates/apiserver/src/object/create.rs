@@ -20,6 +20,9 @@ pub struct Birth<'a> {
     pub now: &'a str,
     /// Whether its kind counts generations.
     pub generation: bool,
+    /// Whether what the body says of deletion is dropped. An update that creates what it was to change leaves it, as
+    /// upstream does.
+    pub from_body: bool,
     /// Whether a status given by the client is dropped, because status has an endpoint of its own.
     pub drop_status: bool,
 }
@@ -32,8 +35,11 @@ pub fn prepare(object: &mut Value, birth: &Birth<'_>) {
         members.remove("status");
     }
     let metadata = metadata_mut(object);
-    for foreign in ["resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
-        metadata.remove(foreign);
+    metadata.remove("resourceVersion");
+    if birth.from_body {
+        for foreign in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+            metadata.remove(foreign);
+        }
     }
     if let Some(namespace) = birth.namespace {
         metadata.insert("namespace".into(), namespace.into());
@@ -87,6 +93,7 @@ mod tests {
             uid: "new",
             now: "2026-01-01T00:00:00Z",
             generation: true,
+            from_body: true,
             drop_status: true,
         };
         prepare(&mut object, &birth);

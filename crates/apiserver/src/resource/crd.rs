@@ -57,6 +57,14 @@ pub fn apply_defaults(crd: &mut Value) {
     if get(spec, &["conversion"]).is_null() {
         spec["conversion"] = json!({"strategy": "None"});
     }
+    let webhook = get(spec, &["conversion", "webhook"]);
+    if webhook.is_object()
+        && get(webhook, &["clientConfig"]).is_null()
+        && get(webhook, &["conversionReviewVersions"]).is_null()
+        && let Some(conversion) = spec["conversion"].as_object_mut()
+    {
+        conversion.remove("webhook");
+    }
     if let Some(service) = spec.pointer_mut("/conversion/webhook/clientConfig/service")
         && get(service, &["port"]).is_null()
     {

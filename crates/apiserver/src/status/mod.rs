@@ -247,6 +247,14 @@ impl ApiError {
         Self::Conflict { resource: GroupResource::of(resource), name: name.to_owned(), why: why.to_owned() }
     }
 
+    /// Something was applied to an object that is not there.
+    pub fn uid_of_apply(resource: &Resource, name: &str, wanted: &str) -> Self {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {wanted}, and no existing object was found"
+        );
+        Self::Conflict { resource: GroupResource::of(resource), name: name.to_owned(), why }
+    }
+
     /// A delete was meant for an object with another UID.
     pub fn uid_precondition(resource: &Resource, name: &str, wanted: &str, found: &str) -> Self {
         let why = format!(

@@ -151,11 +151,10 @@ fn shown_cause(cause: &Value) -> String {
 
 /// A patch that cannot be decoded is shown whole, in the order in which Go has its members.
 fn without_echo(message: &str) -> String {
-    for (open, close) in [("Invalid value: \"{", "}\": "), ("Invalid value: \"map[", "]\": ")] {
-        if let (Some((before, _)), Some(_)) = (message.split_once(open), message.rsplit_once(close)) {
-            // Of several values that do not fit one is told, by one of two decoders.
-            return format!("{before}...");
-        }
+    let (open, close) = ("Invalid value: \"{", "}\": ");
+    if let (Some((before, _)), Some(_)) = (message.split_once(open), message.rsplit_once(close)) {
+        // Of several values that do not fit one is told.
+        return format!("{before}...");
     }
     without_expected(&without_structs(message))
 }

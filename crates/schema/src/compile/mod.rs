@@ -15,7 +15,7 @@ mod structural;
 use serde_json::Value;
 
 use crate::cel::rules;
-use crate::error::FieldError;
+use crate::error::{FieldError, FieldErrorKind};
 use crate::node::Node;
 use crate::path::FieldPath;
 
@@ -42,6 +42,10 @@ pub(crate) fn compile(schema: &Value) -> Result<Node, Vec<FieldError>> {
     let judged = node.as_ref().filter(|_| default_errors.is_empty());
     errors.extend(default_errors);
     errors.extend(openapi::check(&props, judged));
+    if errors.is_empty() && !expressible {
+        let what = "OpenAPIV3Schema 'schema' is not supported";
+        errors.push(FieldError::new(&FieldPath::root(), FieldErrorKind::Invalid, Value::from(""), what));
+    }
     match node {
         Some(node) if errors.is_empty() => Ok(node),
         _ => Err(errors),

@@ -53,6 +53,8 @@ pub(crate) struct Props {
     pub list_map_keys: Vec<String>,
     pub map_type: Option<String>,
     pub validations: Vec<RawRule>,
+    /// Whether it names its dialect, which no CRD may.
+    pub names_dialect: bool,
     /// Keywords of JSON Schema that no CRD may use, in the order of [`UNSUPPORTED`].
     pub unsupported: Vec<&'static str>,
 }
@@ -104,6 +106,7 @@ impl Props {
     pub fn is_expressible(&self) -> bool {
         let nested = self.properties.values().chain(&self.all_of).chain(&self.any_of).chain(&self.one_of);
         self.unsupported.is_empty()
+            && !self.names_dialect
             && !matches!(self.items, Some(Items::Tuple))
             && self.preserve_unknown != Some(false)
             && nested
@@ -247,6 +250,7 @@ impl<'v> Keywords<'_, '_, 'v> {
             list_type: self.optional_text("x-kubernetes-list-type"),
             list_map_keys: self.texts("x-kubernetes-list-map-keys"),
             map_type: self.optional_text("x-kubernetes-map-type"),
+            names_dialect: self.has_content("$schema"),
             unsupported: UNSUPPORTED.iter().filter(|name| self.has_content(name)).copied().collect(),
             ..Props::default()
         }
@@ -256,7 +260,9 @@ impl<'v> Keywords<'_, '_, 'v> {
         match self.get(name) {
             None => false,
             Some(Value::String(text)) => !text.is_empty() || name == "$ref",
-            Some(Value::Object(members)) => !members.is_empty() || name == "dependencies",
+            Some(Value::Object(members)) => {
+                !members.is_empty() || matches!(name, "dependencies" | "additionalItems")
+            }
             Some(_) => true,
         }
     }

@@ -45,9 +45,6 @@ pub enum ConvertError {
     /// Not base64.
     #[error("error decoding from json: {0}")]
     Base64(DecodeError),
-    /// A time that is no text.
-    #[error("json: cannot unmarshal {0} into Go value of type string")]
-    NoTime(String),
     /// A type that decodes itself refuses.
     #[error(transparent)]
     Own(#[from] DecodeError),
@@ -128,9 +125,15 @@ fn named(package: Package, name: &'static str, value: &mut Value) -> Result<(), 
     match definition.shape {
         Shape::Time => match value {
             Value::String(text) => Ok(scalar::time(text, name == "MicroTime").map(drop)?),
-            other => Err(ConvertError::NoTime(describe(other))),
+            other => Err(DecodeError::Alone { found: describe(other), wanted: "string".to_owned() }.into()),
         },
-        Shape::Quantity => Ok(scalar::quantity(value).map(drop)?),
+        Shape::Quantity => {
+            if let Value::Number(number) = value {
+                *value = scalar::go_number(number).into();
+            }
+            *value = scalar::quantity(value)?;
+            Ok(())
+        }
         Shape::Schemas => Ok(decode_schemas(name, value)?),
         Shape::Any | Shape::Open => Ok(()),
         Shape::Kind | Shape::Answer | Shape::Envelope | Shape::Part | Shape::AtomicPart => {

@@ -6,9 +6,17 @@ use super::super::{
     schema::{Definition, Shape, Type},
 };
 
-/// Texts, lists and maps that have a name of their own, by structure and field; of a list of named texts, the name of
-/// the text.
+/// Lists and maps that have a name of their own, by structure and field.
 const NAMED: &[(&str, &str, &str)] = &[
+    ("NodeStatus", "capacity", "v1.ResourceList"),
+    ("NodeStatus", "allocatable", "v1.ResourceList"),
+    ("JSONSchemaProps", "dependencies", "v1.JSONSchemaDependencies"),
+    ("JSONSchemaProps", "definitions", "v1.JSONSchemaDefinitions"),
+    ("JSONSchemaProps", "x-kubernetes-validations", "v1.ValidationRules"),
+];
+
+/// Texts that have a name of their own, by themselves or in a list.
+const NAMED_TEXTS: &[(&str, &str, &str)] = &[
     ("NamespaceSpec", "finalizers", "v1.FinalizerName"),
     ("NamespaceStatus", "phase", "v1.NamespacePhase"),
     ("NamespaceCondition", "type", "v1.NamespaceConditionType"),
@@ -17,8 +25,6 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("ObjectReference", "uid", "types.UID"),
     ("Taint", "effect", "v1.TaintEffect"),
     ("ConfigMapNodeConfigSource", "uid", "types.UID"),
-    ("NodeStatus", "capacity", "v1.ResourceList"),
-    ("NodeStatus", "allocatable", "v1.ResourceList"),
     ("NodeStatus", "phase", "v1.NodePhase"),
     ("NodeStatus", "volumesInUse", "v1.UniqueVolumeName"),
     ("NodeAddress", "type", "v1.NodeAddressType"),
@@ -31,9 +37,6 @@ const NAMED: &[(&str, &str, &str)] = &[
     ("CustomResourceDefinitionCondition", "type", "v1.CustomResourceDefinitionConditionType"),
     ("CustomResourceDefinitionCondition", "status", "v1.ConditionStatus"),
     ("JSONSchemaProps", "$schema", "v1.JSONSchemaURL"),
-    ("JSONSchemaProps", "dependencies", "v1.JSONSchemaDependencies"),
-    ("JSONSchemaProps", "definitions", "v1.JSONSchemaDefinitions"),
-    ("JSONSchemaProps", "x-kubernetes-validations", "v1.ValidationRules"),
     ("ValidationRule", "reason", "v1.FieldValueErrorReason"),
     ("ObjectMeta", "uid", "types.UID"),
     ("OwnerReference", "uid", "types.UID"),
@@ -72,20 +75,12 @@ const ORDERS: &[(&str, &[&str])] = &[
 
 /// Go's name of the type of a field, or of what the field holds.
 pub(super) fn type_name(structure: &str, field: &str, kind: Type) -> String {
-    let named = NAMED.iter().find(|(of, name, _)| *of == structure && *name == field);
-    let Some((_, _, name)) = named else { return plain_name(kind, "string") };
-    let names_texts = matches!(
-        kind,
-        Type::Text | Type::List(Type::Text) | Type::Atomic(Type::Text) | Type::Set(Type::Text)
-    );
-    // A named list or map has that name as a whole; what is in it has its own.
-    let is_whole = matches!(kind, Type::Map(_) | Type::Keyed(..) | Type::List(_) | Type::Atomic(_));
-    if names_texts {
-        plain_name(kind, name)
-    } else if is_whole {
-        (*name).to_owned()
-    } else {
-        plain_name(kind, "string")
+    let find = |table: &[(&str, &str, &'static str)]| {
+        table.iter().find(|(of, name, _)| *of == structure && *name == field).map(|(_, _, name)| *name)
+    };
+    match (kind, find(NAMED)) {
+        (Type::Map(_) | Type::Keyed(..), Some(name)) => name.to_owned(),
+        _ => plain_name(kind, find(NAMED_TEXTS).unwrap_or("string")),
     }
 }
 

@@ -8,9 +8,10 @@
 
 mod convert;
 mod go;
+mod quantity;
 mod scalar;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use super::{
     definitions::{self, Package},
@@ -51,6 +52,14 @@ pub enum DecodeError {
         /// The kind.
         kind: String,
     },
+    /// A part that decodes itself is of the wrong type.
+    #[error("json: cannot unmarshal {found} into Go value of type {wanted}")]
+    Alone {
+        /// What was found.
+        found: String,
+        /// Go's name of the type.
+        wanted: String,
+    },
     /// Not base64.
     #[error("illegal base64 data at input byte {0}")]
     Base64(usize),
@@ -70,6 +79,9 @@ pub enum DecodeError {
     /// A stand-in for a schema that is none.
     #[error("boolean or JSON schema expected")]
     NoSchema,
+    /// A quantity in a unit that nobody knows.
+    #[error("unable to parse quantity's suffix")]
+    Suffix,
     /// Not a quantity.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Quantity,
@@ -106,10 +118,16 @@ pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeErr
     }
 }
 
+/// Drops what does not decode, member by member.
+pub fn drop_malformed_metadata(metadata: &mut Map<String, Value>) {
+    metadata.retain(|name, value| check_metadata(&json!({name: value})).is_ok());
+}
+
 /// What is wrong with the types of the metadata of any object, in Go's words.
 pub fn check_metadata(metadata: &Value) -> Result<(), DecodeError> {
     let Some(definition) = definitions::find(Package::Meta, "ObjectMeta") else { return Ok(()) };
     let mut walk = Walk { silent: true, ..Walk::default() };
+    walk.number = scalar::go_number;
     let root = Place { structure: definition.name, field: String::new(), strict: String::new() };
     walk.structure(Package::Meta, definition, metadata.clone(), &root)?;
     walk.saved.map_or(Ok(()), Err)
@@ -118,20 +136,34 @@ pub fn check_metadata(metadata: &Value) -> Result<(), DecodeError> {
 /// What a type that decodes itself says of a value that is handed to it alone.
 fn decode_schemas(name: &str, value: &Value) -> Result<(), DecodeError> {
     let root = Place { structure: "JSONSchemaProps", field: String::new(), strict: String::new() };
-    Walk::default().schemas(name, value.clone(), &root).map(drop)
+    Walk::default().schemas(name, value.clone(), &root).map(drop).map_err(|error| match error {
+        DecodeError::Type { found, field, wanted, .. } if field.is_empty() => {
+            DecodeError::Alone { found, wanted }
+        }
+        other => other,
+    })
 }
+
+const SCHEMA: Type = Type::Of(Package::Apiextensions, "JSONSchemaProps");
 
 /// Go goes on behind a value that does not fit, and tells of the first one in the end; types that decode themselves
 /// (times, quantities, some schemas) end everything at once.
-#[derive(Default)]
 struct Walk {
     unknown: Vec<String>,
     /// The first value that does not fit.
     saved: Option<DecodeError>,
     /// Whether the error that is on its way ends everything.
     ended: bool,
+    /// How numbers are told that do not fit: as they were written, or as Go writes them.
+    number: fn(&Number) -> String,
     /// Inside of types that decode themselves: what they drop is not told.
     silent: bool,
+}
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self { unknown: Vec::new(), saved: None, ended: false, number: Number::to_string, silent: false }
+    }
 }
 
 /// Where the walk is, as errors name it and as unknown fields are named.
@@ -224,7 +256,7 @@ impl Walk {
             Type::Bool if value.is_boolean() => Ok(value),
             Type::Double if value.is_number() => Ok(value),
             Type::Int32 | Type::Int64 => {
-                scalar::integer(kind, value).map_err(|found| place.mismatch_of(found, kind))
+                scalar::integer(kind, value, self.number).map_err(|found| place.mismatch_of(found, kind))
             }
             Type::Bytes => match &value {
                 Value::String(text) => scalar::bytes(text),
@@ -290,17 +322,18 @@ impl Walk {
 
     /// A schema, several, or something else: the type decodes itself, so that nothing is told of unknown fields.
     fn schemas(&mut self, name: &str, value: Value, place: &Place) -> Result<Value, DecodeError> {
-        let schema = Type::Of(Package::Apiextensions, "JSONSchemaProps");
         let was_silent = std::mem::replace(&mut self.silent, true);
         let outside = self.saved.take();
-        let decoded = match value {
-            Value::Object(_) => self.value(schema, value, place),
-            Value::Array(elements) if elements.iter().all(Value::is_object) => {
-                elements.into_iter().map(|element| self.value(schema, element, place)).collect()
+        let decoded = match (name, value) {
+            (_, value @ Value::Object(_)) => self.value(SCHEMA, value, place),
+            ("JSONSchemaPropsOrBool", value @ Value::Bool(_)) => Ok(value),
+            ("JSONSchemaPropsOrBool", _) => Err(DecodeError::NoSchema),
+            ("JSONSchemaPropsOrStringArray", Value::Array(texts)) => {
+                self.value(Type::List(&Type::Text), Value::Array(texts), place)
             }
-            Value::Bool(_) => Ok(value),
-            _ if name == "JSONSchemaPropsOrBool" => Err(DecodeError::NoSchema),
-            other => Ok(other),
+            (_, value @ Value::Array(_)) => self.value(Type::List(&SCHEMA), value, place),
+            // Nothing, said in a strange way.
+            _ => Ok(Value::Null),
         };
         self.silent = was_silent;
         let inside = std::mem::replace(&mut self.saved, outside);

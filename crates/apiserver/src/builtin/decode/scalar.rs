@@ -2,19 +2,19 @@
 
 use base64::{DecodeError as Base64Error, Engine, prelude::BASE64_STANDARD};
 use jiff::{Timestamp, tz::TimeZone};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use super::{DecodeError, describe};
+use super::{DecodeError, describe, quantity::canonical};
 use crate::builtin::schema::Type;
 
 /// An integer that fits its type; otherwise what was found.
-pub(super) fn integer(kind: Type, value: Value) -> Result<Value, String> {
+pub(super) fn integer(kind: Type, value: Value, shown: fn(&Number) -> String) -> Result<Value, String> {
     let Value::Number(number) = &value else { return Err(describe(&value)) };
     let fits = match (number.as_i64(), kind) {
         (Some(number), Type::Int32) => i32::try_from(number).is_ok(),
         (number, _) => number.is_some(),
     };
-    if fits { Ok(value) } else { Err(format!("number {number}")) }
+    if fits { Ok(value) } else { Err(format!("number {}", shown(number))) }
 }
 
 /// Base64, in its one canonical form.
@@ -141,19 +141,20 @@ fn strip_digits(text: &str, count: usize) -> Option<&str> {
     digits.bytes().all(|b| b.is_ascii_digit()).then_some(rest)
 }
 
-/// A quantity; its amount is not brought into canonical form.
+/// A quantity, in its canonical form.
 pub(super) fn quantity(value: &Value) -> Result<Value, DecodeError> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
+    let canonical = match value {
+        Value::String(text) => canonical(text.trim()),
+        Value::Number(number) => canonical(&number.to_string()),
         _ => return Err(DecodeError::Quantity),
     };
-    let unsigned = text.trim_start_matches(['+', '-']);
-    let suffix = unsigned.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let exponent = suffix.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
-    let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-    let fits = text.len() - unsigned.len() <= 1
-        && suffix.len() < unsigned.len()
-        && exponent.bytes().all(|b| b.is_ascii_digit());
-    if fits { Ok(text.into()) } else { Err(DecodeError::Quantity) }
+    canonical.map(Value::from)
+}
+
+/// A number as Go writes it that has read it.
+pub(super) fn go_number(number: &Number) -> String {
+    match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21 => format!("{float:.0}"),
+        _ => number.to_string(),
+    }
 }

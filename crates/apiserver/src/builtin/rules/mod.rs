@@ -79,6 +79,7 @@ pub fn prepare_create(group: &str, kind: &str, object: &mut Value) {
     apply_defaults(group, kind, object);
     match (group, kind) {
         ("", "Namespace") => namespace::prepare_create(object),
+        ("", "Node") => node::drop_configuration(object),
         ("", "ServiceAccount") => strip_secret_references(object),
         ("coordination.k8s.io", "Lease") => lease::prepare(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::prepare_create(object),
@@ -99,7 +100,10 @@ pub fn prepare_update(group: &str, kind: &str, object: &mut Value, old: &Value) 
     apply_defaults(group, kind, object);
     match (group, kind) {
         ("", "Namespace") => namespace::prepare_update(object, old),
-        ("", "Node") => keep(object, old, "status"),
+        ("", "Node") => {
+            keep(object, old, "status");
+            node::drop_configuration(object);
+        }
         ("", "ServiceAccount") => strip_secret_references(object),
         ("coordination.k8s.io", "Lease") => lease::prepare(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::prepare_update(object, old),
@@ -111,6 +115,9 @@ pub fn prepare_update(group: &str, kind: &str, object: &mut Value, old: &Value) 
 pub fn prepare_status_update(group: &str, kind: &str, object: &mut Value, old: &Value) {
     apply_defaults(group, kind, object);
     keep(object, old, "spec");
+    if (group, kind) == ("", "Node") {
+        node::drop_configuration(object);
+    }
 }
 
 /// Takes back the status of a namespace, before an update through `/finalize`.

@@ -11,9 +11,32 @@ use crate::builtin::names::{label_value, qualified_name};
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(super) fn apply_defaults(node: &mut Value) {
+    join_ranges(node);
     let capacity = get(node, &["status", "capacity"]).clone();
     if get(node, &["status", "allocatable"]).is_null() && !capacity.is_null() {
         node["status"]["allocatable"] = capacity;
+    }
+}
+
+/// The range that was once the only one and the first of several are the same; of two that differ, the former counts.
+fn join_ranges(node: &mut Value) {
+    let single = text(node, &["spec", "podCIDR"]).to_owned();
+    let first = list(node, &["spec", "podCIDRs"]).first().cloned();
+    match first {
+        first if !single.is_empty() && first != Some(Value::from(single.as_str())) => {
+            node["spec"]["podCIDRs"] = json!([single]);
+        }
+        Some(first) => node["spec"]["podCIDR"] = first,
+        None => {}
+    }
+}
+
+/// What a node was once configured by is no longer taken.
+pub(super) fn drop_configuration(node: &mut Value) {
+    for (part, name) in [("spec", "configSource"), ("status", "config")] {
+        if let Some(part) = node.get_mut(part).and_then(Value::as_object_mut) {
+            part.remove(name);
+        }
     }
 }
 
@@ -33,6 +56,8 @@ pub(super) fn admit_create(node: &mut Value) {
 pub(super) fn validate_create(node: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     taints(node, &mut errors);
+    swap(node, &mut errors);
+    features(node, &mut errors);
     pod_ranges(node, &mut errors);
     errors
 }
@@ -83,6 +108,51 @@ fn taints(node: &Value, errors: &mut Vec<FieldError>) {
                 .join(",");
             let error = FieldError::new(&at, FieldErrorKind::Duplicate, taint.clone(), detail);
             errors.push(error.showing(format!("{{{shown},\"TimeAdded\":null}}")));
+        }
+    }
+}
+
+fn swap(node: &Value, errors: &mut Vec<FieldError>) {
+    let capacity = get(node, &["status", "nodeInfo", "swap", "capacity"]).as_i64();
+    if let Some(capacity) = capacity.filter(|capacity| *capacity <= 0) {
+        // Upstream looks for it in the metadata, too.
+        let at = path(&["metadata", "nodeSwapStatus", "capacity"]);
+        errors.push(invalid(&at, capacity, "must be greater than zero"));
+    }
+}
+
+/// Names of features are sorted, and read like `MyFeature/mySubFeature`.
+fn features(node: &Value, errors: &mut Vec<FieldError>) {
+    let features: Vec<&str> =
+        list(node, &["status", "declaredFeatures"]).iter().filter_map(Value::as_str).collect();
+    let at = path(&["status", "declaredFeatures"]);
+    for (index, feature) in features.iter().enumerate() {
+        let parts = feature.split('/').enumerate().all(|(place, part)| {
+            part.starts_with(|c: char| c.is_ascii_uppercase() || (place > 0 && c.is_ascii_lowercase()))
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        });
+        let name = crate::status::go::quote(feature);
+        if feature.len() > 253 {
+            let detail = format!("invalid feature name {name}: must be no more than 253 characters");
+            errors.push(invalid(&at.index(index), *feature, detail));
+        } else if !parts {
+            let detail = format!(
+                "invalid feature name {name}: must start with an UpperCamelCase segment, with subsequent segments \
+                 separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric \
+                 characters and slashes"
+            );
+            errors.push(invalid(&at.index(index), *feature, detail));
+        }
+        let Some(next) = features.get(index + 1) else { continue };
+        if next == feature {
+            errors.push(FieldError::new(
+                &at.index(index + 1),
+                FieldErrorKind::Duplicate,
+                Value::from(*next),
+                "",
+            ));
+        } else if next < feature {
+            errors.push(invalid(&at.index(index + 1), *next, "list must be sorted alphabetically"));
         }
     }
 }

@@ -178,7 +178,11 @@ impl<'a> Builder<'a> {
                 fields.push(Field {
                     name: name.as_str().into(),
                     of: self.schema(member, context.below())?,
-                    default: member.get("default").filter(|default| !default.is_null()).cloned(),
+                    default: member
+                        .get("default")
+                        .filter(|default| !default.is_null())
+                        .cloned()
+                        .or_else(|| self.zero_of_required(schema, name, member)),
                     patch: patch_meta(member),
                 });
             }
@@ -193,6 +197,15 @@ impl<'a> Builder<'a> {
         };
         fields.sort_unstable_by(|left, right| left.name.cmp(&right.name));
         Ok(MapType { fields, rest, atomic: map_type(schema)?.unwrap_or(false) })
+    }
+
+    /// Of built-in kinds, a text that is always there is empty where it is not given.
+    fn zero_of_required(&self, schema: &Value, name: &str, member: &Value) -> Option<Value> {
+        let mut required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let applies = self.definitions.is_some()
+            && text(member, "type") == Some("string")
+            && required.any(|required| required == name);
+        applies.then(|| Value::from(""))
     }
 
     fn resource_fields(&mut self, fields: &mut Vec<Field>) -> Result<(), SchemaError> {

@@ -51,7 +51,7 @@ pub fn object_meta_schema() -> Value {
                         "controller": {"type": "boolean"},
                         "kind": text(),
                         "name": text(),
-                        "uid": text(),
+                        "uid": {"type": "string", "default": ""},
                     },
                     "x-kubernetes-map-type": "atomic",
                 },
