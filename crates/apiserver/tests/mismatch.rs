@@ -212,20 +212,22 @@ impl Subject {
     async fn sweep(&self, clients: &[Client; 2]) -> (usize, Vec<String>) {
         let mut count = 0;
         let mut wrong = Vec::new();
-        for path in &self.paths {
-            for value in values() {
-                for way @ (method, content_type, _) in WAYS {
-                    let (uri, body) = self.request(way, path, &value);
-                    let [ours, theirs] =
-                        clients.each_ref().map(|client| ask(client, method, &uri, content_type, &body));
-                    let (ours, theirs) = (comparable(ours.await, path), comparable(theirs.await, path));
-                    count += 1;
-                    if ours != theirs {
-                        wrong.push(format!(
-                            "{method} {content_type} {uri} {body}\n  ours: {} {}\ntheirs: {} {}",
-                            ours.0, ours.1, theirs.0, theirs.1
-                        ));
-                    }
+        // All of it takes a minute; a tenth is enough where it is not the point. Ten and the number of values have no common
+        // divisor, so that every value has its turn.
+        let step = if capt_e2e::required() { 1 } else { 10 };
+        let everything = self.paths.iter().flat_map(|path| values().map(|value| (path, value)));
+        for (path, value) in everything.step_by(step) {
+            for way @ (method, content_type, _) in WAYS {
+                let (uri, body) = self.request(way, path, &value);
+                let [ours, theirs] =
+                    clients.each_ref().map(|client| ask(client, method, &uri, content_type, &body));
+                let (ours, theirs) = (comparable(ours.await, path), comparable(theirs.await, path));
+                count += 1;
+                if ours != theirs {
+                    wrong.push(format!(
+                        "{method} {content_type} {uri} {body}\n  ours: {} {}\ntheirs: {} {}",
+                        ours.0, ours.1, theirs.0, theirs.1
+                    ));
                 }
             }
         }

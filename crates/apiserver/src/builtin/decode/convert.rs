@@ -75,14 +75,16 @@ fn structure(package: Package, definition: &Definition, object: &mut Value) -> R
 fn value(kind: Type, value: &mut Value, place: Place<'_>) -> Result<(), ConvertError> {
     let found = kind_of(value);
     match (kind, &mut *value) {
-        (_, Value::Null) | (Type::Text, Value::String(_)) | (Type::Bool, Value::Bool(_)) => Ok(()),
+        (_, Value::Null)
+        | (Type::Text, Value::String(_))
+        | (Type::Bool, Value::Bool(_))
+        | (Type::Double, Value::Number(_)) => Ok(()),
         // Go would make a letter of it.
         (Type::Text, Value::Number(number)) if number.is_i64() => {
             Err(ConvertError::Number { found, wanted: go::type_name(place.0, place.1, kind) })
         }
         (Type::Text, _) => Err(ConvertError::Scalar("string")),
         (Type::Bool, _) => Err(ConvertError::Scalar("bool")),
-        (Type::Double, Value::Number(_)) => Ok(()),
         (Type::Double, _) => Err(ConvertError::Scalar("float64")),
         (Type::Int32, _) => {
             #[expect(clippy::cast_possible_truncation, reason = "as Go does")]
