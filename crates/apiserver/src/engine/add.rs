@@ -54,7 +54,7 @@ impl Engine {
         }
         self.check_grant(target, "", &object, None, options)?;
         admit::validate(target, &object, None)?;
-        admit::warn(target, &object, options);
+        admit::warn(target, &object, None, options);
         encode::settle(target, &mut object);
         self.check_namespace(target)?;
         if stated_version.is_some() && tracking != Tracking::Replace && !options.dry_run {

@@ -1,10 +1,12 @@
 //! What a body must be before it counts as an object: known fields, defaults, valid metadata, schema and rules.
 
-use capt_schema::{FieldError, FieldErrorKind, FieldPath, Segment, UnknownField, metadata};
+use capt_schema::{FieldError, FieldErrorKind, FieldPath, metadata};
 use serde_json::{Map, Value};
 
 use super::Target;
-use crate::builtin::decode::{check_metadata, convert, decode, drop_malformed_metadata};
+use crate::builtin::decode::{
+    check_metadata, convert, decode, decode_converted, drop_malformed_metadata, drop_unknown_metadata,
+};
 use crate::builtin::{events, rules};
 use crate::fields::text;
 use crate::object::create::drop_empty;
@@ -57,7 +59,8 @@ pub fn shape(
     } else {
         let told = shape_builtin(target, object, origin)?;
         rules::apply_defaults(&resource.group, &resource.kind, object);
-        told
+        // What is applied has been compared with its type; of what that leaves open nobody asks.
+        if matches!(origin, Origin::Apply(_)) { Vec::new() } else { told }
     };
     let mut told = told;
     if matches!(origin, Origin::Patch(_) | Origin::StrategicPatch(_)) {
@@ -118,16 +121,16 @@ fn judge_fields(
 }
 
 fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Vec<String> {
-    let mut unknown = metadata::unknown_fields(object);
-    unknown.extend(target.served.schema.prune(object));
-    drop_unknown_metadata(object, &unknown);
+    let of_metadata = object.get_mut("metadata").map(drop_unknown_metadata).unwrap_or_default();
+    let unknown = target.served.schema.prune(object);
     if matches!(origin, Origin::Apply(_)) {
         target.served.schema.fill(object);
     } else {
         target.served.schema.default(object);
     }
     drop_empty(metadata_mut(object));
-    unknown.iter().map(|field| body::unknown_field(&field.path.to_string())).collect()
+    let unknown = unknown.iter().map(|field| field.path.to_string());
+    of_metadata.into_iter().chain(unknown).map(|path| body::unknown_field(&path)).collect()
 }
 
 /// Built-in kinds are read as Go's types would read them.
@@ -140,7 +143,10 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
         convert(&resource.group, &resource.kind, object)
             .map_err(|error| undecodable(target, &error.to_string(), origin))?;
     }
-    let decoded = decode(&resource.group, &resource.kind, object.take());
+    let decoded = match origin {
+        Origin::StrategicPatch(_) => decode_converted(&resource.group, &resource.kind, object.take()),
+        _ => decode(&resource.group, &resource.kind, object.take()),
+    };
     let decoded = decoded.map_err(|error| undecodable(target, &error.to_string(), origin))?;
     *object = decoded.object;
     if forgets {
@@ -191,17 +197,6 @@ fn undecodable(target: &Target, error: &str, origin: &Origin) -> ApiError {
             "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
              {group}/{version}, Kind={kind}: {error}"
         )),
-    }
-}
-
-fn drop_unknown_metadata(object: &mut Value, unknown: &[UnknownField]) {
-    let Some(members) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-    for field in unknown {
-        if let [Segment::Field(first), Segment::Field(name)] = field.path.segments()
-            && first == "metadata"
-        {
-            members.remove(name);
-        }
     }
 }
 
@@ -261,13 +256,17 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
 }
 
 /// Tells what is valid and yet hardly meant.
-pub fn warn(target: &Target, object: &Value, options: &WriteOptions) {
+pub fn warn(target: &Target, object: &Value, old: Option<&Value>, options: &WriteOptions) {
     let resource = &target.served.resource;
-    if !resource.custom
-        && let Some(warning) = rules::warning(&resource.group, &resource.kind, object)
-    {
-        options.warnings.add(warning);
+    if target.status {
+        return;
     }
+    let told = if resource.custom {
+        rules::warnings::of_finalizers(object, old)
+    } else {
+        rules::warnings::warnings(&resource.group, &resource.kind, object, old)
+    };
+    told.into_iter().for_each(|warning| options.warnings.add(warning));
 }
 
 /// What the scale of an object would show must be a number that can be shown.

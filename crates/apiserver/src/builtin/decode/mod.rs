@@ -104,17 +104,55 @@ pub fn is_kind(group: &str, kind: &str) -> bool {
 
 /// Decodes the body of a request for a built-in kind.
 pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeError> {
+    decode_with(Walk::default(), group, kind, body)
+}
+
+/// Decodes what [`convert`] made. Places in maps are told without the key there, as it is upstream.
+pub fn decode_converted(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeError> {
+    decode_with(Walk { keyless: true, ..Walk::default() }, group, kind, body)
+}
+
+fn decode_with(mut walk: Walk, group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeError> {
     let no_kind = || DecodeError::NoKind { group: group.to_owned(), kind: kind.to_owned() };
     let (package, definition) = definitions::find_kind(group, kind).ok_or_else(no_kind)?;
     if !body.is_object() {
         return Err(DecodeError::NotAnObject { found: describe(&body), kind: kind.to_owned() });
     }
-    let mut walk = Walk::default();
     let root = Place { structure: definition.name, field: String::new(), strict: String::new() };
     let object = walk.structure(package, definition, body, &root)?;
     match walk.saved {
         Some(error) => Err(error),
         None => Ok(Decoded { object, unknown_fields: walk.unknown }),
+    }
+}
+
+/// Drops what metadata does not have, and tells what that was.
+pub fn drop_unknown_metadata(metadata: &mut Value) -> Vec<String> {
+    let Some(definition) = definitions::find(Package::Meta, "ObjectMeta") else { return Vec::new() };
+    let mut walk = Walk::default();
+    let root = Place { structure: definition.name, field: String::new(), strict: "metadata".to_owned() };
+    if walk.structure(Package::Meta, definition, metadata.clone(), &root).is_err() || walk.unknown.is_empty()
+    {
+        return walk.unknown;
+    }
+    retain_known(definition, metadata);
+    walk.unknown
+}
+
+fn retain_known(definition: &Definition, object: &mut Value) {
+    let Value::Object(members) = object else { return };
+    members.retain(|name, _| definition.field(name).is_some());
+    for (name, value) in members {
+        let kind = definition.field(name).map(|field| field.kind);
+        if let Some(
+            Type::List(Type::Of(package, name))
+            | Type::Atomic(Type::Of(package, name))
+            | Type::Keyed(Type::Of(package, name), _),
+        ) = kind
+            && let Some(definition) = definitions::find(*package, name)
+        {
+            value.as_array_mut().into_iter().flatten().for_each(|item| retain_known(definition, item));
+        }
     }
 }
 
@@ -156,13 +194,22 @@ struct Walk {
     ended: bool,
     /// How numbers are told that do not fit: as they were written, or as Go writes them.
     number: fn(&Number) -> String,
+    /// Whether places in maps are told without their key.
+    keyless: bool,
     /// Inside of types that decode themselves: what they drop is not told.
     silent: bool,
 }
 
 impl Default for Walk {
     fn default() -> Self {
-        Self { unknown: Vec::new(), saved: None, ended: false, number: Number::to_string, silent: false }
+        Self {
+            unknown: Vec::new(),
+            saved: None,
+            ended: false,
+            number: Number::to_string,
+            keyless: false,
+            silent: false,
+        }
     }
 }
 
@@ -275,8 +322,9 @@ impl Walk {
             Type::Map(values) => {
                 let Value::Object(members) = value else { return mismatch(&value) };
                 let decoded = members.into_iter().map(|(key, member)| {
-                    let member =
-                        self.element(*values, member, &place.element(format!("{}.{key}", place.strict)))?;
+                    let strict =
+                        if self.keyless { place.strict.clone() } else { format!("{}.{key}", place.strict) };
+                    let member = self.element(*values, member, &place.element(strict))?;
                     Ok((key, member))
                 });
                 Ok(Value::Object(decoded.collect::<Result<_, DecodeError>>()?))

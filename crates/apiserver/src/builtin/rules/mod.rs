@@ -16,6 +16,7 @@ mod namespace;
 mod node;
 mod rbac;
 mod secret;
+pub(crate) mod warnings;
 
 use capt_schema::{FieldError, FieldErrorKind, FieldPath};
 use serde_json::Value;
@@ -84,14 +85,6 @@ pub fn prepare_create(group: &str, kind: &str, object: &mut Value) {
         ("coordination.k8s.io", "Lease") => lease::prepare(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => crd::prepare_create(object),
         _ => {}
-    }
-}
-
-/// What is valid and yet hardly meant.
-pub fn warning(group: &str, kind: &str, object: &Value) -> Option<String> {
-    match (group, kind) {
-        ("", "Secret") => secret::warning(object),
-        _ => None,
     }
 }
 
