@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use capt_api::conditions::types;
+use capt_api::conditions::{reasons, types};
 use capt_api::workspace::{Approval, PlanSummary, WorkspaceTemplateApply};
 use capt_planner::conditions::find;
 use capt_terraform::stream::Action;
@@ -65,7 +65,8 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         }
         let PlanSummary { add, change, destroy, .. } = summary;
         writeln!(out, "\nplan {id} of {name}: {add} to add, {change} to change, {destroy} to destroy")?;
-        if let Some(why) = find(&status.conditions, types::PLANNED) {
+        let held = find(&status.conditions, types::READY);
+        if let Some(why) = held.filter(|ready| ready.reason == reasons::PLAN_TOO_DESTRUCTIVE) {
             writeln!(out, "{}", why.message)?;
         }
         writeln!(out, "apply it: capt approve {name} --plan {id}")?;

@@ -96,8 +96,12 @@ async fn credentials(connection: &Connection, configs: &[WorkspaceProviderConfig
         }
         missing.dedup();
         findings.push(if missing.is_empty() {
-            let count = config.spec.credentials.len();
-            Finding::ok("credentials", format!("{name}: {count} named, all there"))
+            let text = match config.spec.credentials.len() {
+                0 => "names none".to_owned(),
+                1 => "1 named, and there".to_owned(),
+                count => format!("{count} named, all there"),
+            };
+            Finding::ok("credentials", format!("{name}: {text}"))
         } else {
             let todo = "create it: kubectl create secret generic NAME --from-literal KEY=VALUE";
             Finding::fail("credentials", format!("{name}: {}", missing.join("; ")), todo)
