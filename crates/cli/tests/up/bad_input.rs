@@ -83,6 +83,15 @@ fn a_folder_of_a_newer_version() {
     assert!(text.contains("has format 99"), "{text}");
 }
 
+/// The folders above it are made, as in a new home.
+#[test]
+fn a_folder_in_folders_that_are_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let plane = Plane::start(&folder.path().join("share/capt"), &[]);
+    plane.interrupt();
+    assert!(plane.end().success());
+}
+
 #[test]
 fn a_folder_without_permission() {
     let folder = tempfile::tempdir().unwrap();

@@ -45,6 +45,11 @@ impl Plane {
     /// Opens it, with all CRDs in place.
     pub async fn open(settings: &Settings<'_>) -> io::Result<Self> {
         let folder = settings.folder;
+        // In a new home not even the folder of all programs' data is there.
+        if let Some(parent) = folder.parent() {
+            let failed = |error| io::Error::other(format!("make folder {}: {error}", parent.display()));
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
         let server = Server::open_with(folder, &ServerOptions::default()).await.map_err(in_words)?;
         let identity = Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?;
         let doors = capt_apiserver::door::Settings {
