@@ -266,7 +266,9 @@ pub fn warn(target: &Target, object: &Value, old: Option<&Value>, options: &Writ
     } else {
         rules::warnings::warnings(&resource.group, &resource.kind, object, old)
     };
-    told.into_iter().for_each(|warning| options.warnings.add(warning));
+    for warning in told {
+        options.warnings.add(warning);
+    }
 }
 
 /// What the scale of an object would show must be a number that can be shown.

@@ -156,10 +156,13 @@ fn collect_formats(schema: &Value, found: &mut Vec<String>) {
         collect_formats(get(schema, &[part]), found);
     }
     for part in ["allOf", "anyOf", "oneOf"] {
-        list(schema, &[part]).iter().for_each(|schema| collect_formats(schema, found));
+        for schema in list(schema, &[part]) {
+            collect_formats(schema, found);
+        }
     }
-    let properties = get(schema, &["properties"]).as_object().into_iter().flatten();
-    properties.for_each(|(_, schema)| collect_formats(schema, found));
+    for (_, schema) in get(schema, &["properties"]).as_object().into_iter().flatten() {
+        collect_formats(schema, found);
+    }
 }
 
 #[cfg(test)]
