@@ -208,7 +208,7 @@ fn the_error_that_explains_most_is_shown() {
     let warning = Diagnostic { severity: Severity::Warning, ..diagnostic("careful", "") };
     let failure = classify(Step::Apply, &[warning.clone(), ordinary.clone(), throttled.clone()], Some(1), "");
     assert_eq!((failure.reason, failure.address.as_deref()), (Reason::Throttled, Some("aws_vpc.w")));
-    assert_eq!(failure.message, "creating: Rate exceeded (aws_vpc.w) (and 1 more)");
+    assert_eq!(failure.message, "creating: Rate exceeded (aws_vpc.w, main.tf:7) (and 1 more)");
     assert_eq!(
         classify(Step::Apply, &[ordinary.clone(), throttled, full], Some(1), "").reason,
         Reason::DiskFull
@@ -259,11 +259,11 @@ fn runs_that_say_nothing() {
 fn messages_are_short() {
     let long = diagnostic("日本".repeat(500).as_str(), "x");
     let failure = classify(Step::Apply, &[long], Some(1), "");
-    assert!(failure.message.chars().count() < 620 && failure.message.contains('…'), "{failure}");
+    assert!(failure.message.chars().count() < 640 && failure.message.contains('…'), "{failure}");
     let twice = diagnostic("creating VPC", "creating VPC: no\n\nlong story");
-    assert_eq!(classify(Step::Apply, &[twice], Some(1), "").message, "creating VPC: no (aws_vpc.v)");
+    assert_eq!(classify(Step::Apply, &[twice], Some(1), "").message, "creating VPC: no (aws_vpc.v, main.tf:7)");
     let named = diagnostic("creating aws_vpc.v", "no");
-    assert_eq!(classify(Step::Apply, &[named], Some(1), "").message, "creating aws_vpc.v: no");
+    assert_eq!(classify(Step::Apply, &[named], Some(1), "").message, "creating aws_vpc.v: no (main.tf:7)");
 }
 
 #[test]
