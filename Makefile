@@ -68,6 +68,11 @@ docs: ## Write docs/reference from the program and the CRDs
 	$(CARGO) run --locked --quiet -p capt -- reference cli >docs/reference/cli.md
 	$(CARGO) run --locked --quiet -p capt -- reference api >docs/reference/api.md
 
+.PHONY: book
+book: ## Build docs/ as a book into target/book
+	@if command -v mdbook >/dev/null; then mdbook build docs && echo "book: target/book/index.html"; \
+	else echo "mdbook is not installed: get it with $(CARGO) install --locked mdbook, or read docs/introduction.md" >&2; exit 1; fi
+
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
