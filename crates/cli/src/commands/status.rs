@@ -157,7 +157,8 @@ pub fn summary(roots: &[Node]) -> String {
     }
     let rest = all - ready - failed;
     let part = |count: usize, word: &str| if count > 0 { format!(", {count} {word}") } else { String::new() };
-    format!("{all} objects: {ready} ready{}{}", part(rest, "on their way"), part(failed, "in trouble"))
+    let noun = if all == 1 { "object" } else { "objects" };
+    format!("{all} {noun}: {ready} ready{}{}", part(rest, "under way"), part(failed, "in need of attention"))
 }
 
 async fn watch(args: &Args, mut follower: Follower) -> io::Result<Outcome> {

@@ -37,7 +37,7 @@ pub fn judge(kind: Kind, thing: &Thing) -> Verdict {
     let (state, said) = state(kind, thing);
     let (reason, message) =
         said.map_or_else(Default::default, |said| (said.reason.clone(), one_line(&said.message)));
-    let message = if state == State::Failed { with_failures(thing, message) } else { message };
+    let message = if state == State::Failed { with_failures(thing, &reason, message) } else { message };
     Verdict { phase: phase(thing, state, &reason), detail: detail(kind, thing), state, reason, message }
 }
 
@@ -46,7 +46,7 @@ fn state(kind: Kind, thing: &Thing) -> (State, Option<&Condition>) {
     let failing = thing.status.consecutive_failures.is_some_and(|count| count > 0);
     if thing.deleting() {
         let said = thing.condition(types::DELETING).or(ready);
-        let failed = failing && said.is_some_and(|said| said.reason != types::DELETING);
+        let failed = failing && said.is_some_and(|said| of_reason(&said.reason) == State::Failed);
         return (if failed { State::Failed } else { State::Deleting }, said);
     }
     if let Some(stalled) = is_stalled(thing) {
@@ -118,7 +118,12 @@ fn phase(thing: &Thing, state: State, reason: &str) -> String {
     .to_owned()
 }
 
-fn with_failures(thing: &Thing, message: String) -> String {
+fn with_failures(thing: &Thing, reason: &str, message: String) -> String {
+    // While it is tried again the condition speaks of that.
+    let message = match &thing.status.last_failure_message {
+        Some(last) if of_reason(reason) == State::Working && !last.is_empty() => one_line(last),
+        _ => message,
+    };
     match thing.status.consecutive_failures {
         Some(count) if count > 1 => format!("failed {count} times: {message}"),
         _ => message,

@@ -1,6 +1,6 @@
 //! Where the objects come from: one look at an API, or all that happens there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -68,9 +68,17 @@ fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<Thing> {
 
 type Key = (Kind, String, String);
 
+/// What has been seen so far.
+#[derive(Default)]
+struct Known {
+    objects: HashMap<Key, Thing>,
+    /// Kinds that were listed once.
+    listed: HashSet<Kind>,
+}
+
 /// The objects of an API, kept up to date. It stops when this is dropped.
 pub struct Follower {
-    objects: Arc<Mutex<HashMap<Key, Thing>>>,
+    known: Arc<Mutex<Known>>,
     changes: watch::Receiver<u64>,
     _tasks: JoinSet<()>,
 }
@@ -78,16 +86,20 @@ pub struct Follower {
 impl Follower {
     /// Starts to follow; kinds that the API does not know yet are taken up when it does.
     pub fn start(client: &Client, namespace: Option<&str>) -> Self {
-        let objects = Arc::new(Mutex::new(HashMap::new()));
+        let known = Arc::new(Mutex::new(Known::default()));
         let (told, changes) = watch::channel(0);
         let told = Arc::new(told);
         let mut tasks = JoinSet::new();
         for kind in Kind::ALL {
-            let (api, objects, told) =
-                (api(client, kind, namespace), Arc::clone(&objects), Arc::clone(&told));
-            tasks.spawn(async move { follow(kind, api, &objects, &told).await });
+            let (api, known, told) = (api(client, kind, namespace), Arc::clone(&known), Arc::clone(&told));
+            tasks.spawn(async move { follow(kind, api, &known, &told).await });
         }
-        Self { objects, changes, _tasks: tasks }
+        Self { known, changes, _tasks: tasks }
+    }
+
+    /// Whether every kind was listed once.
+    pub fn is_complete(&self) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).listed.len() == Kind::ALL.len()
     }
 
     /// Waits until something has changed since the last call.
@@ -98,25 +110,22 @@ impl Follower {
 
     /// Hands the objects of this moment to `look`.
     pub fn with<T>(&self, look: impl FnOnce(&[(Kind, &Thing)]) -> T) -> T {
-        let objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        let things: Vec<(Kind, &Thing)> = objects.iter().map(|((kind, ..), thing)| (*kind, thing)).collect();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let things: Vec<(Kind, &Thing)> =
+            known.objects.iter().map(|((kind, ..), thing)| (*kind, thing)).collect();
         look(&things)
     }
 }
 
-async fn follow(
-    kind: Kind,
-    api: Api<Thing>,
-    objects: &Mutex<HashMap<Key, Thing>>,
-    told: &watch::Sender<u64>,
-) {
+async fn follow(kind: Kind, api: Api<Thing>, known: &Mutex<Known>, told: &watch::Sender<u64>) {
     let events = watcher(api, watcher::Config::default()).default_backoff();
     let mut events = std::pin::pin!(events);
     let mut listed: Vec<Key> = Vec::new();
     while let Some(event) = events.next().await {
         // A watch that broke is begun again by the stream; until then the tree shows what was known.
         let Ok(event) = event else { continue };
-        let mut objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { objects, listed: complete } = &mut *guard;
         let key = |thing: &Thing| (kind, thing.namespace().to_owned(), thing.name_any());
         match event {
             watcher::Event::Init => listed.clear(),
@@ -126,8 +135,9 @@ async fn follow(
                 continue;
             }
             watcher::Event::InitDone => {
-                let seen: std::collections::HashSet<Key> = listed.drain(..).collect();
+                let seen: HashSet<Key> = listed.drain(..).collect();
                 objects.retain(|key, _| key.0 != kind || seen.contains(key));
+                complete.insert(kind);
             }
             watcher::Event::Apply(thing) => {
                 objects.insert(key(&thing), thin(thing));
@@ -136,7 +146,7 @@ async fn follow(
                 objects.remove(&key(&thing));
             }
         }
-        drop(objects);
+        drop(guard);
         told.send_modify(|count| *count += 1);
     }
 }

@@ -150,6 +150,7 @@ pub struct Status {
     pub members: Option<i32>,
     pub resources: Option<i32>,
     pub consecutive_failures: Option<i32>,
+    pub last_failure_message: Option<String>,
     pub progress: Option<Progress>,
     pub plan: Option<Plan>,
     pub conditions: Vec<Condition>,

@@ -23,7 +23,7 @@ const CAUSES: [(&str, &str, &[&str]); 9] = [
     ),
     ("missing-secret", "workspace", &["SecretNotFound", "Secret absent does not exist"]),
     ("cycle-a", "workspace", &["DependencyCycle", "cycle-a -> cycle-b -> cycle-a"]),
-    ("slow", "workspace", &["Timeout", "longer than its timeout of 2s"]),
+    ("slow", "workspace", &["Timeout", "longer than its timeout, and was interrupted after"]),
     ("again-and-again", "workspace", &["ApplyFailed", "failed 2 times", "still broken", "terraform_data.it"]),
     ("locked", "workspace", &["StateLocked", "the state is locked by"]),
 ];

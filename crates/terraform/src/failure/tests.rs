@@ -261,7 +261,10 @@ fn messages_are_short() {
     let failure = classify(Step::Apply, &[long], Some(1), "");
     assert!(failure.message.chars().count() < 640 && failure.message.contains('…'), "{failure}");
     let twice = diagnostic("creating VPC", "creating VPC: no\n\nlong story");
-    assert_eq!(classify(Step::Apply, &[twice], Some(1), "").message, "creating VPC: no (aws_vpc.v, main.tf:7)");
+    assert_eq!(
+        classify(Step::Apply, &[twice], Some(1), "").message,
+        "creating VPC: no (aws_vpc.v, main.tf:7)"
+    );
     let named = diagnostic("creating aws_vpc.v", "no");
     assert_eq!(classify(Step::Apply, &[named], Some(1), "").message, "creating aws_vpc.v: no (main.tf:7)");
 }

@@ -60,6 +60,7 @@ impl Waiting {
                 let roots = build::build(things);
                 (self.stand(things, &roots), roots)
             });
+            let stand = if follower.is_complete() { stand } else { Stand::Under };
             show.tree(&roots)?;
             // A large fleet takes long to look at, and should not take the processor for it.
             let pause = PAUSE.max(looked.elapsed() * 9);
@@ -102,7 +103,9 @@ impl Waiting {
         let ready = |wanted: &(Kind, String, String)| {
             find(wanted).is_some_and(|(kind, thing)| is_ready(*kind, thing))
         };
-        if self.applied.iter().all(ready) {
+        // Who names no file means what was applied before.
+        let all = self.applied.is_empty() && things.iter().all(|(kind, thing)| is_ready(*kind, thing));
+        if all || !self.applied.is_empty() && self.applied.iter().all(ready) {
             return Stand::Ready;
         }
         let moves = |state: State| matches!(state, State::Working | State::Deleting);

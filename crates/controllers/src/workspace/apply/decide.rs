@@ -242,7 +242,7 @@ fn failure_of(observed: &Observed, counts: impl Fn(&Finished) -> bool) -> Option
 
 /// Whether to wait or to stop after a failure; nothing when it is time to try again.
 fn after_failure(observed: &Observed, last: &Finished, now: Timestamp) -> Option<Decision> {
-    let failure = failure(observed, last)?;
+    let failure = failure(last)?;
     if failure.class == Class::Terminal {
         return Some(rest(Phase::Stalled(failure)));
     }
@@ -255,15 +255,13 @@ fn after_failure(observed: &Observed, last: &Finished, now: Timestamp) -> Option
 }
 
 /// What a run that did not end well is to those who decide about the next one.
-pub fn failure(observed: &Observed, last: &Finished) -> Option<Failure> {
+pub fn failure(last: &Finished) -> Option<Failure> {
     match &last.outcome {
         Outcome::Failed(failure) => Some(failure.clone()),
         Outcome::TimedOut => {
-            let limit = seconds(observed.timeout);
-            Some(Failure::new(
-                Reason::Timeout,
-                format!("the run took longer than its timeout of {limit}, and was interrupted"),
-            ))
+            let took = seconds(last.ended.duration_since(last.started));
+            let message = format!("the run took longer than its timeout, and was interrupted after {took}");
+            Some(Failure::new(Reason::Timeout, message))
         }
         // Who cancels does not want it tried again by itself.
         Outcome::Cancelled => Some(Failure {
@@ -275,10 +273,10 @@ pub fn failure(observed: &Observed, last: &Finished) -> Option<Failure> {
 }
 
 /// As people write it: `90s`, `30m`, `1h30m`.
-fn seconds(time: Duration) -> String {
-    let (hours, minutes, seconds) = (time.as_secs() / 3600, time.as_secs() / 60 % 60, time.as_secs() % 60);
-    let part = |number: u64, unit: &str| if number > 0 { format!("{number}{unit}") } else { String::new() };
-    part(hours, "h") + &part(minutes, "m") + &part(seconds, "s")
+fn seconds(time: jiff::SignedDuration) -> String {
+    let all = time.as_secs().max(1);
+    let part = |number: i64, unit: &str| if number > 0 { format!("{number}{unit}") } else { String::new() };
+    part(all / 3600, "h") + &part(all / 60 % 60, "m") + &part(all % 60, "s")
 }
 
 /// An object that is on its way out.

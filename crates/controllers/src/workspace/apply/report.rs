@@ -102,7 +102,7 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
     let old = observed.status.clone().unwrap_or_default();
     let view = &observed.view;
     let last = view.last.as_ref();
-    let failed = last.and_then(|last| failure(observed, last));
+    let failed = last.and_then(failure);
     let applied = last.filter(|last| {
         matches!(last.operation, Operation::Apply | Operation::ApplyPlan(_)) && last.outcome == Outcome::Done
     });
