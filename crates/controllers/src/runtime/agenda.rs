@@ -2,6 +2,9 @@
 //!
 //! An object whose turn comes is looked at at once, then at most once per pause: what happens meanwhile is one look, not
 //! many. So a set of ten thousand machines costs a few looks a second while they change, not one per change.
+//!
+//! A controller with little to do has no reason to wait: there an object has a few looks a second without a pause. So a
+//! chain of objects that wait for each other is not held up at each link.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,6 +18,8 @@ use super::name::Name;
 #[derive(Debug)]
 pub(super) struct Agenda {
     pause: Duration,
+    /// Looks without a pause that an object has in each [`WINDOW`].
+    quick: u32,
     /// By time; those that are being looked at are not in here.
     turns: BTreeSet<(Instant, Arc<Name>)>,
     entries: HashMap<Arc<Name>, Entry>,
@@ -27,17 +32,27 @@ struct Entry {
     /// When the last look began.
     began: Option<Instant>,
     looking: bool,
+    /// Looks since this window began.
+    looks: u32,
+    window: Option<Instant>,
 }
 
+/// How long it takes until an object has its quick looks again.
+const WINDOW: Duration = Duration::from_secs(1);
+/// With more turns than this waiting a controller has something better to do.
+const FEW: usize = 8;
+
 impl Agenda {
-    pub(super) fn new(pause: Duration) -> Self {
-        Self { pause, turns: BTreeSet::new(), entries: HashMap::new() }
+    pub(super) fn new(pause: Duration, quick: u32) -> Self {
+        Self { pause, quick, turns: BTreeSet::new(), entries: HashMap::new() }
     }
 
     /// Something changed for an object.
     pub(super) fn wake(&mut self, name: &Name, now: Instant) {
-        let began = self.entries.get(name).and_then(|entry| entry.began);
-        self.schedule(name, began.map_or(now, |began| now.max(began + self.pause)));
+        let entry = self.entries.get(name).copied().unwrap_or_default();
+        let quick = entry.looks < self.quick && self.turns.len() <= FEW;
+        let paused = entry.began.filter(|_| !quick).map(|began| now.max(began + self.pause));
+        self.schedule(name, paused.unwrap_or(now));
     }
 
     /// Gives an object a turn; an earlier one that it has stays.
@@ -69,7 +84,9 @@ impl Agenda {
         let (_, name) = self.turns.first().filter(|(at, _)| *at <= now)?.clone();
         self.turns.pop_first();
         let entry = self.entries.entry(Arc::clone(&name)).or_default();
-        *entry = Entry { turn: None, began: Some(now), looking: true };
+        let fresh = entry.window.is_none_or(|begun| begun + WINDOW <= now);
+        let (looks, window) = if fresh { (1, now) } else { (entry.looks + 1, entry.window.unwrap_or(now)) };
+        *entry = Entry { turn: None, began: Some(now), looking: true, looks, window: Some(window) };
         Some(Name::clone(&name))
     }
 
@@ -90,7 +107,7 @@ impl Agenda {
             self.turns.insert((at, Arc::clone(&name)));
         }
         let began = entry.began.filter(|_| pauses);
-        self.entries.insert(name, Entry { turn, looking: false, began });
+        self.entries.insert(name, Entry { turn, looking: false, began, ..entry });
     }
 
     /// Drops what nobody needs any more: objects at rest cost nothing here.
@@ -122,7 +139,7 @@ mod tests {
     #[test]
     fn many_changes_are_one_look_and_none_is_lost() {
         let (name, start) = (Name::new("n", "a"), Instant::now());
-        let mut agenda = Agenda::new(PAUSE);
+        let mut agenda = Agenda::new(PAUSE, 0);
         agenda.wake(&name, start);
         agenda.wake(&name, start);
         assert_eq!(agenda.take(start), Some(name.clone()), "the first at once");
@@ -144,7 +161,7 @@ mod tests {
     #[test]
     fn what_was_written_is_seen_without_a_pause() {
         let (name, start) = (Name::new("n", "a"), Instant::now());
-        let mut agenda = Agenda::new(PAUSE);
+        let mut agenda = Agenda::new(PAUSE, 0);
         agenda.wake(&name, start);
         agenda.take(start).unwrap();
         agenda.ended(&name, start, Some(after(start, 60_000)), false);
@@ -159,7 +176,7 @@ mod tests {
     #[test]
     fn the_earlier_turn_counts() {
         let (name, start) = (Name::new("n", "a"), Instant::now());
-        let mut agenda = Agenda::new(PAUSE);
+        let mut agenda = Agenda::new(PAUSE, 0);
         agenda.wake(&name, start);
         agenda.take(start).unwrap();
         agenda.ended(&name, start, Some(after(start, 10)), true);
@@ -175,5 +192,44 @@ mod tests {
         assert_eq!(agenda.entries.len(), 1, "its pause still holds");
         agenda.tidy(after(start, 3_100));
         assert!(agenda.entries.is_empty());
+    }
+
+    #[test]
+    fn an_idle_controller_looks_at_once_a_few_times() {
+        let (name, start) = (Name::new("n", "a"), Instant::now());
+        let mut agenda = Agenda::new(PAUSE, 3);
+        for moment in [0, 10, 20] {
+            agenda.wake(&name, after(start, moment));
+            assert_eq!(agenda.take(after(start, moment)), Some(name.clone()), "without a pause");
+            agenda.ended(&name, after(start, moment), None, true);
+        }
+        agenda.wake(&name, after(start, 30));
+        assert_eq!(agenda.due(), Some(after(start, 120)), "then with one");
+        assert!(agenda.take(after(start, 120)).is_some());
+        agenda.ended(&name, after(start, 121), None, true);
+        agenda.wake(&name, after(start, 1030));
+        assert!(agenda.take(after(start, 1030)).is_some());
+        agenda.ended(&name, after(start, 1031), None, true);
+        agenda.wake(&name, after(start, 1040));
+        assert_eq!(agenda.due(), Some(after(start, 1040)), "after a second it has them again");
+    }
+
+    #[test]
+    fn a_busy_controller_pauses() {
+        let start = Instant::now();
+        let mut agenda = Agenda::new(PAUSE, 3);
+        let names: Vec<Name> = (0..20).map(|number| Name::new("n", &number.to_string())).collect();
+        agenda.wake(&names[0], start);
+        assert!(agenda.take(start).is_some());
+        agenda.ended(&names[0], start, None, true);
+        for name in &names[1..] {
+            agenda.wake(name, start);
+        }
+        agenda.wake(&names[0], after(start, 1));
+        let mut seen = 0;
+        while agenda.take(after(start, 99)).is_some() {
+            seen += 1;
+        }
+        assert_eq!(seen, 19, "the others, and not the first again");
     }
 }

@@ -94,6 +94,10 @@ pub struct Pace {
     pub resync: Duration,
 }
 
+/// Looks at one object in a second that need no pause where a controller has little to do: as many as what happens to a
+/// cluster while it is built.
+const QUICK: u32 = 8;
+
 /// In how many parts a resync is done: a moment of work each, not all at once.
 const SLICES: u32 = 64;
 
@@ -109,7 +113,7 @@ async fn run<K, F>(
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     F: Future<Output = Result<Next, Error>> + Send + 'static,
 {
-    let mut agenda = Agenda::new(pace.pause);
+    let mut agenda = Agenda::new(pace.pause, QUICK);
     let failures = Failures::default();
     let mut work = JoinSet::new();
     let mut names: HashMap<Id, Name> = HashMap::new();
