@@ -43,7 +43,7 @@ lint: ## Check formatting, lints, dependencies and generated files
 
 e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 CAPT_MODEL=large $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test workspaces --test machines --test clusters --test clusters_core --test scale --test rollout_live --test commands --test differential --test edge --test describe --test record --test stream \
+	  --test rules --test kubectl --test workspaces --test machines --test clusters --test clusters_core --test beside_core --test scale --test rollout_live --test commands --test differential --test edge --test describe --test record --test stream \
 	  --test typed --test mismatch --test rights --test binaries --test engine --test sandbox --test model
 	CAPT_E2E=1 STREAM_SEED=2000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream
 	CAPT_E2E=1 STREAM_SEED=3000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream
@@ -76,7 +76,7 @@ book: ## Build docs/ as a book into target/book
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
-peers: ## Build kube-apiserver, etcd, kubectl and OpenTofu where they are missing, and get Cluster API's CRDs
+peers: ## Build kube-apiserver, etcd, kubectl, OpenTofu and Cluster API core where they are missing
 	e2e/peers/build
 
 tools: ## Get what the other verbs can use and the machine lacks

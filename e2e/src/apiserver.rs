@@ -222,7 +222,8 @@ async fn probe(client: &Client) -> Result<(), String> {
     }
 }
 
-fn reserve_port() -> io::Result<(TcpSocket, SocketAddr)> {
+/// A port that nobody else gets while the socket is there.
+pub(crate) fn reserve_port() -> io::Result<(TcpSocket, SocketAddr)> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;

@@ -1,8 +1,9 @@
 //! Real peers for tests: the programs CAPT talks to in production, started on this machine.
 //!
 //! [`Peers`] finds the binaries that `make peers` built, [`KubeApiserver`] runs one kube-apiserver with its etcd,
-//! and [`Process`] runs anything else that must not outlive the test. Everything listens on loopback or on a unix
-//! socket, keeps its files in a fresh folder, and is gone when the test process is gone, however that ended.
+//! [`ClusterApiCore`] the core of Cluster API beside it, and [`Process`] runs anything else that must not outlive the
+//! test. Everything (but for core's webhooks) listens on loopback or on a unix socket, keeps its files in a fresh
+//! folder, and is gone when the test process is gone, however that ended.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,6 +17,7 @@
 mod apiserver;
 mod aws;
 mod choice;
+mod core;
 mod peers;
 mod pki;
 mod process;
@@ -24,6 +26,7 @@ mod wait;
 pub use apiserver::{KubeApiserver, StartError};
 pub use aws::{Moto, MotoError, aws_mirror};
 pub use choice::runs_on;
+pub use core::{ClusterApiCore, CoreError};
 pub use peers::{MissingPeers, Peer, Peers, required};
 pub use process::{Folder, Process, ProcessError};
 pub use wait::{TimedOut, until};

@@ -21,7 +21,9 @@ pub enum Peer {
     Kubectl,
     /// OpenTofu.
     Tofu,
-    /// No program but a folder: the CRDs of Cluster API, one file each.
+    /// The core manager of Cluster API.
+    ClusterApiCore,
+    /// No program but a folder: the CRDs of Cluster API, one file each, and its webhooks in `webhook/`.
     ClusterApiCrds,
 }
 
@@ -33,6 +35,7 @@ impl Peer {
             Self::Etcd => "etcd",
             Self::Kubectl => "kubectl",
             Self::Tofu => "tofu",
+            Self::ClusterApiCore => "core",
             Self::ClusterApiCrds => "crds",
         }
     }

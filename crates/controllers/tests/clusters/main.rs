@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stderr, reason = "a skip must not be silent, and a long test says where it is")]
 
+mod beside;
 mod changes;
 mod ends;
 mod inputs;

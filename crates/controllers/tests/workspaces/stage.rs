@@ -7,7 +7,7 @@ use std::time::Duration;
 use capt_api::workspace::{WorkspaceTemplate, WorkspaceTemplateApply};
 use capt_controllers::runtime::backoff::Backoff;
 use capt_controllers::runtime::conditions;
-use capt_controllers::{Controllers, Options};
+use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_e2e::until;
 use capt_terraform::Engine;
 use capt_terraform::keeper::Keeper;
@@ -34,6 +34,8 @@ pub struct House {
     pub controllers: Option<Controllers>,
     /// The controllers' clock.
     pub clock: Arc<Shifted>,
+    /// Who takes care of Clusters; counts when the controllers start.
+    pub cluster_api: ClusterApi,
     home: Home,
 }
 
@@ -75,7 +77,8 @@ impl House {
         install(&client).await;
         let folder = tempfile::tempdir().unwrap();
         let engine = start_engine(&folder.path().join("engine"), None).await;
-        let mut house = Self { client, engine, folder, controllers: None, clock: Arc::default(), home };
+        let (clock, cluster_api) = (Arc::default(), ClusterApi::default());
+        let mut house = Self { client, engine, folder, controllers: None, clock, cluster_api, home };
         house.start_controllers();
         house
     }
@@ -95,7 +98,7 @@ impl House {
 
     fn start_controllers(&mut self) {
         let clock: Arc<dyn capt_controllers::runtime::Clock> = Arc::clone(&self.clock) as _;
-        let options = Options { clock, ..options() };
+        let options = Options { clock, cluster_api: self.cluster_api, ..options() };
         self.controllers = Some(Controllers::start(&self.client, &self.engine, &options));
     }
 
