@@ -96,11 +96,10 @@ pub(super) fn list(served: &Served, call: &Call<'_>, listed: &Listed) -> Result<
         continue_token: listed.next.clone().unwrap_or_default(),
         remaining: listed.remaining.map(|remaining| remaining as u64),
     };
-    let items = || -> Vec<Value> {
-        let parse =
-            |bytes: &Bytes| serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
-        listed.items.iter().map(parse).collect()
+    let parse = |bytes: &Bytes| -> Value {
+        serde_json::from_slice(bytes).expect("the store holds the JSON it was given")
     };
+    let items = listed.items.iter().map(parse);
     let bytes = match accepted.transform {
         None => {
             let size = listed.items.iter().map(|item| item.len() + 1).sum();
@@ -110,9 +109,14 @@ pub(super) fn list(served: &Served, call: &Call<'_>, listed: &Listed) -> Result<
         }
         Some((Transform::Table, version)) => {
             let options = TableOptions::parse(&call.query, version)?;
-            Printer::new(&served.resource, &served.version).list(&items(), &meta, options, Timestamp::now())
+            Printer::new(&served.resource, &served.version).list(
+                &items.collect::<Vec<_>>(),
+                &meta,
+                options,
+                Timestamp::now(),
+            )
         }
-        Some((Transform::PartialList, version)) => partial::partial_list(&items(), &meta, version),
+        Some((Transform::PartialList, version)) => partial::partial_list(items, &meta, version),
         Some((Transform::Partial, _)) => return Err(partial::not_one(&served.resource)),
     };
     Ok(send_bytes(call, accepted, StatusCode::OK, bytes.into()))

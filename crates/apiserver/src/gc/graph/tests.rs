@@ -18,6 +18,19 @@ fn put(graph: &mut Graph, uid: &str, namespace: &str, owners: &[(&str, bool)], f
 }
 
 #[test]
+fn a_write_that_changes_nothing_here_touches_nobody_else() {
+    let mut graph = Graph::default();
+    put(&mut graph, "owner", "ns", &[], &[]);
+    put(&mut graph, "child", "ns", &[("owner", true)], &[]);
+    let status = |word: &str| json!({"metadata": {"uid": "owner"}, "status": word});
+    let key = Key::new("x", "ns", "owner");
+    assert_eq!(graph.observe(&key, &status("new")), BTreeSet::from(["owner".to_owned()]));
+    let mut going = status("going");
+    going["metadata"]["deletionTimestamp"] = json!("now");
+    assert_eq!(graph.observe(&key, &going), BTreeSet::from(["owner".to_owned(), "child".to_owned()]));
+}
+
+#[test]
 fn dependents_of_absent_owners_go() {
     let mut graph = Graph::default();
     put(&mut graph, "child", "ns", &[("nobody", true)], &[]);
