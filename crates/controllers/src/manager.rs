@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use crate::cluster::{self, core::ClusterApi};
 use crate::machine;
 use crate::runtime::backoff::Backoff;
-use crate::runtime::cache::{Cache, Index, by_owner, metadata_changes, no_index};
+use crate::runtime::cache::{Cache, Index, by_owner, metadata_changes, no_index, same_but_status};
 use crate::runtime::events::Events;
 use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
@@ -192,20 +192,21 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
         vec![
             applies.changes().boxed(),
             interested(applies.changes(), "WorkspaceTemplateApply", interests),
-            interested(templates.changes(), "WorkspaceTemplate", interests),
-            interested(configs.changes(), "WorkspaceProviderConfig", interests),
+            interested(templates.news(same_but_status), "WorkspaceTemplate", interests),
+            interested(configs.news(same_but_status), "WorkspaceProviderConfig", interests),
             interested(metadata_changes::<Secret>(client), "Secret", interests),
             interested(metadata_changes::<ConfigMap>(client), "ConfigMap", interests),
             engine_changes(context),
         ],
         apply::reconcile,
     );
-    starter.start(
+    starter.start_large(
         "workspacetemplate",
         context,
         templates,
         vec![templates.listed(), applies.listed()],
         vec![templates.changes().boxed(), templates_of_users(context)],
+        template::pauses,
         template::reconcile,
     );
     starter.start(

@@ -12,7 +12,7 @@ use super::context::{Context, cluster_of};
 use super::{control_plane, network};
 use crate::machine::without_suffix;
 use crate::manager::interested;
-use crate::runtime::cache::metadata_changes;
+use crate::runtime::cache::{metadata_changes, same_but_status};
 use crate::runtime::queue::Starter;
 use crate::runtime::{Cache, Kind, Name};
 
@@ -35,8 +35,8 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         without_suffix(applies.changes(), capt_planner::cluster::control_plane::SUFFIX),
         of_cluster(clusters.changes(), planes),
         beside(networks.changes(), planes, false),
-        interested(workspaces.templates.changes(), "WorkspaceTemplate", interests),
-        interested(workspaces.configs.changes(), "WorkspaceProviderConfig", interests),
+        interested(workspaces.templates.news(same_but_status), "WorkspaceTemplate", interests),
+        interested(workspaces.configs.news(same_but_status), "WorkspaceProviderConfig", interests),
         interested(metadata_changes::<Secret>(client), "Secret", interests),
         interested(metadata_changes::<ConfigMap>(client), "ConfigMap", interests),
     ];

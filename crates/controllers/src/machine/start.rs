@@ -33,7 +33,7 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         ],
         deployment::reconcile,
     );
-    starter.start(
+    starter.start_large(
         "captmachineset",
         context,
         sets,
@@ -44,6 +44,7 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
             overlapping(context),
             of_clusters(context, sets),
         ],
+        set::pauses,
         set::reconcile,
     );
     starter.start(
@@ -55,7 +56,7 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         vec![
             machines.changes().boxed(),
             without_suffix(applies.changes(), single::SUFFIX),
-            interested(groups.changes(), "NodeGroup", &context.interests),
+            interested(groups.news(group::same_to_members), "NodeGroup", &context.interests),
             interested(owners.changes(), "Machine", &context.interests),
             interested(clusters.changes(), "Cluster", &context.interests),
             context.drains.changes().boxed(),
@@ -63,7 +64,7 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         ],
         single::reconcile,
     );
-    starter.start(
+    starter.start_large(
         "nodegroup",
         context,
         groups,
@@ -74,6 +75,7 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
             groups_of_members(context),
             of_clusters(context, groups),
         ],
+        group::pauses,
         group::reconcile,
     );
 }

@@ -1,10 +1,11 @@
 //! Who is looked at when.
 //!
 //! An object whose turn comes is looked at at once, then at most once per pause: what happens meanwhile is one look, not
-//! many. So a set of ten thousand machines costs a few looks a second while they change, not one per change.
+//! many. So a set of a thousand machines costs a few looks a second while they change, not one per change; one of ten
+//! thousand, whose look costs ten times as much, says how much longer its pause is.
 //!
 //! A controller with little to do has no reason to wait: there an object has a few looks a second without a pause. So a
-//! chain of objects that wait for each other is not held up at each link.
+//! chain of objects that wait for each other is not held up at each link. An object with a longer pause has none of these.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ struct Entry {
     turn: Option<Instant>,
     /// When the last look began.
     began: Option<Instant>,
+    /// The pause after it.
+    pause: Duration,
     looking: bool,
     /// Looks since this window began.
     looks: u32,
@@ -50,8 +53,8 @@ impl Agenda {
     /// Something changed for an object.
     pub(super) fn wake(&mut self, name: &Name, now: Instant) {
         let entry = self.entries.get(name).copied().unwrap_or_default();
-        let quick = entry.looks < self.quick && self.turns.len() <= FEW;
-        let paused = entry.began.filter(|_| !quick).map(|began| now.max(began + self.pause));
+        let quick = entry.looks < self.quick && entry.pause <= self.pause && self.turns.len() <= FEW;
+        let paused = entry.began.filter(|_| !quick).map(|began| now.max(began + entry.pause));
         self.schedule(name, paused.unwrap_or(now));
     }
 
@@ -86,19 +89,26 @@ impl Agenda {
         let entry = self.entries.entry(Arc::clone(&name)).or_default();
         let fresh = entry.window.is_none_or(|begun| begun + WINDOW <= now);
         let (looks, window) = if fresh { (1, now) } else { (entry.looks + 1, entry.window.unwrap_or(now)) };
-        *entry = Entry { turn: None, began: Some(now), looking: true, looks, window: Some(window) };
+        let pause = entry.pause.max(self.pause);
+        *entry = Entry { turn: None, began: Some(now), pause, looking: true, looks, window: Some(window) };
         Some(Name::clone(&name))
     }
 
-    /// A look ended, and asks for another one; whether changes before and from now on wait for the pause.
-    pub(super) fn ended(&mut self, name: &Name, now: Instant, again: Option<Instant>, pauses: bool) {
+    /// A look ended, and asks for another one. Changes before and from now on wait for so many pauses since it began.
+    pub(super) fn ended(&mut self, name: &Name, now: Instant, again: Option<Instant>, pauses: u32) {
         let Some((name, entry)) =
             self.entries.get_key_value(name).map(|(name, entry)| (Arc::clone(name), *entry))
         else {
             return;
         };
         // What changed during the look has its turn after the pause; without one, now.
-        let woken = entry.turn.map(|turn| if pauses { turn } else { now.min(turn) });
+        let pause = self.pause * pauses;
+        let began = entry.began.filter(|_| pauses > 0);
+        let woken = entry.turn.map(|turn| match began {
+            None => now.min(turn),
+            Some(began) if pauses > 1 => turn.max(began + pause),
+            Some(_) => turn,
+        });
         let turn = match (woken, again) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -106,15 +116,15 @@ impl Agenda {
         if let Some(at) = turn {
             self.turns.insert((at, Arc::clone(&name)));
         }
-        let began = entry.began.filter(|_| pauses);
-        self.entries.insert(name, Entry { turn, looking: false, began, ..entry });
+        self.entries.insert(name, Entry { turn, began, pause, looking: false, ..entry });
     }
 
     /// Drops what nobody needs any more: objects at rest cost nothing here.
     pub(super) fn tidy(&mut self, now: Instant) {
-        let pause = self.pause;
         let rests = |entry: &Entry| {
-            entry.turn.is_none() && !entry.looking && entry.began.is_none_or(|began| began + pause <= now)
+            entry.turn.is_none()
+                && !entry.looking
+                && entry.began.is_none_or(|began| began + entry.pause <= now)
         };
         self.entries.retain(|_, entry| !rests(entry));
     }
@@ -148,14 +158,34 @@ mod tests {
             agenda.wake(&name, after(start, moment));
         }
         assert_eq!(agenda.take(after(start, 500)), None, "never two at a time");
-        agenda.ended(&name, start, None, true);
+        agenda.ended(&name, start, None, 1);
         assert_eq!(agenda.due(), Some(start + PAUSE), "the pause counts from the last look");
         assert_eq!(agenda.take(after(start, 99)), None);
         assert_eq!(agenda.take(after(start, 100)), Some(name.clone()), "all of them are one");
-        agenda.ended(&name, start, None, true);
+        agenda.ended(&name, start, None, 1);
         assert_eq!(agenda.due(), None);
         agenda.wake(&name, after(start, 900));
         assert_eq!(agenda.take(after(start, 900)), Some(name), "after a rest at once again");
+    }
+
+    #[test]
+    fn what_costs_more_is_looked_at_less_often() {
+        let (name, start) = (Name::new("n", "a"), Instant::now());
+        let mut agenda = Agenda::new(PAUSE, 3);
+        agenda.wake(&name, start);
+        agenda.take(start).unwrap();
+        agenda.wake(&name, after(start, 10));
+        agenda.ended(&name, after(start, 20), None, 5);
+        assert_eq!(agenda.due(), Some(after(start, 500)), "what came during the look waits as long");
+        agenda.take(after(start, 500)).unwrap();
+        agenda.ended(&name, after(start, 520), None, 5);
+        agenda.tidy(after(start, 900));
+        agenda.wake(&name, after(start, 900));
+        assert_eq!(agenda.due(), Some(after(start, 1000)), "and what comes later");
+        agenda.take(after(start, 1000)).unwrap();
+        agenda.ended(&name, after(start, 1010), None, 1);
+        agenda.wake(&name, after(start, 1020));
+        assert_eq!(agenda.due(), Some(after(start, 1020)), "once it is small again, as soon as others");
     }
 
     #[test]
@@ -164,12 +194,12 @@ mod tests {
         let mut agenda = Agenda::new(PAUSE, 0);
         agenda.wake(&name, start);
         agenda.take(start).unwrap();
-        agenda.ended(&name, start, Some(after(start, 60_000)), false);
+        agenda.ended(&name, start, Some(after(start, 60_000)), 0);
         agenda.wake(&name, after(start, 1));
         assert_eq!(agenda.due(), Some(after(start, 1)));
         agenda.take(after(start, 1)).unwrap();
         agenda.wake(&name, after(start, 2));
-        agenda.ended(&name, after(start, 3), None, false);
+        agenda.ended(&name, after(start, 3), None, 0);
         assert_eq!(agenda.due(), Some(after(start, 3)), "what came during the look, too");
     }
 
@@ -179,15 +209,15 @@ mod tests {
         let mut agenda = Agenda::new(PAUSE, 0);
         agenda.wake(&name, start);
         agenda.take(start).unwrap();
-        agenda.ended(&name, start, Some(after(start, 10)), true);
+        agenda.ended(&name, start, Some(after(start, 10)), 1);
         agenda.wake(&name, after(start, 5));
         assert_eq!(agenda.due(), Some(after(start, 10)), "what a look asks for is not put off");
         agenda.take(after(start, 10)).unwrap();
-        agenda.ended(&name, start, Some(after(start, 60_000)), true);
+        agenda.ended(&name, start, Some(after(start, 60_000)), 1);
         agenda.wake(&name, after(start, 3_000));
         assert_eq!(agenda.due(), Some(after(start, 3_000)));
         agenda.take(after(start, 3_000)).unwrap();
-        agenda.ended(&name, start, None, true);
+        agenda.ended(&name, start, None, 1);
         agenda.tidy(after(start, 3_001));
         assert_eq!(agenda.entries.len(), 1, "its pause still holds");
         agenda.tidy(after(start, 3_100));
@@ -201,15 +231,15 @@ mod tests {
         for moment in [0, 10, 20] {
             agenda.wake(&name, after(start, moment));
             assert_eq!(agenda.take(after(start, moment)), Some(name.clone()), "without a pause");
-            agenda.ended(&name, after(start, moment), None, true);
+            agenda.ended(&name, after(start, moment), None, 1);
         }
         agenda.wake(&name, after(start, 30));
         assert_eq!(agenda.due(), Some(after(start, 120)), "then with one");
         assert!(agenda.take(after(start, 120)).is_some());
-        agenda.ended(&name, after(start, 121), None, true);
+        agenda.ended(&name, after(start, 121), None, 1);
         agenda.wake(&name, after(start, 1030));
         assert!(agenda.take(after(start, 1030)).is_some());
-        agenda.ended(&name, after(start, 1031), None, true);
+        agenda.ended(&name, after(start, 1031), None, 1);
         agenda.wake(&name, after(start, 1040));
         assert_eq!(agenda.due(), Some(after(start, 1040)), "after a second it has them again");
     }
@@ -221,7 +251,7 @@ mod tests {
         let names: Vec<Name> = (0..20).map(|number| Name::new("n", &number.to_string())).collect();
         agenda.wake(&names[0], start);
         assert!(agenda.take(start).is_some());
-        agenda.ended(&names[0], start, None, true);
+        agenda.ended(&names[0], start, None, 1);
         for name in &names[1..] {
             agenda.wake(name, start);
         }

@@ -95,6 +95,11 @@ where
         found.filter_map(|name| shelf.objects.get(name).cloned()).collect()
     }
 
+    /// How many objects have a key.
+    pub fn count(&self, key: &Key) -> usize {
+        self.read().keyed.get(key).map_or(0, HashSet::len)
+    }
+
     /// Objects that `parent` controls, and those beside it that nobody does: what it has or may take.
     pub fn family<P: Resource>(&self, parent: &P) -> Vec<Arc<K>> {
         let mut keys: Vec<Key> = parent.meta().uid.clone().map(Key::Owner).into_iter().collect();
@@ -110,6 +115,27 @@ where
         names(self.changes.subscribe(), move || shelf.read().unwrap_or_else(PoisonError::into_inner).names())
     }
 
+    /// Those of [`Self::changes`] that change more than `same` compares as equal. An object whose status counts those who
+    /// read it would otherwise wake them all whenever one comes.
+    pub fn news(&self, same: fn(&K, &K) -> bool) -> impl Stream<Item = Name> + Send + 'static {
+        let (shelf, mut known) = (Arc::clone(&self.shelf), HashMap::<Name, Arc<K>>::new());
+        let is_news = move |name: &Name| {
+            let now = shelf.read().unwrap_or_else(PoisonError::into_inner).objects.get(name).cloned();
+            let news = match now {
+                Some(now) => {
+                    let before = known.insert(name.clone(), Arc::clone(&now));
+                    !before.is_some_and(|before| same(&before, &now))
+                }
+                None => {
+                    known.remove(name);
+                    true
+                }
+            };
+            std::future::ready(news)
+        };
+        self.changes().filter(is_news)
+    }
+
     /// Waits until the first list is here.
     pub fn listed(&self) -> BoxFuture<'static, ()> {
         let mut listed = self.listed.clone();
@@ -120,6 +146,16 @@ where
     fn read(&self) -> RwLockReadGuard<'_, Shelf<K>> {
         self.shelf.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether two versions of an object differ in nothing but their status: for [`Cache::news`].
+pub fn same_but_status<K: Resource>(one: &K, other: &K) -> bool {
+    let (one, other) = (one.meta(), other.meta());
+    one.uid == other.uid
+        && one.generation == other.generation
+        && one.deletion_timestamp == other.deletion_timestamp
+        && one.labels == other.labels
+        && one.annotations == other.annotations
 }
 
 /// An index by owner.
@@ -345,6 +381,40 @@ mod tests {
         assert_eq!(family("a"), "adopted mine nobodys released");
         assert_eq!(family("b"), "hers nobodys released");
         assert_eq!(cache.all().len(), 6);
+    }
+
+    #[tokio::test]
+    async fn a_status_is_no_news() {
+        let (events, stream) = mpsc::unbounded();
+        let (cache, work) = Cache::<CaptMachine>::follow(stream, by_owner);
+        let news = cache.news(same_but_status);
+        let mut changed = machine("a", "n", None);
+        changed.metadata.generation = Some(2);
+        let mut marked = changed.clone();
+        marked.metadata.annotations = Some([("note".to_owned(), String::new())].into());
+        let mut counted = machine("a", "n", None);
+        counted.metadata.resource_version = Some("7".into());
+        let told = tokio::spawn(news.map(|name| name.name).collect::<Vec<_>>());
+        tokio::task::yield_now().await;
+        let follow = tokio::spawn(work);
+        let one_by_one = [
+            Event::Apply(machine("a", "n", None)),
+            Event::Apply(counted),
+            Event::Apply(changed),
+            Event::Apply(marked.clone()),
+            Event::Apply(machine("b", "n", None)),
+            Event::Delete(marked),
+        ];
+        for event in one_by_one {
+            events.unbounded_send(Ok(event)).unwrap();
+            // Each is seen before the next comes.
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+        }
+        drop((events, cache));
+        follow.await.unwrap();
+        assert_eq!(told.await.unwrap(), ["a", "a", "a", "b", "a"], "come, changed, marked; another; gone");
     }
 
     #[tokio::test]

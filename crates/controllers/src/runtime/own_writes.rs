@@ -27,6 +27,27 @@ enum Note {
     Unknown,
 }
 
+impl Note {
+    /// Whether only the cache can tell, for now.
+    fn waits(&self) -> bool {
+        match self {
+            Self::Version(_, since) => since.elapsed() <= PATIENCE,
+            Self::Gone(_) => true,
+            Self::Unknown => false,
+        }
+    }
+}
+
+/// Whether a cache that has this shows what was noted.
+fn shown<K: Kind>(note: &Note, known: Option<&K>) -> bool {
+    match (note, known) {
+        (Note::Version(wanted, _), Some(known)) => version(known) >= *wanted,
+        (Note::Gone(uid), Some(known)) => known.meta().uid.as_deref() != Some(uid),
+        (Note::Gone(_), None) => true,
+        (Note::Version(..), None) | (Note::Unknown, _) => false,
+    }
+}
+
 /// Writes to objects of one kind, by the object for whose sake they were made.
 #[derive(Debug)]
 pub struct OwnWrites<K> {
@@ -68,8 +89,17 @@ impl<K: Kind> OwnWrites<K> {
     /// Whether the cache shows everything that was written for an object.
     pub async fn caught_up(&self, parent: &Name, cache: &Cache<K>, writer: &Writer) -> Result<bool, Error> {
         let notes: Vec<(Name, Note)> = {
-            let all = self.all();
-            let Some(notes) = all.get(parent) else { return Ok(true) };
+            let mut all = self.all();
+            let Some(notes) = all.get_mut(parent) else { return Ok(true) };
+            // Asked at each change of a hundred objects: what the cache shows is struck off, and most often no more is to do.
+            notes.retain(|child, note| !shown(note, cache.get(child).as_deref()));
+            if notes.is_empty() {
+                all.remove(parent);
+                return Ok(true);
+            }
+            if notes.values().all(|note| note.waits()) {
+                return Ok(false);
+            }
             notes.iter().map(|(child, note)| (child.clone(), note.clone())).collect()
         };
         let mut behind = HashMap::new();
@@ -115,13 +145,11 @@ async fn still_behind<K: Kind>(
         known => known,
     };
     let seen = match (&note, cache.get(child)) {
-        (Note::Version(wanted, _), Some(known)) => version(known.as_ref()) >= *wanted,
         // Not seen yet, or come and gone: only the API knows.
         (Note::Version(_, since), None) => {
             since.elapsed() > PATIENCE && writer.read::<K>(child).await?.is_none()
         }
-        (Note::Gone(uid), Some(known)) => known.meta().uid.as_deref() != Some(uid),
-        (Note::Gone(_) | Note::Unknown, _) => true,
+        (note, known) => shown(note, known.as_deref()),
     };
     Ok((!seen).then_some(note))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{BoxStream, select_all};
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -73,11 +73,34 @@ impl Starter<'_> {
         K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
         F: Future<Output = Result<Next, Error>> + Send + 'static,
     {
+        self.start_large(controller, context, cache, listed, triggers, |_| 1, reconcile);
+    }
+
+    /// The same for a kind whose objects may have thousands of others: how many pauses lie between two looks at one, so
+    /// that what a change of one of its many costs does not grow with them.
+    #[expect(clippy::too_many_arguments, reason = "one more than the usual")]
+    pub fn start_large<C, K, F>(
+        &mut self,
+        controller: &'static str,
+        context: &Arc<C>,
+        cache: &Cache<K>,
+        listed: Vec<BoxFuture<'static, ()>>,
+        triggers: Vec<BoxStream<'static, Name>>,
+        pauses: fn(&K) -> u32,
+        reconcile: impl Fn(Arc<C>, Arc<K>) -> F + Send + Sync + 'static,
+    ) where
+        C: Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        F: Future<Output = Result<Next, Error>> + Send + 'static,
+    {
         let (context, cache, metrics) = (Arc::clone(context), cache.clone(), Arc::clone(self.metrics));
         let pace = self.pace;
         self.tasks.spawn(async move {
             join_all(listed).await;
-            let reconcile = move |object| reconcile(Arc::clone(&context), object);
+            let reconcile = move |object: Arc<K>| {
+                let pauses = pauses(&object);
+                reconcile(Arc::clone(&context), object).map(move |next| (next, pauses))
+            };
             run(controller, &cache, select_all(triggers), pace, metrics, reconcile).await;
         });
     }
@@ -111,7 +134,7 @@ async fn run<K, F>(
     reconcile: impl Fn(Arc<K>) -> F + Send + Sync + 'static,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    F: Future<Output = Result<Next, Error>> + Send + 'static,
+    F: Future<Output = (Result<Next, Error>, u32)> + Send + 'static,
 {
     let mut agenda = Agenda::new(pace.pause, QUICK);
     let failures = Failures::default();
@@ -144,9 +167,9 @@ async fn run<K, F>(
                 None => return,
             },
             Some(ended) = work.join_next_with_id() => {
-                let Some((name, next)) = settle(controller, &mut names, ended) else { continue };
+                let Some((name, (next, pauses))) = settle(controller, &mut names, ended) else { continue };
                 metrics.reconciled(controller, next.as_ref().err());
-                let pauses = !matches!(next, Ok(Next::CatchUp));
+                let pauses = if matches!(next, Ok(Next::CatchUp)) { 0 } else { pauses };
                 let delay = after(controller, &name, next, &failures);
                 let now = Instant::now();
                 agenda.ended(&name, now, delay.map(|delay| now + delay), pauses);
@@ -169,11 +192,11 @@ fn slice_of(name: &Name) -> u32 {
 }
 
 /// Which object a look was about, and how it ended; a panic of one is passed on, as it would be without tasks.
-fn settle(
+fn settle<T>(
     controller: &'static str,
     names: &mut HashMap<Id, Name>,
-    ended: Result<(Id, Result<Next, Error>), JoinError>,
-) -> Option<(Name, Result<Next, Error>)> {
+    ended: Result<(Id, T), JoinError>,
+) -> Option<(Name, T)> {
     match ended {
         Ok((id, next)) => names.remove(&id).map(|name| (name, next)),
         Err(error) => match error.try_into_panic() {

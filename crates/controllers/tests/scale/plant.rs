@@ -177,9 +177,15 @@ impl Plant {
             + std::fmt::Debug
             + serde::de::DeserializeOwned,
     {
-        let list = self.api::<K>().list_metadata(&ListParams::default()).await.expect("a list");
-        for one in list {
-            all.insert(format!("{} {}", K::kind(&()), one.name_any()), one.resource_version());
+        // In pages: the memory that one large answer takes would be what is measured.
+        let mut page = ListParams::default().limit(500);
+        loop {
+            let list = self.api::<K>().list_metadata(&page).await.expect("a list");
+            for one in &list.items {
+                all.insert(format!("{} {}", K::kind(&()), one.name_any()), one.resource_version());
+            }
+            let Some(next) = list.metadata.continue_.filter(|next| !next.is_empty()) else { return };
+            page = page.continue_token(&next);
         }
     }
 }

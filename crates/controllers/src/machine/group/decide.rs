@@ -91,8 +91,8 @@ fn end(observed: &Observed, ours: Option<&WorkspaceTemplateApply>) -> Decision {
         return rest(Phase::Gone);
     }
     let orphans = observed.object.finalizers().iter().any(|known| known == "orphan");
-    if !observed.members.is_empty() && !orphans {
-        let message = format!("waits until CaptMachine {} has left", few(&observed.members));
+    if !observed.leaving.is_empty() && !orphans {
+        let message = format!("waits until CaptMachine {} has left", few(&observed.leaving));
         return rest(Phase::Deleting(reasons::IN_USE, message));
     }
     match ours.filter(|_| !orphans) {

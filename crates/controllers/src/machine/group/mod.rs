@@ -21,7 +21,7 @@ use serde_json::json;
 
 use super::context::{CATCH_UP, Context};
 use crate::child::{self, Variables, Wanted};
-use crate::runtime::cache::Key;
+use crate::runtime::cache::{Key, same_but_status};
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
 
@@ -45,8 +45,16 @@ pub struct Observed {
     pub workspace: Option<Arc<WorkspaceTemplateApply>>,
     /// What its workspace should be; none for a group that exists.
     pub wanted: Option<Wanted>,
-    /// Machines that name it.
-    pub members: Vec<String>,
+    /// How many machines name it.
+    pub members: usize,
+    /// Their names, where somebody waits for them to leave.
+    pub leaving: Vec<String>,
+}
+
+/// How many pauses lie between two looks: that many members are one more or one less is not worth a write each time.
+pub fn pauses(object: &NodeGroup) -> u32 {
+    let members = object.status.as_ref().map_or(0, |status| status.members);
+    (members.unsigned_abs() / 100).clamp(1, 10)
 }
 
 /// Looks at one group, and does the next thing for it.
@@ -76,20 +84,31 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
         terms: None,
     });
     let own = object.spec.paused.then(|| "spec.paused is true".to_owned());
-    let joined = context.machines.by(&[Key::Refers("NodeGroup", name.clone())]);
-    let mut members: Vec<String> =
-        joined.iter().map(|machine| Name::of(machine.as_ref()).seen_from(&name.namespace)).collect();
-    members.sort();
+    let joined = Key::Refers("NodeGroup", name.clone());
+    let mut leaving = Vec::new();
+    if object.metadata.deletion_timestamp.is_some() {
+        let machines = context.machines.by(std::slice::from_ref(&joined));
+        leaving.extend(machines.iter().map(|one| Name::of(one.as_ref()).seen_from(&name.namespace)));
+        leaving.sort();
+    }
     Observed {
         status: context.group_status.current(object.as_ref(), object.status.as_ref()),
         paused: own.or_else(|| context.paused(object.as_ref())),
         finalizer: object.finalizers().iter().any(|known| known == finalizers::NODE_GROUP),
         workspace: context.applies.get(&child),
         wanted,
-        members,
+        members: context.machines.count(&joined),
+        leaving,
         name,
         object,
     }
+}
+
+/// Whether two versions of a group are the same to its members: how many they are is none of their business.
+pub fn same_to_members(one: &NodeGroup, other: &NodeGroup) -> bool {
+    let uncounted =
+        |group: &NodeGroup| group.status.clone().map(|status| NodeGroupStatus { members: 0, ..status });
+    same_but_status(one, other) && uncounted(one) == uncounted(other)
 }
 
 /// The group that a machine names.

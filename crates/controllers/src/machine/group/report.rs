@@ -37,7 +37,7 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupSt
     let generation = observed.object.metadata.generation;
     let mut new = NodeGroupStatus {
         observed_generation: generation,
-        members: i32::try_from(observed.members.len()).unwrap_or(i32::MAX),
+        members: i32::try_from(observed.members).unwrap_or(i32::MAX),
         failure_reason: None,
         failure_message: None,
         conditions: Vec::new(),

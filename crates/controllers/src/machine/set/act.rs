@@ -1,5 +1,6 @@
 //! Carries out a set's plan.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
@@ -63,6 +64,7 @@ async fn carry_out<'a>(
 ) -> Result<bool, Error> {
     let mut again = false;
     let mut rest = actions;
+    let members = Members::of(family, actions);
     while let Some(first) = rest.first() {
         let creates = rest.iter().take_while(|action| matches!(action, Action::Create { .. })).count();
         if creates > 0 {
@@ -80,7 +82,7 @@ async fn carry_out<'a>(
         let deletes = rest.iter().take_while(|action| matches!(action, Action::Delete { .. })).count();
         if deletes > 0 {
             let (now, later) = rest.split_at(deletes.min(AT_ONCE));
-            let gone = join_all(now.iter().map(|action| one(context, family, action))).await;
+            let gone = join_all(now.iter().map(|action| one(context, family, &members, action))).await;
             for (action, gone) in now.iter().zip(gone) {
                 again |= gone?;
                 done.push(action);
@@ -88,7 +90,7 @@ async fn carry_out<'a>(
             rest = later;
             continue;
         }
-        again |= one(context, family, first).await?;
+        again |= one(context, family, &members, first).await?;
         done.push(first);
         rest = &rest[1..];
     }
@@ -135,7 +137,12 @@ async fn settle(
     }
 }
 
-async fn one(context: &Context, family: &Family, action: &Action) -> Result<bool, Error> {
+async fn one(
+    context: &Context,
+    family: &Family,
+    members: &Members<'_>,
+    action: &Action,
+) -> Result<bool, Error> {
     let set = &family.set;
     let parent = Name::of(set);
     let named = |name: &String| Name::new(parent.namespace.clone(), name);
@@ -143,7 +150,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<bool
         Action::Create { .. } => create(context, set, action).await,
         Action::Delete { name, uid, .. } => {
             let child = named(name);
-            let deleted = match member(family, name) {
+            let deleted = match members.get(name) {
                 Some(machine) if set.metadata.deletion_timestamp.is_some() => {
                     context.writer.delete_seen(machine).await
                 }
@@ -156,7 +163,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<bool
             deleted.map(|_| false)
         }
         Action::Adopt { name, .. } | Action::Release { name, .. } => {
-            let Some(machine) = member(family, name) else { return Ok(true) };
+            let Some(machine) = members.get(name) else { return Ok(true) };
             let mut owners = machine.metadata.owner_references.clone().unwrap_or_default();
             if matches!(action, Action::Adopt { .. }) {
                 owners.extend(crate::child::owner(set));
@@ -168,7 +175,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<bool
             noted(context, &parent, named(name), written)
         }
         Action::Update { name, .. } => {
-            let Some(machine) = member(family, name) else { return Ok(true) };
+            let Some(machine) = members.get(name) else { return Ok(true) };
             let part = updated(set, machine);
             let written = context.writer.apply::<CaptMachine>(&named(name), &part, true).await;
             noted(context, &parent, named(name), written.map(|stored| version(&stored)))
@@ -199,8 +206,20 @@ fn noted(context: &Context, parent: &Name, child: Name, written: Result<u64, Err
     }
 }
 
-fn member<'a>(family: &'a Family, name: &str) -> Option<&'a CaptMachine> {
-    family.machines.iter().map(AsRef::as_ref).find(|machine| machine.metadata.name.as_deref() == Some(name))
+/// Machines by name: a plan may be about all of ten thousand.
+struct Members<'a>(HashMap<&'a str, &'a CaptMachine>);
+
+impl<'a> Members<'a> {
+    /// All of them, where an action is about one that exists.
+    fn of(family: &'a Family, actions: &[Action]) -> Self {
+        let needed = actions.iter().any(|action| !matches!(action, Action::Create { .. }));
+        let machines = family.machines.iter().filter(|_| needed);
+        Self(machines.filter_map(|one| Some((one.metadata.name.as_deref()?, one.as_ref()))).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<&'a CaptMachine> {
+        self.0.get(name).copied()
+    }
 }
 
 /// A machine as it is applied: what its set wants of it and nothing else.

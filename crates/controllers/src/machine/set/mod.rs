@@ -37,6 +37,12 @@ struct Family {
     overlaps: Vec<String>,
 }
 
+/// How many pauses lie between two looks: each goes through all machines.
+pub fn pauses(object: &CaptMachineSet) -> u32 {
+    let machines = object.status.as_ref().map_or(0, |status| status.replicas).max(object.spec.replicas);
+    (machines.unsigned_abs() / 1000).clamp(1, 50)
+}
+
 /// Looks at one set, and does the next thing for it.
 pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineSet>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());

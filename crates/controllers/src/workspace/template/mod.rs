@@ -20,14 +20,23 @@ use crate::runtime::{Error, Name};
 /// Users that a message names one by one.
 const NAMED: usize = 5;
 
+/// How many pauses lie between two looks: that many users are one more or one less is not worth a write each time.
+pub fn pauses(object: &WorkspaceTemplate) -> u32 {
+    let users = object.status.as_ref().and_then(|status| status.used_by).unwrap_or_default();
+    (users.unsigned_abs() / 100).clamp(1, 10)
+}
+
 /// Looks at one template.
 pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplate>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
-    let users = users(&context, &name);
     let deleting = object.metadata.deletion_timestamp.is_some();
+    let users = Users {
+        count: context.applies.count(&used_by(&name)),
+        names: if deleting { names(&context, &name) } else { Vec::new() },
+    };
     let held = object.finalizers().iter().any(|known| known == finalizers::WORKSPACE_TEMPLATE);
     match (deleting, held) {
-        (true, true) if users.is_empty() => {
+        (true, true) if users.names.is_empty() => {
             set_finalizers(&context, &object, |known| {
                 known.retain(|one| one != finalizers::WORKSPACE_TEMPLATE);
             })
@@ -46,9 +55,19 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplate>) ->
     Ok(Next::OnChange)
 }
 
-/// Names of the instances that use a template.
-fn users(context: &Context, name: &Name) -> Vec<String> {
-    let users = context.applies.by(&[Key::Refers("WorkspaceTemplate", name.clone())]);
+/// Instances that use a template.
+struct Users {
+    count: usize,
+    /// In order, where somebody waits for them to go.
+    names: Vec<String>,
+}
+
+fn used_by(name: &Name) -> Key {
+    Key::Refers("WorkspaceTemplate", name.clone())
+}
+
+fn names(context: &Context, name: &Name) -> Vec<String> {
+    let users = context.applies.by(&[used_by(name)]);
     let mut names: Vec<String> =
         users.iter().map(|user| Name::of(user.as_ref()).seen_from(&name.namespace)).collect();
     names.sort();
@@ -58,7 +77,7 @@ fn users(context: &Context, name: &Name) -> Vec<String> {
 async fn report(
     context: &Context,
     object: &WorkspaceTemplate,
-    users: &[String],
+    users: &Users,
     deleting: bool,
 ) -> Result<(), Error> {
     let current = context.template_status.current(object, object.status.as_ref());
@@ -70,7 +89,8 @@ async fn report(
     }
     let mut note = None;
     if deleting {
-        let message = format!("used by WorkspaceTemplateApply {}: delete what uses it first", listed(users));
+        let message =
+            format!("used by WorkspaceTemplateApply {}: delete what uses it first", listed(&users.names));
         if find(&old.conditions, types::DELETING).is_none() {
             note = Some(Note::warning(reasons::IN_USE, "Delete", message.clone()));
         }
@@ -79,7 +99,7 @@ async fn report(
     let status = WorkspaceTemplateStatus {
         observed_generation: object.metadata.generation,
         revision: Some(definition::revision(object)),
-        used_by: i32::try_from(users.len()).ok(),
+        used_by: i32::try_from(users.count).ok(),
         conditions: conditions.into_list(),
     };
     context.template_status.write(&context.client, object, current.as_ref(), status).await?;
