@@ -97,7 +97,7 @@ impl<K: Kind> OwnWrites<K> {
                 all.remove(parent);
                 return Ok(true);
             }
-            if notes.values().all(|note| note.waits()) {
+            if notes.values().all(Note::waits) {
                 return Ok(false);
             }
             notes.iter().map(|(child, note)| (child.clone(), note.clone())).collect()
