@@ -114,8 +114,11 @@ async fn cluster_and_secrets(stage: &Stage) {
     let done = until("the Cluster has all of it", SOON, async || {
         let cluster = stage.api::<Cluster>().get("demo").await.unwrap();
         let endpoint = cluster.spec.control_plane_endpoint.as_ref()?.host == "demo.example";
-        let phase = serde_json::to_value(&cluster.status).unwrap()["phase"] == "Provisioned";
-        (endpoint && phase).then_some(cluster)
+        let status = serde_json::to_value(&cluster.status).unwrap();
+        let phase = status["phase"] == "Provisioned";
+        // The endpoint may come first.
+        let answers = status["initialization"]["controlPlaneInitialized"] == true;
+        (endpoint && phase && answers).then_some(cluster)
     });
     let cluster = serde_json::to_value(done.await.unwrap().status).unwrap();
     let first = json!({"infrastructureProvisioned": true, "controlPlaneInitialized": true});
