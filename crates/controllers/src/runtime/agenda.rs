@@ -248,7 +248,7 @@ mod tests {
     fn a_busy_controller_pauses() {
         let start = Instant::now();
         let mut agenda = Agenda::new(PAUSE, 3);
-        let names: Vec<Name> = (0..20).map(|number| Name::new("n", &number.to_string())).collect();
+        let names: Vec<Name> = (0..20).map(|number| Name::new("n", number.to_string())).collect();
         agenda.wake(&names[0], start);
         assert!(agenda.take(start).is_some());
         agenda.ended(&names[0], start, None, 1);

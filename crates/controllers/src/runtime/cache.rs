@@ -121,15 +121,12 @@ where
         let (shelf, mut known) = (Arc::clone(&self.shelf), HashMap::<Name, Arc<K>>::new());
         let is_news = move |name: &Name| {
             let now = shelf.read().unwrap_or_else(PoisonError::into_inner).objects.get(name).cloned();
-            let news = match now {
-                Some(now) => {
-                    let before = known.insert(name.clone(), Arc::clone(&now));
-                    !before.is_some_and(|before| same(&before, &now))
-                }
-                None => {
-                    known.remove(name);
-                    true
-                }
+            let news = if let Some(now) = now {
+                let before = known.insert(name.clone(), Arc::clone(&now));
+                !before.is_some_and(|before| same(&before, &now))
+            } else {
+                known.remove(name);
+                true
             };
             std::future::ready(news)
         };
