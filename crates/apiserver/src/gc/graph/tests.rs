@@ -117,7 +117,8 @@ fn a_change_touches_owners_and_dependents() {
     let mut graph = Graph::default();
     put(&mut graph, "owner", "ns", &[], &[]);
     put(&mut graph, "child", "ns", &[("owner", true)], &[]);
-    let object = json!({"metadata": {"name": "owner", "namespace": "ns", "uid": "owner"}});
+    let object =
+        json!({"metadata": {"name": "owner", "namespace": "ns", "uid": "owner", "deletionTimestamp": "now"}});
     let touched = graph.observe(&Key::new("x", "ns", "owner"), &object);
     assert_eq!(touched, BTreeSet::from(["child".to_owned(), "owner".to_owned()]));
     assert_eq!(graph.forget("owner"), BTreeSet::from(["child".to_owned()]));
