@@ -17,6 +17,7 @@ use capt_terraform::keeper::Keeper;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use tokio::task::JoinSet;
 
 use super::super::client::in_words;
 use super::super::{controller, place, server};
@@ -150,10 +151,16 @@ impl Plane {
 async fn install_crds(client: &Client) -> io::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("capt-up").force();
+    // All at once: the store writes together what comes together.
+    let mut installs = JoinSet::new();
     for crd in capt_api::crds() {
-        let name = crd.name_any();
-        api.patch(&name, &params, &Patch::Apply(&crd)).await.map_err(in_words)?;
+        let (api, params) = (api.clone(), params.clone());
+        installs.spawn(async move { api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await });
     }
-    install::install(client).await.map_err(in_words)?;
+    let own = install::install(client).await;
+    for done in installs.join_all().await {
+        done.map_err(in_words)?;
+    }
+    own.map_err(in_words)?;
     Ok(())
 }

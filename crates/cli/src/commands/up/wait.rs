@@ -12,8 +12,11 @@ use crate::tree::source::Follower;
 use crate::tree::thing::{Kind, Thing};
 use crate::tree::{Cause, Node, State, build};
 
-/// Redrawing more often shows no more.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Redrawing more often shows no more. A large fleet takes long to look at, and should not take the processor for it.
+fn pause(objects: usize) -> Duration {
+    let objects = u32::try_from(objects).unwrap_or(u32::MAX);
+    Duration::from_millis(30).saturating_add(Duration::from_micros(20).saturating_mul(objects))
+}
 
 /// Why it ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -55,15 +58,12 @@ impl Waiting {
         let deadline = (self.ends && !self.timeout.is_zero()).then(|| started + self.timeout);
         let mut was_ready = false;
         loop {
-            let looked = Instant::now();
-            let (stand, roots) = follower.with(|things| {
+            let (stand, roots, pause) = follower.with(|things| {
                 let roots = build::build(things);
-                (self.stand(things, &roots), roots)
+                (self.stand(things, &roots), roots, pause(things.len()))
             });
             let stand = if follower.is_complete() { stand } else { Stand::Under };
             show.tree(&roots)?;
-            // A large fleet takes long to look at, and should not take the processor for it.
-            let pause = PAUSE.max(looked.elapsed() * 9);
             if stand == Stand::Ready && !was_ready && !self.applied.is_empty() {
                 was_ready = true;
                 show.ready(&roots, started.elapsed(), self.demo)?;
