@@ -187,7 +187,14 @@ impl Engine {
             Change::Patch(body) => {
                 let new = patched(target, live, body)?;
                 let origin = match body {
-                    PatchBody::Strategic(patch) => Origin::StrategicPatch(fields::text::in_message(patch)),
+                    PatchBody::Strategic(patch) => {
+                        // Upstream has taken the directive off when it shows the patch.
+                        let mut shown = patch.clone();
+                        if let Value::Object(members) = &mut shown {
+                            members.shift_remove("$patch");
+                        }
+                        Origin::StrategicPatch(fields::text::in_message(&shown))
+                    }
                     PatchBody::Json(_) => Origin::JsonPatch(new.to_string()),
                     PatchBody::Merge(_) | PatchBody::Apply(_) => Origin::Patch(new.to_string()),
                 };
