@@ -1,12 +1,28 @@
-//! Which API a suite runs on.
+//! What a suite runs on.
 //!
-//! A suite that talks to an API runs on each that it knows and the machine has; `CAPT_TEST_API=NAME` picks one.
+//! A suite that talks to an API runs on each that it knows and the machine has; `CAPT_TEST_API=NAME` picks one. One that
+//! needs Terraform or OpenTofu runs where either is.
 
 use std::env;
+
+use crate::peers::required;
 
 /// Whether a suite should run on the API called `name`, for example `kube-apiserver`.
 pub fn runs_on(name: &str) -> bool {
     chosen(env::var("CAPT_TEST_API").ok().as_deref(), name)
+}
+
+/// Whether Terraform or OpenTofu is on the PATH; says so where neither is, and panics where none may be missing.
+#[expect(clippy::print_stderr, reason = "a skip must not be silent")]
+pub fn has_terraform() -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path)
+        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
+    assert!(found || !required(), "neither tofu nor terraform is on PATH");
+    if !found {
+        eprintln!("skipped: neither tofu nor terraform is on PATH (make tools)");
+    }
+    found
 }
 
 fn chosen(choice: Option<&str>, name: &str) -> bool {

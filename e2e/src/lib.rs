@@ -25,7 +25,7 @@ mod wait;
 
 pub use apiserver::{KubeApiserver, StartError};
 pub use aws::{Moto, MotoError, aws_mirror};
-pub use choice::runs_on;
+pub use choice::{has_terraform, runs_on};
 pub use core::{ClusterApiCore, CoreError};
 pub use peers::{MissingPeers, Peer, Peers, required};
 pub use process::{Folder, Process, ProcessError};

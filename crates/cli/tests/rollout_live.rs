@@ -84,7 +84,7 @@ async fn apply(client: &Client, text: &str, instance_type: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn people_look_at_rollouts_and_go_back() {
-    if !capt_e2e::runs_on("embedded") || !can_run() {
+    if !capt_e2e::runs_on("embedded") || !capt_e2e::has_terraform() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -139,16 +139,4 @@ async fn people_look_at_rollouts_and_go_back() {
     assert!(rollout(&kubeconfig, &["restart", name]).0);
     let (content, said) = rollout(&kubeconfig, &["status", "nobody"]);
     assert!(!content && said.contains("no CaptMachineDeployment nobody"), "{said}");
-}
-
-/// Tests run where Terraform or OpenTofu is.
-fn can_run() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
-    assert!(found || !capt_e2e::required(), "neither tofu nor terraform is on PATH");
-    if !found {
-        eprintln!("skipped: neither tofu nor terraform is on PATH (make tools)");
-    }
-    found
 }

@@ -1,7 +1,7 @@
 //! `capt status`: the tree of everything, and why something is not ready.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,8 +17,6 @@ use crate::tree::{Node, State, build};
 
 /// Lines of a tree that nobody looks at in a terminal.
 const PAGE: usize = 40;
-/// Redrawing more often shows no more.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Show clusters, machines and workspaces as a tree, and why something is not ready.
 ///
@@ -165,7 +163,6 @@ async fn watch(args: &Args, mut follower: Follower) -> io::Result<Outcome> {
     let mut screen = Screen::new();
     let mut end = std::pin::pin!(wait_for_a_signal());
     loop {
-        let looked = Instant::now();
         let roots = follower.with(build::build);
         // One that is not there yet may come.
         let roots = of_cluster(args, roots, None).unwrap_or_default();
@@ -179,8 +176,7 @@ async fn watch(args: &Args, mut follower: Follower) -> io::Result<Outcome> {
                 ended?;
                 return Ok(Outcome::Good);
             }
-            // A large fleet takes long to look at, and should not take the processor for it.
-            () = follower.changed() => tokio::time::sleep(PAUSE.max(looked.elapsed() * 9)).await,
+            () = follower.changed() => tokio::time::sleep(follower.pause()).await,
             // Ages go on though nothing happens.
             () = tokio::time::sleep(Duration::from_secs(1)), if screen.is_live() => {}
         }

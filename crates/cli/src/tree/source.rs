@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::ListParams;
@@ -106,6 +107,14 @@ impl Follower {
     pub async fn changed(&mut self) {
         // The tasks that tell live as long as this.
         let _ = self.changes.changed().await;
+    }
+
+    /// How long to wait before the next look: redrawing more often shows no more, and a large fleet takes long to look at
+    /// and should not take the processor for it.
+    pub fn pause(&self) -> Duration {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let objects = u32::try_from(known.objects.len()).unwrap_or(u32::MAX);
+        Duration::from_millis(30).saturating_add(Duration::from_micros(20).saturating_mul(objects))
     }
 
     /// Hands the objects of this moment to `look`.

@@ -81,7 +81,7 @@ pub struct World {
 impl World {
     /// A server with CAPT's kinds, and a controller; nothing where a test cannot run.
     pub async fn start() -> Option<Self> {
-        if !capt_e2e::runs_on("embedded") || !can_run() {
+        if !capt_e2e::runs_on("embedded") || !capt_e2e::has_terraform() {
             return None;
         }
         let mut world = Self::server().await;
@@ -231,16 +231,4 @@ pub fn workspace(name: &str, module: &str, spec: Value) -> String {
     });
     let apply = json!({"apiVersion": api, "kind": "WorkspaceTemplateApply", "metadata": {"name": name}, "spec": spec});
     format!("{template}\n---\n{apply}\n")
-}
-
-/// Tests run where Terraform or OpenTofu is.
-fn can_run() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
-    assert!(found || !capt_e2e::required(), "neither tofu nor terraform is on PATH");
-    if !found {
-        eprintln!("skipped: neither tofu nor terraform is on PATH (make tools)");
-    }
-    found
 }

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 
-use crate::plane::{Plane, capt, has_terraform};
+use crate::plane::{Plane, capt};
 
 const MANIFESTS: &str = include_str!("faults.yaml");
 
@@ -67,7 +67,7 @@ fn cause(tree: &serde_json::Value, root: &str) -> Option<(String, String)> {
 
 #[test]
 fn the_true_cause_is_named() {
-    if !has_terraform() {
+    if !capt_e2e::has_terraform() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -13,15 +13,6 @@ pub const SOON: Duration = Duration::from_secs(120);
 /// Between two looks at what is waited for.
 pub const PAUSE: Duration = Duration::from_millis(50);
 
-/// Whether Terraform or OpenTofu is here; says so where it is not.
-pub fn has_terraform() -> bool {
-    let found = ["tofu", "terraform"].iter().any(|name| Command::new(name).arg("version").output().is_ok());
-    if !found {
-        eprintln!("neither tofu nor terraform is installed: skipped");
-    }
-    found
-}
-
 /// `capt` with arguments, on nothing but what the test gives it.
 pub fn capt(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_capt"));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use crate::plane::{PAUSE, Plane, SOON, capt, has_terraform};
+use crate::plane::{PAUSE, Plane, SOON, capt};
 
 /// A workspace that makes three things, which are complete when the test says so. A run may write its own folder, and
 /// read those of the PATH.
@@ -85,7 +85,7 @@ fn go(folder: &Path) {
 
 #[test]
 fn an_end_waits_for_what_runs() {
-    if !has_terraform() {
+    if !capt_e2e::has_terraform() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn an_end_waits_for_what_runs() {
 
 #[test]
 fn a_second_interrupt_leaves_it_running_and_the_next_start_takes_it_up() {
-    if !has_terraform() {
+    if !capt_e2e::has_terraform() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn a_second_interrupt_leaves_it_running_and_the_next_start_takes_it_up() {
 
 #[test]
 fn killed_it_goes_on_at_the_next_start() {
-    if !has_terraform() {
+    if !capt_e2e::has_terraform() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

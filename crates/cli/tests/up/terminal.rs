@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::plane::{capt, has_terraform};
+use crate::plane::capt;
 
 /// Runs a command in a terminal of 100 columns, and returns all that it wrote and whether it succeeded.
 fn in_a_terminal(mut command: Command, rows: u16) -> (bool, String) {
@@ -44,7 +44,7 @@ fn in_a_terminal(mut command: Command, rows: u16) -> (bool, String) {
 
 #[test]
 fn the_demo_in_a_terminal() {
-    if !has_terraform() {
+    if !capt_e2e::has_terraform() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

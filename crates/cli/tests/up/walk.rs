@@ -8,7 +8,7 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client, Config};
 use serde_json::json;
 
-use crate::plane::{Plane, capt, has_terraform, said};
+use crate::plane::{Plane, capt, said};
 
 const DEPLOYMENT: &str = "demo-workers";
 
@@ -29,7 +29,7 @@ fn patch(plane: &Plane, instance_type: &str) {
 
 #[test]
 fn the_demo_from_up_to_gone() {
-    if !has_terraform() {
+    if !capt_e2e::has_terraform() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn the_demo_from_up_to_gone() {
 
 #[test]
 fn wait_ends_with_the_tree() {
-    if !has_terraform() {
+    if !capt_e2e::has_terraform() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

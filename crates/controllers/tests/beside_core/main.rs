@@ -20,7 +20,7 @@ use hall::Hall;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_api_core_agrees() {
-    if !capt_e2e::runs_on("kube-apiserver") || !has_terraform() {
+    if !capt_e2e::runs_on("kube-apiserver") || !capt_e2e::has_terraform() {
         return;
     }
     let needed = [KubeApiserver::NEEDS, ClusterApiCore::NEEDS].concat();
@@ -28,15 +28,4 @@ async fn cluster_api_core_agrees() {
     let hall = Hall::open(&peers).await;
     // Both at once: core looks at each object once in a second at most, so most of the time is spent waiting.
     tokio::join!(plain::a_cluster_lives_and_goes(&hall), class::a_class_makes_a_cluster(&hall));
-}
-
-fn has_terraform() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
-    assert!(found || !capt_e2e::required(), "neither tofu nor terraform is on PATH");
-    if !found {
-        eprintln!("skipped: neither tofu nor terraform is on PATH (make tools)");
-    }
-    found
 }

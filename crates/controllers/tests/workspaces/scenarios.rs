@@ -44,15 +44,5 @@ pub async fn real() -> Option<Arc<House>> {
 
 /// Tests run where Terraform or OpenTofu is.
 pub fn can_run(api: &str) -> bool {
-    if !capt_e2e::runs_on(api) {
-        return false;
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
-    assert!(found || !capt_e2e::required(), "neither tofu nor terraform is on PATH");
-    if !found {
-        eprintln!("skipped: neither tofu nor terraform is on PATH (make tools)");
-    }
-    found
+    capt_e2e::runs_on(api) && capt_e2e::has_terraform()
 }

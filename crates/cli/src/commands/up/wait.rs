@@ -12,12 +12,6 @@ use crate::tree::source::Follower;
 use crate::tree::thing::{Kind, Thing};
 use crate::tree::{Cause, Node, State, build};
 
-/// Redrawing more often shows no more. A large fleet takes long to look at, and should not take the processor for it.
-fn pause(objects: usize) -> Duration {
-    let objects = u32::try_from(objects).unwrap_or(u32::MAX);
-    Duration::from_millis(30).saturating_add(Duration::from_micros(20).saturating_mul(objects))
-}
-
 /// Why it ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
@@ -58,9 +52,9 @@ impl Waiting {
         let deadline = (self.ends && !self.timeout.is_zero()).then(|| started + self.timeout);
         let mut was_ready = false;
         loop {
-            let (stand, roots, pause) = follower.with(|things| {
+            let (stand, roots) = follower.with(|things| {
                 let roots = build::build(things);
-                (self.stand(things, &roots), roots, pause(things.len()))
+                (self.stand(things, &roots), roots)
             });
             let stand = if follower.is_complete() { stand } else { Stand::Under };
             show.tree(&roots)?;
@@ -82,7 +76,7 @@ impl Waiting {
                 }
             }
             tokio::select! {
-                () = follower.changed() => tokio::time::sleep(pause).await,
+                () = follower.changed() => tokio::time::sleep(follower.pause()).await,
                 () = tokio::time::sleep(Duration::from_secs(1)), if show.is_live() => {}
                 () = at(deadline) => {
                     let roots = follower.with(build::build);
