@@ -10,6 +10,7 @@ use capt_schema::Schema;
 
 use crate::builtin;
 use crate::fields::{Kind, SchemaError, TypeInfo};
+use crate::resource::crd::Known;
 use crate::resource::{Resource, Version};
 use crate::serve::Descriptions;
 
@@ -168,8 +169,8 @@ pub fn api_version(group: &str, version: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Registry {
     current: RwLock<Arc<Catalogue>>,
-    /// Held while a new catalogue is made, so that an older one never replaces a newer one.
-    pub(crate) refreshing: tokio::sync::Mutex<()>,
+    /// What the catalogue is made of. Held while a new one is made, so that an older one never replaces a newer one.
+    pub(crate) definitions: tokio::sync::Mutex<Known>,
 }
 
 impl Registry {

@@ -1,7 +1,7 @@
 //! Finds `tofu` and `terraform`, and knows their versions.
 //!
-//! A version is asked for once per path and modification time. A binary that is garbage or hangs gives a failure, kept for a
-//! while so that it is not run on every question.
+//! A version is asked for once per path and modification time in the life of the process. A binary that is garbage or hangs
+//! gives a failure, kept for a while so that it is not run on every question.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use std::{
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -46,12 +46,17 @@ pub fn find(choice: &Choice) -> Result<Binary, Failure> {
     Binaries::new(None, Duration::from_secs(20)).find(choice)
 }
 
-/// What is known of the binaries.
+/// Where binaries are looked for, and how long one may take to tell its version.
 pub(crate) struct Binaries {
     path: OsString,
     timeout: Duration,
-    known: Mutex<HashMap<PathBuf, Known>>,
 }
+
+/// What is known of a binary; nothing before it was asked.
+type Answer = Arc<Mutex<Option<Known>>>;
+
+/// Of each path. Shared by all that ask: one may ask before an engine is there, while other things are made ready.
+static ANSWERS: LazyLock<Mutex<HashMap<PathBuf, Answer>>> = LazyLock::new(Mutex::default);
 
 struct Known {
     modified: SystemTime,
@@ -62,7 +67,7 @@ struct Known {
 impl Binaries {
     pub fn new(path: Option<OsString>, timeout: Duration) -> Self {
         let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-        Self { path, timeout, known: Mutex::default() }
+        Self { path, timeout }
     }
 
     /// Where binaries are looked for.
@@ -129,16 +134,19 @@ impl Binaries {
     fn version(&self, path: &Path) -> Result<String, Failure> {
         let modified =
             path.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = Arc::clone(answers.entry(path.to_owned()).or_default());
+        drop(answers);
         // Held while the question is asked: nobody asks twice.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(path)
+        let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*answer
             && known.modified == modified
             && (known.version.is_ok() || known.asked.elapsed() < LEFT_ALONE)
         {
             return known.version.clone();
         }
         let version = ask(path, self.timeout);
-        known.insert(path.to_owned(), Known { modified, version: version.clone(), asked: Instant::now() });
+        *answer = Some(Known { modified, version: version.clone(), asked: Instant::now() });
         version
     }
 }

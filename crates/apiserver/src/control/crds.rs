@@ -11,7 +11,7 @@ use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
 use crate::resource::Resource;
-use crate::resource::crd::{self, Cleanup};
+use crate::resource::crd::{self, Cleanup, Definition, Known};
 use crate::status::ApiError;
 use crate::store::{Filter, WatchError};
 
@@ -40,28 +40,29 @@ pub async fn run(engine: Arc<Engine>) {
 /// Brings the status of every definition and the catalogue up to date. Tells whether a definition is being deleted.
 pub async fn refresh(engine: &Engine) -> bool {
     let Some(target) = definitions(engine) else { return false };
-    let _alone = engine.registry.refreshing.lock().await;
+    let mut known = engine.registry.definitions.lock().await;
     let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
-    let Ok(listed) = engine.list(&target, &options) else { return false };
-    let parse =
-        |bytes: &bytes::Bytes| serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
-    let mut all: Vec<Value> = listed.items.iter().map(parse).collect();
-    for index in 0..all.len() {
-        let Some(status) = crd::accept(&all[index], &all, &engine.now()) else { continue };
-        all[index]["status"] = status.clone();
-        let name = Meta::of(&all[index]).name().unwrap_or_default().to_owned();
+    let Ok((objects, _)) = engine.snapshot(&target, &options) else { return false };
+    known.read(&objects);
+    for index in 0..known.0.len() {
+        let all = known.0.iter().map(|definition| &definition.outline);
+        let Some(status) = crd::accept(&known.0[index].outline, all, &engine.now()) else { continue };
         let change =
             Change::Patch(PatchBody::Json(json!([{"op": "add", "path": "/status", "value": status}])));
         let target = Target { status: true, ..target.clone() };
+        let name = known.0[index].name();
         // A definition that changed meanwhile comes back with its own event.
-        let _ = engine.change(&target, &name, &change, &WriteOptions::default(), MANAGER).await;
+        let written = engine.change(&target, name, &change, &WriteOptions::default(), MANAGER).await;
+        known.0[index].decided(status, written.as_ref().ok().map(|written| &*written.object));
     }
-    serve(engine, &all);
+    serve(engine, &mut known);
     let mut deleting = false;
-    for definition in all.iter().filter(|definition| Meta::of(definition).deletion_timestamp().is_some()) {
-        deleting = true;
-        // What is refused now is tried again at the next change.
-        let _ = clean_up(engine, &target, definition, &options).await;
+    for Definition { outline, .. } in &known.0 {
+        if Meta::of(outline).deletion_timestamp().is_some() {
+            deleting = true;
+            // What is refused now is tried again at the next change.
+            let _ = clean_up(engine, &target, outline, &options).await;
+        }
     }
     deleting
 }
@@ -128,10 +129,9 @@ fn definitions(engine: &Engine) -> Option<Target> {
 }
 
 /// Serves the built-in resources and what these definitions define.
-fn serve(engine: &Engine, definitions: &[Value]) {
+fn serve(engine: &Engine, known: &mut Known) {
     let mut resources: Vec<Arc<Resource>> = builtin::resources();
-    let established = definitions.iter().filter(|definition| crd::is_established(definition));
-    resources.extend(established.filter_map(|definition| crd::resource(definition).ok()).map(Arc::new));
+    resources.extend(known.0.iter_mut().filter_map(Definition::resource));
     let current = engine.registry.current();
     if current.is_of(&resources) {
         return;

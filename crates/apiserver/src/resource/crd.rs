@@ -8,6 +8,7 @@
 //! after the write: it decides which names a definition gets, and whether it is established. Only an
 //! [established](is_established) definition is served.
 
+mod known;
 mod order;
 mod spec;
 mod status;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use super::{Column, DefinedAt, Resource, Scale, Version};
 use crate::builtin::rules::{get, keep, list, text};
 
+pub use known::{Definition, Known};
 pub use order::compare_versions;
 pub use status::{Cleanup, accept, is_established, set_condition, set_terminating};
 pub use validate::{validate_create, validate_status, validate_update};
@@ -105,6 +107,20 @@ fn is_true(object: &Value, name: &str) -> bool {
 
 /// The resource that a definition defines: its served versions, best first, under the names it was given.
 pub fn resource(crd: &Value) -> Result<Resource, CrdError> {
+    resource_with(crd, versions(crd))
+}
+
+/// The served versions of a definition, best first. They hold its schemas, and these are nearly all of it.
+fn versions(crd: &Value) -> Vec<Arc<Version>> {
+    let spec = get(crd, &["spec"]);
+    let mut versions: Vec<&Value> =
+        list(spec, &["versions"]).iter().filter(|version| is_true(version, "served")).collect();
+    versions.sort_by(|a, b| compare_versions(text(a, &["name"]), text(b, &["name"])));
+    versions.into_iter().map(|version| Arc::new(served_version(spec, version))).collect()
+}
+
+/// The resource of a definition whose versions are known; its schemas are not asked for.
+fn resource_with(crd: &Value, versions: Vec<Arc<Version>>) -> Result<Resource, CrdError> {
     let spec = get(crd, &["spec"]);
     let no_storage = || CrdError::NoStorageVersion { name: text(crd, &["metadata", "name"]).to_owned() };
     let storage_version = storage_version(crd).ok_or_else(no_storage)?.to_owned();
@@ -116,9 +132,6 @@ pub fn resource(crd: &Value) -> Result<Resource, CrdError> {
     };
     // Absent because refused and absent because not wanted look the same: only a name tells whether any was accepted.
     let names = if text(accepted, &["plural"]).is_empty() { get(spec, &["names"]) } else { accepted };
-    let mut versions: Vec<&Value> =
-        list(spec, &["versions"]).iter().filter(|version| is_true(version, "served")).collect();
-    versions.sort_by(|a, b| compare_versions(text(a, &["name"]), text(b, &["name"])));
     Ok(Resource {
         group: text(spec, &["group"]).to_owned(),
         plural: name("plural"),
@@ -130,7 +143,7 @@ pub fn resource(crd: &Value) -> Result<Resource, CrdError> {
         namespaced: text(spec, &["scope"]) == "Namespaced",
         verbs: VERBS.to_vec(),
         custom: true,
-        versions: versions.into_iter().map(|version| Arc::new(served_version(spec, version))).collect(),
+        versions,
         storage_version,
         defined_at: DefinedAt(version.parse().unwrap_or_default()),
     })

@@ -34,6 +34,11 @@ impl Member {
         Reference { kind: self.kind, name: self.object.name_any() }
     }
 
+    /// How far below a Cluster its kind stands: nothing goes before what is deeper. The Cluster itself, and what belongs to none, is 0.
+    pub fn depth(&self) -> usize {
+        KINDS.iter().position(|name| *name == self.kind.name).map_or(0, |at| at + 1)
+    }
+
     /// The workspace it is, if it is one.
     pub fn workspace(&self) -> Option<WorkspaceTemplateApply> {
         if self.kind.name != "WorkspaceTemplateApply" {
@@ -54,7 +59,7 @@ pub async fn family(connection: &Connection, head: &Reference) -> io::Result<Vec
 pub async fn below(connection: &Connection, head: Member) -> io::Result<Vec<Member>> {
     let cluster = head.kind.is_cluster().then(|| head.object.name_any());
     let mut uids: HashSet<String> = head.object.uid().into_iter().collect();
-    let first = KINDS.iter().position(|name| *name == head.kind.name).map_or(0, |at| at + 1);
+    let first = head.depth();
     // Templates and provider configs own nothing.
     let owns = head.kind.is_cluster() || first > 0;
     let mut all = vec![head];

@@ -114,7 +114,7 @@ impl Follower {
     pub fn pause(&self) -> Duration {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let objects = u32::try_from(known.objects.len()).unwrap_or(u32::MAX);
-        Duration::from_millis(30).saturating_add(Duration::from_micros(20).saturating_mul(objects))
+        Duration::from_millis(10).saturating_add(Duration::from_micros(40).saturating_mul(objects))
     }
 
     /// Hands the objects of this moment to `look`.

@@ -117,9 +117,9 @@ pub struct Pace {
     pub resync: Duration,
 }
 
-/// Looks at one object in a second that need no pause where a controller has little to do: as many as what happens to a
-/// cluster while it is built.
-const QUICK: u32 = 8;
+/// As long may one object be looked at in each second without a pause where a controller has little to do: a tenth of a core
+/// at most, and enough for all that happens to a small cluster while it is built.
+const QUICK: Duration = Duration::from_millis(100);
 
 /// In how many parts a resync is done: a moment of work each, not all at once.
 const SLICES: u32 = 64;

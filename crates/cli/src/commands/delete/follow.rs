@@ -1,5 +1,6 @@
 //! A deletion, followed: what is gone, what is left, and what blocks it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -87,7 +88,7 @@ fn owned(object: &DynamicObject) -> bool {
     object.owner_references().iter().any(|owner| owner.controller == Some(true))
 }
 
-/// Brings what is left up to date; gives what is gone since.
+/// Brings what is left up to date; gives what is gone since, in the order in which it goes: what is owned before its owner.
 async fn look(connection: &Connection, left: &mut Left) -> io::Result<Vec<Member>> {
     let mut now = BTreeMap::new();
     let mut kinds: Vec<&'static Kind> = Vec::new();
@@ -108,7 +109,10 @@ async fn look(connection: &Connection, left: &mut Left) -> io::Result<Vec<Member
     // What was let go on purpose, such as a network that is kept, is not waited for.
     now.retain(|_, member| !member.object.labels().contains_key(capt_api::names::labels::RETAINED));
     let before = std::mem::replace(left, now);
-    Ok(before.into_iter().filter(|(uid, _)| !left.contains_key(uid)).map(|(_, member)| member).collect())
+    let mut gone: Vec<Member> =
+        before.into_iter().filter(|(uid, _)| !left.contains_key(uid)).map(|(_, member)| member).collect();
+    gone.sort_by_key(|member| Reverse(member.depth()));
+    Ok(gone)
 }
 
 /// One line: what is left, what is destroyed just now, and what blocks.

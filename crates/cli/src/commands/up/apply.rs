@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::client::in_words;
 use super::show::{Event, Show};
-use crate::manifest::{Origin, Source};
+use crate::manifest::Origin;
 use crate::tree::thing::Kind;
 use crate::validate::{Report, check_sources, items};
 
@@ -29,26 +29,20 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// Reads every file; one that is wrong anywhere makes all of them unusable.
+    /// Reads every file; one that is wrong anywhere makes all of them unusable. The demo is known to be good: a test says so.
     pub fn read(files: &[PathBuf], recursive: bool, demo: bool) -> Result<Self, Report> {
-        let mut sources: Vec<_> =
+        let sources: Vec<_> =
             files.iter().flat_map(|path| Origin::from_argument(path, recursive).read()).collect();
-        if demo {
-            let own = |(name, text): &(&str, &str)| {
-                Ok(Source { name: (*name).to_owned(), text: (*text).to_owned() })
-            };
-            sources.extend(super::DEMO.iter().map(own));
+        if !sources.is_empty() {
+            let report = check_sources(&sources);
+            if !report.findings.is_empty() {
+                return Err(report);
+            }
         }
-        if sources.is_empty() {
-            return Ok(Self::default());
-        }
-        let report = check_sources(&sources);
-        if !report.findings.is_empty() {
-            return Err(report);
-        }
+        let texts = sources.iter().flatten().map(|source| &*source.text);
         let mut objects: Vec<Value> = Vec::new();
-        for source in sources.iter().flatten() {
-            for document in documents(&source.text).into_iter().flatten() {
+        for text in texts.chain(super::DEMO.into_iter().filter(|_| demo)) {
+            for document in documents(text).into_iter().flatten() {
                 items(&document.root, &mut |item| objects.push(item.to_json()));
             }
         }

@@ -24,10 +24,10 @@ use show::{Event, Show};
 use wait::{End, Waiting};
 
 /// The offline cluster of `--demo`.
-const DEMO: [(&str, &str); 3] = [
-    ("examples/cluster/00-templates.yaml", include_str!("../../../../../examples/cluster/00-templates.yaml")),
-    ("examples/cluster/10-cluster.yaml", include_str!("../../../../../examples/cluster/10-cluster.yaml")),
-    ("examples/cluster/20-workers.yaml", include_str!("../../../../../examples/cluster/20-workers.yaml")),
+const DEMO: [&str; 3] = [
+    include_str!("../../../../../examples/cluster/00-templates.yaml"),
+    include_str!("../../../../../examples/cluster/10-cluster.yaml"),
+    include_str!("../../../../../examples/cluster/20-workers.yaml"),
 ];
 
 /// Start everything: a Kubernetes API, the controllers and Terraform, in this process.
@@ -86,7 +86,9 @@ enum Format {
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
+    // What takes its time and needs nothing: done before anybody waits for it.
     std::thread::spawn(capt_apiserver::door::warm_up);
+    std::thread::spawn(|| capt_terraform::binary::find(&capt_terraform::inputs::Choice::default()));
     let manifests = match Manifests::read(&args.files, args.recursive, args.demo) {
         Ok(manifests) => manifests,
         Err(report) => {

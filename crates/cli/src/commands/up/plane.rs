@@ -51,6 +51,8 @@ impl Plane {
             let failed = |error| io::Error::other(format!("make folder {}: {error}", parent.display()));
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
+        // Made from the types meanwhile.
+        let crds = tokio::task::spawn_blocking(capt_api::crds);
         let server = Server::open_with(folder, &ServerOptions::default()).await.map_err(in_words)?;
         let identity = Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?;
         let doors = capt_apiserver::door::Settings {
@@ -61,7 +63,9 @@ impl Plane {
         };
         let door = Door::open(Arc::clone(server.api()), &identity, doors).await.map_err(in_words)?;
         let client = server.client("default");
-        let (lease, installed) = tokio::join!(controller::take_lease(None, &client), install_crds(&client));
+        let crds = crds.await?;
+        let (lease, installed) =
+            tokio::join!(controller::take_lease(None, &client), install_crds(&client, crds));
         let (lease, ()) = (lease?, installed?);
         let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), false));
         let mut options = capt_terraform::Options::new(place::engine(folder));
@@ -148,12 +152,12 @@ impl Plane {
 }
 
 /// Installs the CRDs of CAPT and that of Cluster, or brings them up to date.
-async fn install_crds(client: &Client) -> io::Result<()> {
+async fn install_crds(client: &Client, crds: Vec<CustomResourceDefinition>) -> io::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("capt-up").force();
     // All at once: the store writes together what comes together.
     let mut installs = JoinSet::new();
-    for crd in capt_api::crds() {
+    for crd in crds {
         let (api, params) = (api.clone(), params.clone());
         installs.spawn(async move { api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await });
     }

@@ -1,0 +1,98 @@
+//! The definitions as they were last read. They are long, and a change is mostly one of one of them: the others are not read
+//! again.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{is_established, resource_with, text, versions};
+use crate::resource::{Resource, Version};
+use crate::store::{Object, Revision};
+
+/// Every definition, in the order of the store.
+#[derive(Debug, Default)]
+pub struct Known(pub Vec<Definition>);
+
+/// One of them.
+#[derive(Debug)]
+pub struct Definition {
+    /// The definition without its schemas.
+    pub outline: Value,
+    versions: Vec<Arc<Version>>,
+    /// What it defines, once somebody asked.
+    resource: Option<Arc<Resource>>,
+    /// Of the object that was read; none if it must be read again.
+    revision: Option<Revision>,
+}
+
+impl Known {
+    /// Brings it up to date with what the store holds.
+    pub fn read(&mut self, objects: &[Arc<Object>]) {
+        let mut before = std::mem::take(&mut self.0);
+        for object in objects {
+            // A revision belongs to one write of one object.
+            let same = before.iter().position(|known| known.revision == Some(object.revision()));
+            self.0.push(match same {
+                Some(at) => before.swap_remove(at),
+                None => Definition::read(object, &before),
+            });
+        }
+    }
+}
+
+impl Definition {
+    /// Schemas that did not change are those of before: nobody keeps them twice.
+    fn read(object: &Object, before: &[Self]) -> Self {
+        let mut outline: Value =
+            serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
+        let mut versions = versions(&outline);
+        if let Some(same) = before.iter().find(|known| known.versions == versions) {
+            versions.clone_from(&same.versions);
+        }
+        for version in
+            outline.pointer_mut("/spec/versions").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            version.as_object_mut().map(|version| version.shift_remove("schema"));
+        }
+        Self { outline, versions, resource: None, revision: Some(object.revision()) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        text(&self.outline, &["metadata", "name"])
+    }
+
+    /// Its status was decided anew, and `written` if that could be done; else it is read again.
+    pub fn decided(&mut self, status: Value, written: Option<&[u8]>) {
+        self.outline["status"] = status;
+        self.resource = None;
+        self.revision = written.and_then(revision);
+    }
+
+    /// What it defines, where it is established.
+    pub fn resource(&mut self) -> Option<Arc<Resource>> {
+        if !is_established(&self.outline) {
+            return None;
+        }
+        if self.resource.is_none() {
+            self.resource = resource_with(&self.outline, self.versions.clone()).ok().map(Arc::new);
+        }
+        self.resource.clone()
+    }
+}
+
+/// The revision of an object, without reading the rest of it.
+fn revision(object: &[u8]) -> Option<Revision> {
+    #[derive(Deserialize)]
+    struct Outer {
+        metadata: Inner,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Inner {
+        resource_version: String,
+    }
+    let outer: Outer = serde_json::from_slice(object).ok()?;
+    outer.metadata.resource_version.parse().ok().map(Revision::new)
+}
