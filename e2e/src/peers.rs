@@ -142,4 +142,42 @@ mod tests {
         assert!(peers.folder().is_absolute());
         assert_eq!(peers.folder(), Peers::find(&[]).unwrap().folder());
     }
+
+    /// A machine without Go, on which somebody else's archive lies where OpenTofu's release should be.
+    #[test]
+    fn a_release_with_another_checksum_is_not_used() {
+        let folder = Folder::new("release-test").unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("bin")).unwrap();
+        let needed =
+            "bash env cat cut awk sed uname mktemp rm mv mkdir chmod sha256sum tar gzip curl dirname";
+        for name in needed.split(' ') {
+            let found = env::split_paths(&env::var_os("PATH").unwrap())
+                .map(|folder| folder.join(name))
+                .find(|path| path.is_file());
+            let Some(found) = found else {
+                eprintln!("skipped: {name} is not installed");
+                return;
+            };
+            std::os::unix::fs::symlink(found, at("bin").join(name)).unwrap();
+        }
+        std::fs::create_dir_all(at("releases/v1.12.6")).unwrap();
+        let platform = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        folder
+            .write(&format!("releases/v1.12.6/tofu_1.12.6_linux_{platform}.tar.gz"), "not OpenTofu")
+            .unwrap();
+        let output = Command::new(BUILD_SCRIPT)
+            .arg("tofu")
+            .env("PATH", at("bin"))
+            .env("CAPT_CACHE_DIR", at("cache"))
+            .env("CAPT_TOFU_RELEASES", format!("file://{}", at("releases").display()))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if cfg!(target_os = "linux") {
+            assert!(said.contains("not 50a6106f") || said.contains("not 9bd0228a"), "{said}");
+        }
+        assert!(!output.status.success(), "{said}");
+        assert_eq!(std::fs::read_dir(at("cache/peers/store")).unwrap().count(), 0, "nothing is left: {said}");
+    }
 }

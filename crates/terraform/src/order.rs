@@ -88,6 +88,8 @@ pub struct Order {
     pub workspace: WorkspaceId,
     /// Runs of one group take turns with those of the others: the cluster.
     pub group: String,
+    /// Others are built on it: it goes before what nobody waits for.
+    pub leads: bool,
     /// What to do.
     pub operation: Operation,
     /// What from. `None`: from the inputs of the last apply. A destroy and a refresh always take module and variables from the
@@ -103,7 +105,15 @@ impl Order {
     /// An order without limits on what it destroys, for at most an hour.
     pub fn new(workspace: WorkspaceId, operation: Operation, inputs: Option<Inputs>) -> Self {
         let group = workspace.as_str().to_owned();
-        Self { workspace, group, operation, inputs, timeout: Duration::from_secs(3600), max_destroy: None }
+        let timeout = Duration::from_secs(3600);
+        Self { workspace, group, leads: false, operation, inputs, timeout, max_destroy: None }
+    }
+
+    pub(crate) const fn urgency(&self) -> Urgency {
+        match self.operation.urgency() {
+            Urgency::Ordinary if self.leads => Urgency::Leading,
+            urgency => urgency,
+        }
     }
 }
 

@@ -150,7 +150,7 @@ impl Inner {
             since: Timestamp::now(),
             log: self.folders.workspace(&order.workspace).run(&id).join("log"),
         });
-        let urgency = order.operation.urgency();
+        let urgency = order.urgency();
         let (workspace, group) = (order.workspace.clone(), order.group.clone());
         table.queue.push(urgency, &group, Ticket { id: id.clone(), order, revision, stop });
         self.pump(&mut table);
@@ -204,12 +204,7 @@ impl Inner {
         let (sender, receiver) = oneshot::channel();
         {
             let mut table = self.table();
-            let at = match urgency {
-                Urgency::Deletion => {
-                    table.waiting.iter().take_while(|waiting| waiting.urgency == Urgency::Deletion).count()
-                }
-                Urgency::Ordinary => table.waiting.len(),
-            };
+            let at = table.waiting.iter().take_while(|waiting| waiting.urgency <= urgency).count();
             table.waiting.insert(at, Waiting { urgency, estimate, sender });
             self.admit(&mut table);
         }

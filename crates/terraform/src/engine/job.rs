@@ -25,6 +25,7 @@ use crate::{
     inputs::{Inputs, Revision},
     log::Log,
     order::{Operation, RunId, WorkspaceId},
+    pool::Urgency,
     process::{
         Files, Process, Start,
         reserve::{Ahead, Rest},
@@ -69,6 +70,7 @@ pub(super) struct Job {
     pub inner: Arc<Inner>,
     pub id: RunId,
     pub workspace: WorkspaceId,
+    pub urgency: Urgency,
     pub operation: Operation,
     pub given: Option<Inputs>,
     /// The revision it works towards, where that is known from the order.
@@ -87,6 +89,7 @@ impl Job {
         Self {
             inner,
             id,
+            urgency: order.urgency(),
             workspace: order.workspace,
             operation: order.operation,
             given: order.inputs,
@@ -111,6 +114,7 @@ impl Job {
             inner,
             id: journal.id.clone(),
             workspace,
+            urgency: journal.operation.urgency(),
             operation: journal.operation.clone(),
             given: None,
             aim: Some(journal.revision.clone()),
@@ -225,7 +229,7 @@ impl Job {
                 _ = stopping.wait_for(|stopping| *stopping) => {}
             }
         };
-        let room = self.inner.room(self.operation.urgency(), ground.estimate(), give_up).await;
+        let room = self.inner.room(self.urgency, ground.estimate(), give_up).await;
         self.not_stopped()?;
         room.ok_or(Halt::Stopping)
     }

@@ -62,7 +62,7 @@ pub(super) struct Table {
     pub entries: HashMap<WorkspaceId, Entry>,
     pub queue: Queue<Ticket>,
     pub gate: Gate,
-    /// Prepared runs that wait for the gate: deletions, then the others.
+    /// Prepared runs that wait for the gate, by urgency.
     pub waiting: VecDeque<Waiting>,
     /// Runs taken from the queue and not over yet.
     pub under_way: usize,

@@ -1,12 +1,14 @@
-//! Who is next: deletions first, then in turns, one group after the other.
+//! Who is next: by urgency, then in turns, one group after the other.
 
 use std::collections::{HashMap, VecDeque};
 
 /// What goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// Deletions: they free what others wait for, and people wait for them.
     Deletion,
+    /// What others are built on: a control plane is not to wait for a thousand machines.
+    Leading,
     /// All else.
     Ordinary,
 }
@@ -15,6 +17,7 @@ pub(crate) enum Urgency {
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     deletions: Turns<T>,
+    leading: Turns<T>,
     ordinary: Turns<T>,
 }
 
@@ -28,12 +31,13 @@ struct Turns<T> {
 impl<T> Queue<T> {
     pub fn new() -> Self {
         let turns = || Turns { order: VecDeque::new(), waiting: HashMap::new() };
-        Self { deletions: turns(), ordinary: turns() }
+        Self { deletions: turns(), leading: turns(), ordinary: turns() }
     }
 
     pub fn push(&mut self, urgency: Urgency, group: &str, item: T) {
         let turns = match urgency {
             Urgency::Deletion => &mut self.deletions,
+            Urgency::Leading => &mut self.leading,
             Urgency::Ordinary => &mut self.ordinary,
         };
         if !turns.waiting.contains_key(group) {
@@ -43,7 +47,7 @@ impl<T> Queue<T> {
     }
 
     pub fn pop(&mut self) -> Option<T> {
-        self.deletions.pop().or_else(|| self.ordinary.pop())
+        self.deletions.pop().or_else(|| self.leading.pop()).or_else(|| self.ordinary.pop())
     }
 
     /// The next deletion alone.
@@ -53,11 +57,13 @@ impl<T> Queue<T> {
 
     /// Takes out the first item that is meant.
     pub fn take(&mut self, meant: impl Fn(&T) -> bool) -> Option<T> {
-        self.deletions.take(&meant).or_else(|| self.ordinary.take(&meant))
+        [&mut self.deletions, &mut self.leading, &mut self.ordinary]
+            .into_iter()
+            .find_map(|turns| turns.take(&meant))
     }
 
     pub fn len(&self) -> usize {
-        [&self.deletions, &self.ordinary]
+        [&self.deletions, &self.leading, &self.ordinary]
             .iter()
             .flat_map(|turns| turns.waiting.values())
             .map(VecDeque::len)
@@ -135,6 +141,20 @@ mod tests {
         assert_eq!(drain(&mut queue), ["delete b1", "delete a2", "apply"]);
         queue.push(Urgency::Ordinary, "a", "apply");
         assert_eq!(queue.pop_deletion(), None);
+    }
+
+    #[test]
+    fn what_others_are_built_on_does_not_wait_for_them() {
+        let mut queue = Queue::new();
+        for item in ["machine 1", "machine 2"] {
+            queue.push(Urgency::Ordinary, "a", item);
+        }
+        queue.push(Urgency::Leading, "a", "control plane");
+        queue.push(Urgency::Deletion, "b", "delete b1");
+        assert_eq!(queue.len(), 4);
+        assert_eq!(queue.take(|item| *item == "control plane"), Some("control plane"));
+        queue.push(Urgency::Leading, "a", "control plane");
+        assert_eq!(drain(&mut queue), ["delete b1", "control plane", "machine 1", "machine 2"]);
     }
 
     #[test]

@@ -159,7 +159,9 @@ async fn install_crds(client: &Client, crds: Vec<CustomResourceDefinition>) -> i
     let mut installs = JoinSet::new();
     for crd in crds {
         let (api, params) = (api.clone(), params.clone());
-        installs.spawn(async move { api.patch(&crd.name_any(), &params, &Patch::Apply(&crd)).await });
+        // What comes back is long, and known.
+        installs
+            .spawn(async move { api.patch_metadata(&crd.name_any(), &params, &Patch::Apply(&crd)).await });
     }
     let own = install::install(client).await;
     for done in installs.join_all().await {

@@ -116,6 +116,12 @@ async fn patch_metadata(
     Ok(())
 }
 
+/// Whether machines are built on it.
+fn leads(object: &WorkspaceTemplateApply) -> bool {
+    let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
+    owner.is_some_and(|owner| matches!(&*owner.kind, "CAPTCluster" | "CAPTControlPlane" | "NodeGroup"))
+}
+
 /// Orders a run. Ordering twice is harmless: one workspace has one run.
 async fn start(context: &Context, observed: &Observed, operation: &Operation) -> Result<Acted, Error> {
     if observed.deleting && observed.asked.retry {
@@ -133,6 +139,7 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
             .get(CLUSTER_NAME)
             .cloned()
             .unwrap_or_else(|| observed.name.to_string()),
+        leads: leads(&observed.object),
         operation: operation.clone(),
         inputs,
         timeout: observed.timeout,
