@@ -72,8 +72,17 @@ async fn it_finds_what_is_wrong() {
 
     world.stop_controller();
     world.stop_server();
+    let workspaces = place(&world).join("workspaces");
+    let workspace = std::fs::read_dir(workspaces).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(workspace.join("state/.terraform.tfstate.lock.info"), "{}").unwrap();
     let (code, findings) = verdicts(&world);
     assert_eq!(code, 1);
+    let lock = of(&findings, "locks", "warn");
+    assert!(
+        lock["message"].as_str().unwrap().ends_with("was left behind by a process that is gone"),
+        "{lock}"
+    );
+    assert_eq!(lock["do"], "start the controller: its next run removes it");
     assert!(of(&findings, "api", "fail")["do"].as_str().unwrap().contains("capt up"));
     assert!(
         of(&findings, "data folder", "warn")["message"].as_str().unwrap().contains("no controller uses it")
@@ -82,6 +91,11 @@ async fn it_finds_what_is_wrong() {
     poor.env("PATH", "/nowhere");
     let said = crate::world::run(poor).bad("FAIL  binary");
     assert!(said.contains("tofu or terraform is not installed") && said.contains("make tools"), "{said}");
+}
+
+/// Where the engine of the world keeps its workspaces.
+fn place(world: &World) -> std::path::PathBuf {
+    world.folder.path().join("data/terraform")
 }
 
 /// What a real API makes of the CRDs (defaults, order, numbers) is no other version.
