@@ -365,3 +365,39 @@ async fn what_a_body_says_twice_is_an_error_a_warning_or_nothing() {
         }
     }
 }
+
+/// Facts of kube-apiserver: in an immutable object an empty map is not the same as none, but for `data` of a ConfigMap.
+#[tokio::test]
+async fn an_empty_map_in_what_is_immutable() {
+    let server = capt_apiserver::Server::in_memory().await.unwrap();
+    let api = Client(Arc::clone(server.api()));
+    let patches = ["apply-patch+yaml", "merge-patch+json", "strategic-merge-patch+json"];
+    let cases = [
+        ("ConfigMap", "configmaps", json!({"data": {"a": "x"}}), "data", [200; 3]),
+        ("ConfigMap", "configmaps", json!({}), "data", [200; 3]),
+        ("ConfigMap", "configmaps", json!({"data": {"a": "x"}}), "binaryData", [422; 3]),
+        ("Secret", "secrets", json!({"data": {"a": "eA=="}}), "data", [200; 3]),
+        ("Secret", "secrets", json!({}), "data", [422; 3]),
+    ];
+    let mut number = 0;
+    for (kind, plural, had, emptied, codes) in cases {
+        for (patch, code) in patches.into_iter().zip(codes) {
+            number += 1;
+            let name = format!("o{number}");
+            let mut object =
+                json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "immutable": true});
+            object.as_object_mut().unwrap().extend(had.as_object().unwrap().clone());
+            let path = format!("/api/v1/namespaces/default/{plural}");
+            api.send("POST", &path, "application/json", &object).await;
+            let mut change = json!({emptied: {}});
+            if patch.starts_with("apply") {
+                change["apiVersion"] = "v1".into();
+                change["kind"] = kind.into();
+                change["metadata"] = json!({"name": name});
+            }
+            let path = format!("{path}/{name}?fieldManager=m");
+            let got = api.send("PATCH", &path, &format!("application/{patch}"), &change).await;
+            assert_eq!(got.0, code, "{patch} of {change} to {object}: {}", got.1);
+        }
+    }
+}

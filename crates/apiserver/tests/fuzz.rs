@@ -219,7 +219,7 @@ fn patches(object: &Value, patch: &Value) {
     let _ = patch::merge_patch(&mut object.clone(), patch.clone());
     let name = builtin::definition_name("", "Node").unwrap();
     let types = TypeInfo::from_definitions(builtin::definitions(), &name).unwrap();
-    let _ = patch::strategic_merge_patch(&mut object.clone(), patch.clone(), &types);
+    let _ = patch::strategic_merge_patch(&mut object.clone(), &mut patch.clone(), &types);
     let _ = fields::validate(patch, &types, fields::Duplicates::Refused);
     let _ = fields::merge(object, patch, &types);
     let _ = fields::compare(object, patch, &types);

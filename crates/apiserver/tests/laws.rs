@@ -289,7 +289,7 @@ proptest! {
                 let _ = remove_items(&live, &set, &types);
                 let _ = extract(&live, &set, &types);
             }
-            let _ = strategic_merge_patch(&mut live.clone(), new.clone(), &types);
+            let _ = strategic_merge_patch(&mut live.clone(), &mut new.clone(), &types);
         }
         let _ = TypeInfo::from_crd_schema(&live);
         let _ = json_patch(&mut live.clone(), new.clone());

@@ -157,16 +157,18 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
 }
 
 /// Takes out the maps that a write empties on purpose. They are not stored and nobody manages them; but where an object
-/// is immutable, an empty map is not the same as none.
+/// is immutable, an empty map is not the same as none. Gives those of which that is true: `data` of a ConfigMap is not.
 pub fn take_emptied(target: &Target, object: &mut Value) -> Vec<&'static str> {
+    let judged = match &*target.served.store_name {
+        "/secrets" => "data",
+        "/configmaps" => "binaryData",
+        _ => return Vec::new(),
+    };
     let Value::Object(members) = object else { return Vec::new() };
-    if !matches!(&*target.served.store_name, "/secrets" | "/configmaps") {
-        return Vec::new();
-    }
-    let is_empty = |name: &&str| members.get(*name).and_then(Value::as_object).is_some_and(Map::is_empty);
-    let emptied: Vec<&str> = ["data", "binaryData"].into_iter().filter(is_empty).collect();
-    members.retain(|name, _| !emptied.contains(&name.as_str()));
-    emptied
+    let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
+    let emptied = members.get(judged).is_some_and(is_empty);
+    members.retain(|name, value| !(matches!(name.as_str(), "data" | "binaryData") && is_empty(value)));
+    emptied.then_some(judged).into_iter().collect()
 }
 
 /// Puts them back, to be judged.

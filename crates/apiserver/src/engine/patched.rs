@@ -6,8 +6,14 @@ use super::{PatchBody, Target};
 use crate::patch::{self, JsonPatchError};
 use crate::status::ApiError;
 
-pub(super) fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result<Value, ApiError> {
+/// The patched object, and where it is not what an error shows in its place: what a strategic merge left of the patch.
+pub(super) fn patched(
+    target: &Target,
+    live: &Value,
+    body: &PatchBody,
+) -> Result<(Value, Option<Value>), ApiError> {
     let mut object = live.clone();
+    let mut rest = None;
     let outcome = match body {
         PatchBody::Json(patch) => match patch::json_patch(&mut object, patch.clone()) {
             Err(JsonPatchError::Failed(_)) => return Err(ApiError::PatchFailed),
@@ -34,7 +40,8 @@ pub(super) fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result
         PatchBody::Strategic(patch) => {
             let types =
                 target.served.kind.types(&target.served.api_version).expect("a served version has types");
-            let outcome = patch::strategic_merge_patch(&mut object, patch.clone(), types);
+            let rest = rest.insert(patch.clone());
+            let outcome = patch::strategic_merge_patch(&mut object, rest, types);
             if let Err(error) = &outcome
                 && error.code() == 500
             {
@@ -45,7 +52,7 @@ pub(super) fn patched(target: &Target, live: &Value, body: &PatchBody) -> Result
         PatchBody::Apply(_) => Ok(()),
     };
     outcome.map_err(ApiError::BadRequest)?;
-    Ok(object)
+    Ok((object, rest))
 }
 
 /// Upstream puts the members in order of what a JSON patch walks through, and leaves what it adds as it is; warnings

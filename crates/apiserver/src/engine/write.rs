@@ -185,18 +185,11 @@ impl Engine {
                 (self.applied(target, Some(live), applied, options, manager)?, about)
             }
             Change::Patch(body) => {
-                let new = patched(target, live, body)?;
-                let origin = match body {
-                    PatchBody::Strategic(patch) => {
-                        // Upstream has taken the directive off when it shows the patch.
-                        let mut shown = patch.clone();
-                        if let Value::Object(members) = &mut shown {
-                            members.shift_remove("$patch");
-                        }
-                        Origin::StrategicPatch(fields::text::in_message(&shown))
-                    }
-                    PatchBody::Json(_) => Origin::JsonPatch(new.to_string()),
-                    PatchBody::Merge(_) | PatchBody::Apply(_) => Origin::Patch(new.to_string()),
+                let (new, rest) = patched(target, live, body)?;
+                let origin = match (body, rest) {
+                    (_, Some(rest)) => Origin::StrategicPatch(fields::text::in_message(&rest)),
+                    (PatchBody::Json(_), None) => Origin::JsonPatch(new.to_string()),
+                    (_, None) => Origin::Patch(new.to_string()),
                 };
                 (new, origin)
             }
@@ -231,10 +224,7 @@ impl Engine {
         check_version(target, name, live, &new)?;
         let stated = ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
             .map(|name| (name, new["metadata"].get(name).cloned()));
-        let mut emptied = admit::take_emptied(target, &mut new);
-        if !emptied.is_empty() && is_untouched(live, &new) {
-            emptied.clear();
-        }
+        let emptied = admit::take_emptied(target, &mut new);
         if !applies {
             self.track(target, Some(live), &mut new, options, manager);
         }

@@ -79,7 +79,7 @@ impl Model<'_> {
             Body::Strategic(patch) => {
                 let mut new = live.clone().unwrap_or_default();
                 let types = self.kind.types(&step.api_version).unwrap();
-                capt_apiserver::patch::strategic_merge_patch(&mut new, patch.clone(), types)
+                capt_apiserver::patch::strategic_merge_patch(&mut new, &mut patch.clone(), types)
                     .map_err(|error| Refused::Patch(error.to_string()))?;
                 self.decoded(new)
             }

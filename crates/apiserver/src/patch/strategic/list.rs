@@ -60,7 +60,7 @@ impl<'k> Elements<'k> {
 pub(super) fn merge_list(
     merge: &Merge<'_>,
     original: Vec<Value>,
-    patch: Vec<Value>,
+    patch: &mut [Value],
     items: TypeId,
     merge_key: Option<&str>,
     delete_from: bool,
@@ -68,43 +68,44 @@ pub(super) fn merge_list(
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
-    let elements = Elements::of([&original, &patch], merge_key)?;
+    let elements = Elements::of([&original, patch], merge_key)?;
     let (merged, patch, server_order) = match elements {
         Elements::Scalars if delete_from => {
             return Ok(original.into_iter().filter(|item| !patch.contains(item)).collect());
         }
         Elements::Scalars => {
             let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
-            for item in original.iter().chain(&patch) {
+            for item in original.iter().chain(&*patch) {
                 if !merged.contains(item) {
                     merged.push(item.clone());
                 }
             }
-            (merged, patch, original)
+            (merged, patch.to_vec(), original)
         }
         Elements::Maps(key) => {
-            let (original, patch) = special_items(original, patch, key)?;
+            let (original, replaced) = special_items(original, patch, key)?;
             let server_order = original.clone();
-            (merge_items(merge, original, patch.clone(), items, key)?, patch, server_order)
+            if replaced {
+                (original, Vec::new(), server_order)
+            } else {
+                let merged = merge_items(merge, original, patch, items, key)?;
+                (merged, patch.iter().filter(|item| !is_special(item)).cloned().collect(), server_order)
+            }
         }
     };
     order::arrange(merged, &patch, &server_order, &elements)
 }
 
-/// Carries out `$patch` directives in items; returns the lists that are left to merge.
-fn special_items(
-    mut original: Vec<Value>,
-    patch: Vec<Value>,
-    key: &str,
-) -> Outcome<(Vec<Value>, Vec<Value>)> {
-    let mut rest = Vec::with_capacity(patch.len());
+fn is_special(item: &Value) -> bool {
+    item.get(DIRECTIVE).is_some()
+}
+
+/// Carries out `$patch` directives in items; gives what is there to merge the others with, and whether these took its place.
+fn special_items(mut original: Vec<Value>, patch: &[Value], key: &str) -> Outcome<(Vec<Value>, bool)> {
     let mut replace = false;
     for item in patch {
-        let Value::Object(members) = &item else { continue };
-        let Some(directive) = members.get(DIRECTIVE) else {
-            rest.push(item);
-            continue;
-        };
+        let Value::Object(members) = item else { continue };
+        let Some(directive) = members.get(DIRECTIVE) else { continue };
         match directive.as_str() {
             Some("delete") => {
                 let value = members.get(key).ok_or_else(|| StrategicError::no_merge_key(members, key))?;
@@ -119,23 +120,26 @@ fn special_items(
             _ => return Err(StrategicError::patch_type(directive, members)),
         }
     }
-    Ok(if replace { (rest, Vec::new()) } else { (original, rest) })
+    if replace {
+        original = patch.iter().filter(|item| item.is_object() && !is_special(item)).cloned().collect();
+    }
+    Ok((original, replace))
 }
 
 fn merge_items(
     merge: &Merge<'_>,
     mut original: Vec<Value>,
-    patch: Vec<Value>,
+    patch: &mut [Value],
     items: TypeId,
     key: &str,
 ) -> Outcome<Vec<Value>> {
-    for item in patch {
+    for item in patch.iter_mut().filter(|item| !is_special(item)) {
         let Value::Object(change) = item else { continue };
-        let Some(value) = change.get(key) else { return Err(StrategicError::no_merge_key(&change, key)) };
+        let Some(value) = change.get(key) else { return Err(StrategicError::no_merge_key(change, key)) };
         let place = original.iter().position(|other| other.get(key) == Some(value));
         match place.map(|place| &mut original[place]) {
             Some(Value::Object(members)) => *members = merge.map(std::mem::take(members), change, items)?,
-            _ => original.push(Value::Object(change)),
+            _ => original.push(Value::Object(change.clone())),
         }
     }
     Ok(original)

@@ -79,9 +79,12 @@ impl StrategicError {
 type Outcome<T> = Result<T, StrategicError>;
 
 /// Merges `patch` into `object`, which is of the type `types`; after an error the object is spoilt.
+///
+/// What is left in the patch is what upstream leaves in it, and shows of it in messages: without directives that were carried
+/// out, and without nulls where there was nothing to delete.
 pub fn strategic_merge_patch(
     object: &mut Value,
-    patch: Value,
+    patch: &mut Value,
     types: &TypeInfo,
 ) -> Result<(), StrategicError> {
     let (Value::Object(members), Value::Object(patch)) = (&mut *object, patch) else {
@@ -100,22 +103,22 @@ impl<'a> Merge<'a> {
     fn map(
         &self,
         mut original: Map<String, Value>,
-        mut patch: Map<String, Value>,
+        patch: &mut Map<String, Value>,
         of: TypeId,
     ) -> Outcome<Map<String, Value>> {
         if let Some(directive) = patch.get(DIRECTIVE) {
             return match directive.as_str() {
                 Some("replace") => {
                     patch.retain(|name, _| name != DIRECTIVE);
-                    Ok(patch)
+                    Ok(patch.clone())
                 }
                 Some("delete") => Ok(Map::new()),
-                _ => Err(StrategicError::patch_type(directive, &patch)),
+                _ => Err(StrategicError::patch_type(directive, patch)),
             };
         }
-        retain_keys(&mut original, &mut patch)?;
-        self.set_orders(&mut original, &mut patch, of)?;
-        for (key, change) in patch {
+        retain_keys(&mut original, patch)?;
+        self.set_orders(&mut original, patch, of)?;
+        for (key, change) in patch.iter_mut() {
             let (name, delete_from) = match key.strip_prefix(DELETE_FROM) {
                 Some(rest) => (rest.strip_prefix('/').ok_or(StrategicError::DeleteFromFormat)?, true),
                 None => (key.as_str(), false),
@@ -125,7 +128,7 @@ impl<'a> Merge<'a> {
                 continue;
             }
             match original.get_mut(name) {
-                Some(place) if same_type(place, &change) => {
+                Some(place) if same_type(place, change) => {
                     if let Some(merged) = self.value(place.take(), change, name, of, delete_from)? {
                         *place = merged;
                     } else {
@@ -133,13 +136,16 @@ impl<'a> Merge<'a> {
                     }
                 }
                 _ if delete_from => {}
-                there => match (there, without_directives(without_nulls(change))) {
-                    (Some(place), Some(change)) => *place = change,
-                    (None, Some(change)) => {
-                        original.insert(name.to_owned(), change);
+                there => {
+                    *change = without_nulls(change.take());
+                    match (there, without_directives(change)) {
+                        (Some(place), Some(change)) => *place = change,
+                        (None, Some(change)) => {
+                            original.insert(name.to_owned(), change);
+                        }
+                        (_, None) => original.retain(|other, _| other != name),
                     }
-                    (_, None) => original.retain(|other, _| other != name),
-                },
+                }
             }
         }
         Ok(original)
@@ -149,7 +155,7 @@ impl<'a> Merge<'a> {
     fn value(
         &self,
         original: Value,
-        change: Value,
+        change: &mut Value,
         name: &str,
         of: TypeId,
         delete_from: bool,
@@ -158,7 +164,7 @@ impl<'a> Merge<'a> {
             (Value::Object(original), Value::Object(change)) => {
                 let (meta, of) = self.field(of, name)?;
                 if strategy(meta)? == Some("replace") {
-                    return Ok(Some(Value::Object(change)));
+                    return Ok(Some(Value::Object(change.clone())));
                 }
                 self.map(original, change, of).map(|merged| Some(Value::Object(merged)))
             }
@@ -168,7 +174,7 @@ impl<'a> Merge<'a> {
                     return merge_list(self, original, change, items, meta.merge_key.as_deref(), delete_from)
                         .map(|merged| Some(Value::Array(merged)));
                 }
-                Ok(Some(Value::Array(change)))
+                Ok(Some(Value::Array(change.clone())))
             }
             (_, change) => Ok(without_directives(change)),
         }
@@ -218,12 +224,12 @@ impl<'a> Merge<'a> {
             let merged = match (live.clone(), change) {
                 (None, None) => continue,
                 (Some(live), None) => live,
-                (None, Some(change)) => match without_directives(Value::Array(change)) {
+                (None, Some(change)) => match without_directives(&mut Value::Array(change)) {
                     Some(Value::Array(items)) => items,
                     _ => continue,
                 },
-                (Some(live), Some(change)) if strategy(meta)? == Some("merge") => {
-                    merge_list(self, live, change, items, merge_key, false)?
+                (Some(live), Some(mut change)) if strategy(meta)? == Some("merge") => {
+                    merge_list(self, live, &mut change, items, merge_key, false)?
                 }
                 (Some(_), Some(change)) => change,
             };
@@ -269,18 +275,24 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// What a value of the patch is where the object has nothing to merge it with: nothing, if it is a directive.
-fn without_directives(value: Value) -> Option<Value> {
+/// What a value of the patch is where the object has nothing to merge it with: nothing, if it is a directive. Members that are
+/// directives go from the patch as well; items of lists stay in it.
+fn without_directives(value: &mut Value) -> Option<Value> {
     match value {
         Value::Object(members) if members.contains_key(DIRECTIVE) => None,
-        Value::Object(members) => Some(Value::Object(
-            members
-                .into_iter()
-                .filter_map(|(name, member)| Some((name, without_directives(member)?)))
-                .collect(),
-        )),
-        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(without_directives).collect())),
-        other => Some(other),
+        Value::Object(members) => {
+            let mut kept = Map::new();
+            members.retain(|name, member| match without_directives(member) {
+                Some(member) => {
+                    kept.insert(name.clone(), member);
+                    true
+                }
+                None => false,
+            });
+            Some(Value::Object(kept))
+        }
+        Value::Array(items) => Some(Value::Array(items.iter_mut().filter_map(without_directives).collect())),
+        other => Some(other.clone()),
     }
 }
 

@@ -97,7 +97,7 @@ fn merges() {
         ),
     ] {
         let mut object = object;
-        strategic_merge_patch(&mut object, patch.clone(), &types()).unwrap();
+        strategic_merge_patch(&mut object, &mut patch.clone(), &types()).unwrap();
         assert_eq!(object, expected, "{patch}");
     }
 }
@@ -132,7 +132,50 @@ fn words() {
         ),
     ] {
         let mut object = json!({"status": {"conditions": [{"type": "A"}]}});
-        let error = strategic_merge_patch(&mut object, patch, &types()).unwrap_err();
+        let error = strategic_merge_patch(&mut object, &mut patch.clone(), &types()).unwrap_err();
         assert_eq!((error.code(), error.to_string().as_str()), (code, expected));
+    }
+}
+
+/// Messages show what is left of a patch once it was carried out.
+#[test]
+fn what_was_carried_out_is_not_shown() {
+    let object = json!({
+        "metadata": {"labels": {"a": "1"}, "finalizers": ["a"]},
+        "spec": {"strategy": {"type": "a"}},
+        "status": {"conditions": [{"type": "A", "status": "1"}]},
+    });
+    for (patch, rest) in [
+        (json!({"$patch": "replace", "kind": "Node"}), json!({"kind": "Node"})),
+        (
+            json!({"metadata": {"labels": {"b": null, "$patch": "replace"}}}),
+            json!({"metadata": {"labels": {"b": null}}}),
+        ),
+        (
+            json!({"metadata": {"$setElementOrder/finalizers": ["b", "a"], "finalizers": ["b"], "name": "x"}}),
+            json!({"metadata": {"name": "x"}}),
+        ),
+        (json!({"metadata": {"$setElementOrder/finalizers": ["a"]}}), json!({"metadata": {}})),
+        (
+            json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "b"}}}),
+            json!({"spec": {"strategy": {"type": "b"}}}),
+        ),
+        // Nothing is there to delete.
+        (json!({"spec": {"whole": {"a": null, "b": "x"}}}), json!({"spec": {"whole": {"b": "x"}}})),
+        (json!({"spec": {"whole": {"in": {"$patch": "delete"}}}}), json!({"spec": {"whole": {}}})),
+        // Something is, or it is an item: these stay.
+        (json!({"metadata": {"labels": {"a": null}}}), json!({"metadata": {"labels": {"a": null}}})),
+        (
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}),
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}),
+        ),
+        (
+            json!({"status": {"conditions": [{"type": "A", "$patch": "delete"}]}}),
+            json!({"status": {"conditions": [{"type": "A", "$patch": "delete"}]}}),
+        ),
+    ] {
+        let mut left = patch.clone();
+        strategic_merge_patch(&mut object.clone(), &mut left, &types()).unwrap();
+        assert_eq!(left, rest, "{patch}");
     }
 }
