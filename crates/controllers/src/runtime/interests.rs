@@ -28,26 +28,30 @@ impl Watched {
 #[derive(Debug, Default)]
 pub struct Interests(Mutex<Notes>);
 
+/// Both sides share their names: ten thousand who look at one template count.
 #[derive(Debug, Default)]
 struct Notes {
-    looked_at_by: HashMap<Watched, HashSet<Name>>,
-    looks_at: HashMap<Name, HashSet<Watched>>,
+    looked_at_by: HashMap<Arc<Watched>, HashSet<Arc<Name>>>,
+    looks_at: HashMap<Arc<Name>, Vec<Arc<Watched>>>,
 }
 
 impl Interests {
     /// Starts the notes of one reconcile.
     pub fn looker(self: &Arc<Self>, subject: Name) -> Looker {
+        let known = self.notes().looks_at.get_key_value(&subject).map(|(known, _)| Arc::clone(known));
+        let subject = known.unwrap_or_else(|| Arc::new(subject));
         Looker { interests: Arc::clone(self), subject, seen: HashSet::new() }
     }
 
     /// Who looks at an object.
     pub fn of(&self, watched: &Watched) -> Vec<Name> {
-        self.notes().looked_at_by.get(watched).into_iter().flatten().cloned().collect()
+        let notes = self.notes();
+        notes.looked_at_by.get(watched).into_iter().flatten().map(|name| Name::clone(name)).collect()
     }
 
     /// Drops the notes of an object that is gone.
     pub fn forget(&self, subject: &Name) {
-        self.notes().replace(subject, HashSet::new());
+        self.notes().replace(&Arc::new(subject.clone()), HashSet::new());
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
@@ -56,12 +60,16 @@ impl Interests {
 }
 
 impl Notes {
-    fn add(&mut self, subject: &Name, watched: &Watched) {
-        self.looked_at_by.entry(watched.clone()).or_default().insert(subject.clone());
-        self.looks_at.entry(subject.clone()).or_default().insert(watched.clone());
+    fn add(&mut self, subject: &Arc<Name>, watched: Watched) -> Arc<Watched> {
+        let known = self.looked_at_by.get_key_value(&watched).map(|(known, _)| Arc::clone(known));
+        let watched = known.unwrap_or_else(|| Arc::new(watched));
+        if self.looked_at_by.entry(Arc::clone(&watched)).or_default().insert(Arc::clone(subject)) {
+            self.looks_at.entry(Arc::clone(subject)).or_default().push(Arc::clone(&watched));
+        }
+        watched
     }
 
-    fn replace(&mut self, subject: &Name, seen: HashSet<Watched>) {
+    fn replace(&mut self, subject: &Arc<Name>, seen: HashSet<Arc<Watched>>) {
         for gone in self.looks_at.remove(subject).into_iter().flatten().filter(|old| !seen.contains(old)) {
             if let Some(subjects) = self.looked_at_by.get_mut(&gone) {
                 subjects.remove(subject);
@@ -71,7 +79,7 @@ impl Notes {
             }
         }
         if !seen.is_empty() {
-            self.looks_at.insert(subject.clone(), seen);
+            self.looks_at.insert(Arc::clone(subject), seen.into_iter().collect());
         }
     }
 }
@@ -80,15 +88,15 @@ impl Notes {
 #[derive(Debug)]
 pub struct Looker {
     interests: Arc<Interests>,
-    subject: Name,
-    seen: HashSet<Watched>,
+    subject: Arc<Name>,
+    seen: HashSet<Arc<Watched>>,
 }
 
 impl Looker {
     /// Notes an object, before it is read: so a change between reading and noting cannot be missed.
     pub fn at(&mut self, kind: &'static str, name: &Name) {
         let watched = Watched::new(kind, name.clone());
-        self.interests.notes().add(&self.subject, &watched);
+        let watched = self.interests.notes().add(&self.subject, watched);
         self.seen.insert(watched);
     }
 }

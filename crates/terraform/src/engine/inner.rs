@@ -256,7 +256,9 @@ impl Inner {
 
     pub fn cancel(&self, workspace: &WorkspaceId) -> bool {
         let mut table = self.table();
-        let Some(Entry { run: Some(run), .. }) = table.entries.get(workspace) else { return false };
+        let Some(Entry { run: Some(run), .. }) = table.entries.get(workspace).map(AsRef::as_ref) else {
+            return false;
+        };
         let id = run.id.clone();
         run.stop.send_if_modified(|why| {
             let first = why.is_none();

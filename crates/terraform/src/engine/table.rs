@@ -59,7 +59,8 @@ pub(super) struct Entry {
 }
 
 pub(super) struct Table {
-    pub entries: HashMap<WorkspaceId, Entry>,
+    /// Boxed: such a map is up to half empty, and an entry is large.
+    pub entries: HashMap<WorkspaceId, Box<Entry>>,
     pub queue: Queue<Ticket>,
     pub gate: Gate,
     /// Prepared runs that wait for the gate, by urgency.
