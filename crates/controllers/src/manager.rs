@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplate, WorkspaceTemplateApply};
+use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplate};
 use capt_planner::set::Settings;
 use capt_terraform::Engine;
 use futures::stream::BoxStream;
@@ -23,7 +23,7 @@ use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::{Pace, Starter};
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Clock, Clusters, Name, OwnWrites, Owners, SystemClock, Writer};
+use crate::runtime::{Clock, Clusters, Kind, Name, OwnWrites, Owners, SystemClock, Writer};
 use crate::workspace::context::{Context, MANAGER, instance_of};
 use crate::workspace::keeper::SecretKeeper;
 use crate::workspace::{apply, provider_config, template};
@@ -113,22 +113,15 @@ impl Controllers {
     }
 }
 
-fn cached<K>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) -> Cache<K>
-where
-    K: kube::Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned
-        + Send
-        + Sync
-        + 'static,
-{
+fn cached<K: Kind>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) -> Cache<K> {
     let (cache, work) = Cache::new(Api::all(client.clone()), index);
     tasks.spawn(work);
     cache
 }
 
 fn context(client: &Client, engine: &Engine, options: &Options, tasks: &mut JoinSet<()>) -> Context {
+    let (applies, work) = Cache::packed(Api::all(client.clone()), apply::dependencies::index);
+    tasks.spawn(work);
     Context {
         client: client.clone(),
         engine: engine.clone(),
@@ -137,7 +130,7 @@ fn context(client: &Client, engine: &Engine, options: &Options, tasks: &mut Join
         backoff: options.backoff,
         events: Events::new(client.clone(), "capt", options.instance.clone()),
         templates: cached::<WorkspaceTemplate>(client, no_index, tasks),
-        applies: cached::<WorkspaceTemplateApply>(client, apply::dependencies::index, tasks),
+        applies,
         configs: cached::<WorkspaceProviderConfig>(client, no_index, tasks),
         interests: Arc::default(),
         config_interests: Arc::default(),
@@ -254,15 +247,14 @@ fn templates_of_users(context: &Arc<Context>) -> BoxStream<'static, Name> {
     let (applies, templates) = (context.applies.clone(), context.templates.clone());
     let touched = move |name: Name| {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        let touched = match applies.get(&name) {
-            Some(user) if known.insert(name.clone()) => {
-                vec![Name::referred(&user.spec.template_ref, &user.namespace().unwrap_or_default())]
-            }
-            Some(_) => Vec::new(),
-            None => {
-                known.remove(&name);
-                templates.names()
-            }
+        let touched = if known.contains(&name) && applies.has(&name) {
+            Vec::new()
+        } else if let Some(user) = applies.get(&name) {
+            known.insert(name);
+            vec![Name::referred(&user.spec.template_ref, &user.namespace().unwrap_or_default())]
+        } else {
+            known.remove(&name);
+            templates.names()
         };
         futures::stream::iter(touched)
     };

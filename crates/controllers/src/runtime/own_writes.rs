@@ -163,6 +163,7 @@ mod tests {
     use kube::{Client, Config};
 
     use super::*;
+    use crate::runtime::cache::{Keep, by_owner};
 
     fn machine(version: u64, uid: &str) -> CaptMachine {
         let mut machine = CaptMachine::new("m", CaptMachineSpec::default());
@@ -175,7 +176,7 @@ mod tests {
     #[tokio::test]
     async fn a_cache_that_lags_is_waited_for() {
         let (events, stream) = mpsc::unbounded();
-        let (cache, work) = Cache::<CaptMachine>::follow(stream, crate::runtime::cache::by_owner);
+        let (cache, work) = Cache::<CaptMachine>::follow(stream, by_owner, Keep::Whole);
         tokio::spawn(work);
         let mut changes = std::pin::pin!(cache.changes());
         let mut show = async |event: Event<CaptMachine>| {

@@ -10,6 +10,7 @@ use futures::future::{BoxFuture, join_all};
 use futures::stream::{BoxStream, select_all};
 use futures::{FutureExt, Stream, StreamExt};
 use kube::Resource;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
@@ -70,7 +71,7 @@ impl Starter<'_> {
         reconcile: impl Fn(Arc<C>, Arc<K>) -> F + Send + Sync + 'static,
     ) where
         C: Send + Sync + 'static,
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
         F: Future<Output = Result<Next, Error>> + Send + 'static,
     {
         self.start_large(controller, context, cache, listed, triggers, |_| 1, reconcile);
@@ -90,7 +91,7 @@ impl Starter<'_> {
         reconcile: impl Fn(Arc<C>, Arc<K>) -> F + Send + Sync + 'static,
     ) where
         C: Send + Sync + 'static,
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
         F: Future<Output = Result<Next, Error>> + Send + 'static,
     {
         let (context, cache, metrics) = (Arc::clone(context), cache.clone(), Arc::clone(self.metrics));
@@ -133,7 +134,7 @@ async fn run<K, F>(
     metrics: Arc<Metrics>,
     reconcile: impl Fn(Arc<K>) -> F + Send + Sync + 'static,
 ) where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
     F: Future<Output = (Result<Next, Error>, u32)> + Send + 'static,
 {
     let mut agenda = Agenda::new(pace.pause, QUICK);

@@ -90,6 +90,12 @@ where
         Ok(())
     }
 
+    /// Objects whose status, as this writer wrote it, says so; only while the cache may still show the one before.
+    pub fn wrote(&self, says: impl Fn(&S) -> bool) -> Vec<Name> {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.iter().filter(|(_, ours)| says(&ours.status)).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Drops what is known of an object that is gone.
     pub fn forget(&self, name: &Name) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(name);

@@ -178,7 +178,7 @@ impl Plant {
             + serde::de::DeserializeOwned,
     {
         // In pages: the memory that one large answer takes would be what is measured.
-        let mut page = ListParams::default().limit(500);
+        let mut page = ListParams::default().limit(100);
         loop {
             let list = self.api::<K>().list_metadata(&page).await.expect("a list");
             for one in &list.items {

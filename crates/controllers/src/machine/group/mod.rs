@@ -87,8 +87,8 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
     let joined = Key::Refers("NodeGroup", name.clone());
     let mut leaving = Vec::new();
     if object.metadata.deletion_timestamp.is_some() {
-        let machines = context.machines.by(std::slice::from_ref(&joined));
-        leaving.extend(machines.iter().map(|one| Name::of(one.as_ref()).seen_from(&name.namespace)));
+        let machines = context.machines.names_by(std::slice::from_ref(&joined));
+        leaving.extend(machines.iter().map(|one| one.seen_from(&name.namespace)));
         leaving.sort();
     }
     Observed {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use capt_api::workspace::WorkspaceTemplateApply;
-use kube::ResourceExt;
 
 use super::super::context::Context;
 use crate::runtime::Name;
+use crate::runtime::cache::Key;
 
 /// Backends that instances use, by the hash of what names them. Statuses tell what was before this process.
 #[derive(Debug, Default)]
@@ -37,14 +37,16 @@ pub fn take(context: &Context, name: &Name, hash: &str) -> Result<(), Name> {
         let status = context.apply_status.current(other, other.status.as_ref());
         status.is_some_and(|status| status.backend_hash.as_deref() == Some(hash))
     };
-    let others = context.applies.all();
-    let own = |other: &WorkspaceTemplateApply| {
-        other.name_any() == name.name && other.namespace().as_deref() == Some(name.namespace.as_str())
-    };
-    if let Some(user) = others.iter().find(|other| !own(other) && uses(other)) {
-        return Err(Name::of(user.as_ref()));
+    let mut others = context.applies.names_by(&[Key::Backend(hash.to_owned())]);
+    // What this process wrote a moment ago, the cache may not show yet.
+    others.extend(context.apply_status.wrote(|status| status.backend_hash.as_deref() == Some(hash)));
+    let user = others
+        .into_iter()
+        .find(|other| other != name && context.applies.get(other).is_some_and(|other| uses(&other)));
+    match user {
+        Some(user) => Err(user),
+        None => context.backends.take(hash, name, |user| context.applies.has(user)),
     }
-    context.backends.take(hash, name, |user| context.applies.get(user).is_some())
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@ use kube::ResourceExt;
 use crate::runtime::Name;
 use crate::runtime::cache::Key;
 
-/// What instances are found by: their template, and the workspaces they wait for or take outputs from.
+/// What instances are found by: their template, the workspaces they wait for or take outputs from, and the backend that
+/// they use.
 pub fn index(object: &WorkspaceTemplateApply) -> Vec<Key> {
     let namespace = object.namespace().unwrap_or_default();
     let template = Name::referred(&object.spec.template_ref, &namespace);
     let others = dependencies(object).into_iter().map(|other| Key::Refers("WorkspaceTemplateApply", other));
-    [Key::Refers("WorkspaceTemplate", template)].into_iter().chain(others).collect()
+    let backend = object.status.as_ref().and_then(|status| status.backend_hash.clone()).map(Key::Backend);
+    [Key::Refers("WorkspaceTemplate", template)].into_iter().chain(others).chain(backend).collect()
 }
 
 /// The workspaces that an instance waits for or takes outputs from.

@@ -158,7 +158,7 @@ fn workspace_name(
     let name = object.name_any();
     let Some(short) = name.strip_suffix("-apply").filter(|short| !short.is_empty()) else { return name };
     let namespace = object.namespace().unwrap_or_default();
-    let taken = context.applies.get(&Name::new(namespace, short)).is_some();
+    let taken = context.applies.has(&Name::new(namespace, short));
     if taken { name } else { short.to_owned() }
 }
 
@@ -213,8 +213,7 @@ async fn dependents(context: &Context, looker: &mut Looker, name: &Name) -> Resu
         return Ok(Vec::new());
     }
     let mut standing = Vec::new();
-    for user in context.applies.by(&[Key::Refers("WorkspaceTemplateApply", name.clone())]) {
-        let user = Name::of(user.as_ref());
+    for user in context.applies.names_by(&[Key::Refers("WorkspaceTemplateApply", name.clone())]) {
         looker.at("WorkspaceTemplateApply", &user);
         if context.open(&user).await?.touched {
             standing.push(user.seen_from(&name.namespace));

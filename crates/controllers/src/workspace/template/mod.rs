@@ -67,9 +67,8 @@ fn used_by(name: &Name) -> Key {
 }
 
 fn names(context: &Context, name: &Name) -> Vec<String> {
-    let users = context.applies.by(&[used_by(name)]);
-    let mut names: Vec<String> =
-        users.iter().map(|user| Name::of(user.as_ref()).seen_from(&name.namespace)).collect();
+    let users = context.applies.names_by(&[used_by(name)]);
+    let mut names: Vec<String> = users.iter().map(|user| user.seen_from(&name.namespace)).collect();
     names.sort();
     names
 }
