@@ -9,6 +9,7 @@ mod secrets;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,29 @@ pub struct Output {
     /// It must not be shown.
     #[serde(default)]
     pub sensitive: bool,
+}
+
+/// The outputs of a workspace, in the order of their names. Packed and shared, since everything that is known of a workspace
+/// is kept in memory and handed out at each look: a map would be mostly room to grow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outputs(Arc<[(String, Output)]>);
+
+impl Outputs {
+    /// One of them.
+    pub fn get(&self, name: &str) -> Option<&Output> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, output)| output)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Output)> {
+        self.0.iter().map(|(name, output)| (name.as_str(), output))
+    }
+}
+
+impl From<BTreeMap<String, Output>> for Outputs {
+    fn from(outputs: BTreeMap<String, Output>) -> Self {
+        Self(outputs.into_iter().collect())
+    }
 }
 
 /// An object that Terraform manages.

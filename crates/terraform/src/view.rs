@@ -1,6 +1,6 @@
 //! What is known of a workspace: read from memory, never by a process.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::{
     failure::Failure,
     inputs::Revision,
     order::{Operation, PlanId, RunId},
-    state::Output,
+    state::Outputs,
     stream::{Change, Progress},
 };
 
@@ -27,7 +27,7 @@ pub struct View {
     /// The kept plan, while it can still be applied.
     pub plan: Option<Plan>,
     /// Outputs, sensitive ones too.
-    pub outputs: BTreeMap<String, Output>,
+    pub outputs: Outputs,
     /// How many resources the state holds.
     pub resources: usize,
     /// The state's serial.

@@ -282,7 +282,7 @@ pub(super) fn view(record: &Record, state: Option<State>) -> View {
         plan: applicable.map(|planned| planned.plan.clone()),
         resources: state.resources.len(),
         serial: state.serial,
-        outputs: state.outputs,
+        outputs: state.outputs.into(),
     }
 }
 

@@ -9,7 +9,7 @@ use super::inner::{Inner, run_id};
 use crate::{
     inputs::Revision,
     order::{Operation, Order, RunId},
-    state::Output,
+    state::{Output, Outputs},
     view::{Finished, Outcome},
 };
 
@@ -28,14 +28,14 @@ impl Inner {
             Operation::Apply | Operation::ApplyPlan(_) => {
                 view.applied.clone_from(&revision);
                 view.touched = true;
-                view.outputs = outputs;
+                view.outputs = outputs.into();
                 view.resources = 1;
                 view.serial += 1;
             }
             Operation::Destroy => {
                 view.applied = None;
                 view.touched = false;
-                view.outputs.clear();
+                view.outputs = Outputs::default();
                 view.resources = 0;
             }
             Operation::Plan | Operation::Refresh | Operation::Import { .. } => {}

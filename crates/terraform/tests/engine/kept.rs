@@ -165,7 +165,7 @@ async fn a_backend_of_its_own_keeps_the_state_elsewhere() {
             State::read(&fs::read(&elsewhere).expect("a state"))
                 .is_ok_and(|state| state.resources.len() == 1)
         );
-        assert_eq!(lab.look("a").outputs["v"].value, "1", "a copy is here");
+        assert_eq!(lab.look("a").outputs.get("v").unwrap().value, "1", "a copy is here");
         let lab = lab.restart().await;
         assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
         assert_eq!(lab.trace(), ["create a", "destroy a"]);

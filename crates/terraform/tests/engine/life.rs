@@ -23,7 +23,7 @@ async fn create_change_and_destroy() {
         let view = lab.look("ns/a");
         assert_eq!(view.applied, Some(revision.clone()), "equal: nothing has to be run");
         assert_eq!((view.resources, view.touched), (1, true));
-        assert_eq!(view.outputs["v"].value, json!("1"));
+        assert_eq!(view.outputs.get("v").unwrap().value, json!("1"));
         assert_eq!(lab.trace(), ["create a"]);
         assert_eq!(lab.engine.metrics().processes, 1, "one process for all of it");
 
@@ -37,7 +37,7 @@ async fn create_change_and_destroy() {
         let changed = lab.apply("ns/a", inputs.clone()).await;
         assert_eq!(changed.plan.map(|plan| (plan.add, plan.destroy)), Some((1, 1)));
         assert_eq!(lab.trace(), ["create a", "destroy a", "create a"]);
-        assert_eq!(lab.look("ns/a").outputs["v"].value, json!("2"));
+        assert_eq!(lab.look("ns/a").outputs.get("v").unwrap().value, json!("2"));
 
         // Without inputs: those of the last apply.
         let destroyed = lab.run("ns/a", Operation::Destroy, None).await;
@@ -97,7 +97,7 @@ async fn a_plan_made_on_another_state_is_stale() {
         lab.apply("a", third).await;
         assert_eq!(lab.look("a").plan, None, "not offered any more");
         assert_eq!(reason(&lab.run("a", Operation::ApplyPlan(plan.id), Some(second)).await), "PlanStale");
-        assert_eq!(lab.look("a").outputs["v"].value, json!("3"));
+        assert_eq!(lab.look("a").outputs.get("v").unwrap().value, json!("3"));
     }
 }
 

@@ -43,7 +43,7 @@ async fn a_hundred_of_one_template_share_one_init() {
     for n in 0..100 {
         let finished = lab.ended(&WorkspaceId::new(format!("w{n}"))).await;
         assert_eq!(finished.outcome, Outcome::Done, "{finished:?}");
-        assert_eq!(lab.look(&format!("w{n}")).outputs["n"].value, n.to_string());
+        assert_eq!(lab.look(&format!("w{n}")).outputs.get("n").unwrap().value, n.to_string());
     }
     let metrics = lab.engine.metrics();
     assert_eq!((metrics.inits, metrics.processes), (1, 100));
@@ -113,7 +113,7 @@ async fn an_entrypoint_and_a_repository() {
         };
         let done = lab.apply("git", with_n(&inputs, 2)).await;
         assert_eq!(done.outcome, Outcome::Done, "{done:?}");
-        assert_eq!(lab.look("git").outputs["n"].value, "2");
+        assert_eq!(lab.look("git").outputs.get("n").unwrap().value, "2");
         assert_eq!(lab.run("git", Operation::Destroy, None).await.outcome, Outcome::Done);
     }
 }

@@ -59,7 +59,7 @@ async fn secrets_are_nowhere_to_be_seen() {
             assert!(!format!("{done:?}").contains(secret), "{secret} in {done:?}");
         }
         assert_eq!(
-            lab.look("a").outputs["secret"].value,
+            lab.look("a").outputs.get("secret").unwrap().value,
             json!("made of-the-state"),
             "known, to be put into a Secret"
         );

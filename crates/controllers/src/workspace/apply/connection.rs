@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use capt_api::names::annotations;
-use capt_terraform::state::Output;
+use capt_terraform::state::{Output, Outputs};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -101,10 +101,10 @@ fn is_ours(secret: &Secret, instance: &Name) -> bool {
 }
 
 /// Text as it is, everything else as JSON.
-fn data(outputs: &BTreeMap<String, Output>) -> BTreeMap<String, ByteString> {
+fn data(outputs: &Outputs) -> BTreeMap<String, ByteString> {
     let bytes = |output: &Output| match output.value.as_str() {
         Some(text) => text.as_bytes().to_vec(),
         None => output.value.to_string().into_bytes(),
     };
-    outputs.iter().map(|(name, output)| (name.clone(), ByteString(bytes(output)))).collect()
+    outputs.iter().map(|(name, output)| (name.to_owned(), ByteString(bytes(output)))).collect()
 }

@@ -139,7 +139,7 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
 fn outputs(observed: &Observed) -> BTreeMap<String, Value> {
     let open = observed.view.outputs.iter().filter(|(_, output)| !output.sensitive);
     let open: BTreeMap<String, Value> =
-        open.map(|(name, output)| (name.clone(), output.value.clone())).collect();
+        open.map(|(name, output)| (name.to_owned(), output.value.clone())).collect();
     let size = serde_json::to_vec(&open).map_or(usize::MAX, |bytes| bytes.len());
     if size > LARGEST_OUTPUTS { BTreeMap::new() } else { open }
 }

@@ -124,8 +124,10 @@ impl Reader<'_> {
         }
         let outputs = self.context.open(name).await?.outputs;
         let values = outputs
-            .into_iter()
-            .map(|(key, output)| (key, Variable { value: output.value, sensitive: output.sensitive }))
+            .iter()
+            .map(|(key, output)| {
+                (key.to_owned(), Variable { value: output.value.clone(), sensitive: output.sensitive })
+            })
             .collect();
         Ok(Ok(Source { what: format!("WorkspaceTemplateApply {shown}"), part: "output", values }))
     }
