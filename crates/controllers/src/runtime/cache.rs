@@ -140,6 +140,11 @@ where
         self.read().found(keys).map(|name| Name::clone(name)).collect()
     }
 
+    /// The keys of an object, in the order of its index.
+    pub fn keys(&self, name: &Name) -> Vec<Arc<Key>> {
+        self.read().objects.get(name).map_or_else(Vec::new, |kept| kept.keys.to_vec())
+    }
+
     /// How many objects have a key.
     pub fn count(&self, key: &Key) -> usize {
         self.read().keyed.get(key).map_or(0, HashSet::len)

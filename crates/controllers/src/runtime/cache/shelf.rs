@@ -19,7 +19,7 @@ pub(super) struct Shelf<K> {
 
 /// An object, and the keys that it has: who lets go of it need not open it.
 pub(super) struct Kept<K> {
-    keys: Box<[Arc<Key>]>,
+    pub keys: Box<[Arc<Key>]>,
     pub stored: Stored<K>,
 }
 

@@ -19,7 +19,7 @@ pub fn index(object: &WorkspaceTemplateApply) -> Vec<Key> {
 }
 
 /// The workspaces that an instance waits for or takes outputs from.
-pub fn dependencies(object: &WorkspaceTemplateApply) -> Vec<Name> {
+fn dependencies(object: &WorkspaceTemplateApply) -> Vec<Name> {
     let namespace = object.namespace().unwrap_or_default();
     let sources = object.spec.variables_from.iter().filter_map(|from| from.workspace_ref.as_ref());
     let awaited = object.spec.wait_for_workspaces.iter();
@@ -49,7 +49,21 @@ pub fn cycle(start: &Name, dependencies: impl Fn(&Name) -> Vec<Name>) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use capt_api::workspace::{WorkspaceTemplateApplySpec, WorkspaceTemplateApplyStatus};
+
     use super::*;
+
+    #[test]
+    fn an_instance_is_found_by_the_backend_that_its_status_names() {
+        let mut object = WorkspaceTemplateApply::new("a", WorkspaceTemplateApplySpec::default());
+        assert_eq!(index(&object).len(), 1, "its template");
+        let status = WorkspaceTemplateApplyStatus {
+            backend_hash: Some("h".into()),
+            ..WorkspaceTemplateApplyStatus::default()
+        };
+        object.status = Some(status);
+        assert!(index(&object).contains(&Key::Backend("h".into())), "also after a restart");
+    }
 
     fn find(start: &str, edges: &[(&str, &str)]) -> Option<String> {
         let name = |text: &str| Name::new("n", text);

@@ -165,7 +165,12 @@ fn workspace_name(
 /// A circle of workspaces that wait for each other.
 fn circle(context: &Context, name: &Name) -> Option<Blocked> {
     let onward = |name: &Name| {
-        context.applies.get(name).map_or_else(Vec::new, |object| dependencies::dependencies(&object))
+        let keys = context.applies.keys(name);
+        let others = keys.iter().filter_map(|key| match key.as_ref() {
+            Key::Refers("WorkspaceTemplateApply", other) => Some(other.clone()),
+            _ => None,
+        });
+        others.collect()
     };
     let circle = dependencies::cycle(name, onward)?;
     let shown: Vec<String> = circle.iter().map(|member| member.seen_from(&name.namespace)).collect();
