@@ -58,7 +58,7 @@ bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked --workspace --bench up
 
 fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
-	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-apiserver --test fuzz -- --nocapture
+	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release --workspace --test fuzz -- --nocapture
 
 crds: ## Write config/crd from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd
