@@ -35,7 +35,7 @@ fn the_demo_from_up_to_gone() {
     let folder = tempfile::tempdir().unwrap();
     let plane = Plane::start(folder.path(), &["--demo"]);
     plane.event("ready", |_| true);
-    let text = plane.run(&["status"]);
+    let text = plane.until(&["status"], |text| text.contains("15 objects: 15 ready"));
     for part in [
         "cluster demo",
         "network demo",
@@ -46,7 +46,6 @@ fn the_demo_from_up_to_gone() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(text.contains("15 objects: 15 ready"), "{text}");
 
     plane.run(&["scale", "cmd/demo-workers", "--replicas", "5"]);
     plane.until(&["status"], |text| text.contains("5/5 available") && text.contains("19 objects: 19 ready"));
