@@ -99,10 +99,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     };
     let folder = args.data_dir.clone().map_or_else(place::default_folder, Ok)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(stand(args, &folder, &manifests));
-    // What is to be kept is on disk: nobody waits for the rest.
-    runtime.shutdown_background();
-    outcome
+    runtime.block_on(stand(args, &folder, &manifests))
 }
 
 async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> io::Result<Outcome> {
