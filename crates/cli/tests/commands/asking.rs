@@ -42,6 +42,8 @@ async fn runs_are_cancelled_and_tried_again() {
         })
         .await;
     world.capt("cancel wtapply/long").good();
+    // A run outlives its controller; nobody is left behind here.
+    world.ready_is("long", "Cancelled").await;
     world.capt("retry nobody").bad("no WorkspaceTemplateApply nobody in namespace default");
 }
 
