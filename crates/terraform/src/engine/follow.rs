@@ -103,8 +103,8 @@ impl Follower<'_> {
                 }
             }
         };
-        if ended == Ended::Unknown || matches!(ended, Ended::Code(code) if code >= 128) || interrupts.sent > 1
-        {
+        // What was stopped is stopped whole: Terraform ends the shell of a provisioner, not what that started.
+        if ended == Ended::Unknown || matches!(ended, Ended::Code(code) if code >= 128) || why.is_some() {
             process.reap();
         }
         self.read(&mut tail, &mut words, true);

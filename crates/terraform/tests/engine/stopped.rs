@@ -65,6 +65,31 @@ async fn a_cancelled_run_saves_what_it_made() {
     }
 }
 
+/// Terraform ends the shell of a provisioner, and not what that started.
+#[tokio::test]
+async fn what_a_cancelled_run_started_ends_with_it() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let workspace = WorkspaceId::new("a");
+        let pid = lab.path("pid");
+        let module = format!(
+            "resource \"terraform_data\" \"slow\" {{\n  provisioner \"local-exec\" {{\n    command = \"sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait\"\n  }}\n}}\n",
+            pid.display()
+        );
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&module))))
+            .expect("taken");
+        lab.until(&workspace, |_| pid.exists()).await;
+        let started = fs::read_to_string(&pid).expect("a pid");
+        let started = Path::new("/proc").join(started.trim()).join("environ");
+        let lives = || fs::read(&started).is_ok_and(|environment| !environment.is_empty());
+        assert!(lives(), "it runs");
+        assert!(lab.engine.cancel(&workspace));
+        assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
+        lab.until(&workspace, |_| !lives()).await;
+    }
+}
+
 #[tokio::test]
 async fn a_run_that_takes_too_long_is_stopped() {
     for tool in tools() {
