@@ -296,7 +296,8 @@ const OWN: [&str; 9] = [
 /// What was said, without what only one server can say.
 fn neutral(said: &str) -> String {
     let said = said.replace(",\"", ",\n\"").replace("{\"", "{\n\"");
-    let lines = said.lines().map(|line| {
+    // Of a Service of its own kube-apiserver tells where its start takes long.
+    let lines = said.lines().filter(|line| !line.contains("ClusterIPNotAllocated")).map(|line| {
         let start = line.trim_start().trim_start_matches("- ").trim_start_matches('"');
         let own = OWN
             .iter()
