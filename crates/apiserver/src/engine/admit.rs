@@ -152,29 +152,29 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
     if forgets {
         metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
     }
-    put_emptied(object, &emptied);
+    put_emptied(object, emptied);
     Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
 }
 
 /// Takes out the maps that a write empties on purpose. They are not stored and nobody manages them; but where an object
-/// is immutable, an empty map is not the same as none. Gives those of which that is true: `data` of a ConfigMap is not.
-pub fn take_emptied(target: &Target, object: &mut Value) -> Vec<&'static str> {
+/// is immutable, an empty map is not the same as none. Gives the one of which that is true; `data` of a ConfigMap is not one.
+pub fn take_emptied(target: &Target, object: &mut Value) -> Option<&'static str> {
     let judged = match &*target.served.store_name {
         "/secrets" => "data",
         "/configmaps" => "binaryData",
-        _ => return Vec::new(),
+        _ => return None,
     };
-    let Value::Object(members) = object else { return Vec::new() };
+    let Value::Object(members) = object else { return None };
     let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
     let emptied = members.get(judged).is_some_and(is_empty);
     members.retain(|name, value| !(matches!(name.as_str(), "data" | "binaryData") && is_empty(value)));
-    emptied.then_some(judged).into_iter().collect()
+    emptied.then_some(judged)
 }
 
-/// Puts them back, to be judged.
-pub fn put_emptied(object: &mut Value, emptied: &[&str]) {
-    for name in emptied {
-        object[*name] = Value::Object(Map::new());
+/// Puts it back, to be judged.
+pub fn put_emptied(object: &mut Value, emptied: Option<&str>) {
+    if let Some(name) = emptied {
+        object[name] = Value::Object(Map::new());
     }
 }
 

@@ -244,7 +244,7 @@ impl Engine {
             }
         }
         self.check_grant(target, name, &new, Some(live), options)?;
-        admit::put_emptied(&mut new, &emptied);
+        admit::put_emptied(&mut new, emptied);
         admit::validate(target, &new, Some(live))?;
         admit::warn(target, &new, Some(live), options);
         admit::take_emptied(target, &mut new);

@@ -18,12 +18,12 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, watch};
 
 use self::shelf::{Shelf, Stored};
 use super::name::Name;
+use super::writer::Kind;
 
 mod shelf;
 
@@ -68,10 +68,7 @@ impl<K> Clone for Cache<K> {
     }
 }
 
-impl<K> Cache<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
-{
+impl<K: Kind> Cache<K> {
     /// A cache, and the work that keeps it fresh.
     pub fn new(api: Api<K>, index: Index<K>) -> (Self, impl Future<Output = ()> + Send) {
         Self::kept(api, index, Keep::Whole)
@@ -229,10 +226,7 @@ struct Keeper<K> {
     incoming: Vec<K>,
 }
 
-impl<K> Keeper<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + Send + Sync + 'static,
-{
+impl<K: Kind> Keeper<K> {
     async fn follow(mut self, events: impl Stream<Item = watcher::Result<Event<K>>> + Send) {
         futures::pin_mut!(events);
         while let Some(event) = events.next().await {

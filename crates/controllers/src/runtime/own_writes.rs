@@ -28,7 +28,7 @@ enum Note {
 }
 
 impl Note {
-    /// Whether only the cache can tell, for now.
+    /// Whether the cache still has time to tell.
     fn waits(&self) -> bool {
         match self {
             Self::Version(_, since) => since.elapsed() <= PATIENCE,

@@ -1,7 +1,6 @@
 //! Runs a reconcile for each name that a stream brings: one at a time for one object, a few at a time for all.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +8,6 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{BoxStream, select_all};
 use futures::{FutureExt, Stream, StreamExt};
-use kube::Resource;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
@@ -21,6 +17,7 @@ use super::cache::Cache;
 use super::error::{Class, Error};
 use super::metrics::Metrics;
 use super::name::Name;
+use super::writer::Kind;
 
 /// When to look at an object again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,7 +68,7 @@ impl Starter<'_> {
         reconcile: impl Fn(Arc<C>, Arc<K>) -> F + Send + Sync + 'static,
     ) where
         C: Send + Sync + 'static,
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
+        K: Kind,
         F: Future<Output = Result<Next, Error>> + Send + 'static,
     {
         self.start_large(controller, context, cache, listed, triggers, |_| 1, reconcile);
@@ -91,7 +88,7 @@ impl Starter<'_> {
         reconcile: impl Fn(Arc<C>, Arc<K>) -> F + Send + Sync + 'static,
     ) where
         C: Send + Sync + 'static,
-        K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
+        K: Kind,
         F: Future<Output = Result<Next, Error>> + Send + 'static,
     {
         let (context, cache, metrics) = (Arc::clone(context), cache.clone(), Arc::clone(self.metrics));
@@ -134,7 +131,7 @@ async fn run<K, F>(
     metrics: Arc<Metrics>,
     reconcile: impl Fn(Arc<K>) -> F + Send + Sync + 'static,
 ) where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize + Send + Sync + 'static,
+    K: Kind,
     F: Future<Output = (Result<Next, Error>, u32)> + Send + 'static,
 {
     let mut agenda = Agenda::new(pace.pause, QUICK);
