@@ -3,11 +3,12 @@
 use capt_api::cluster::core::Cluster;
 use capt_api::cluster::{CAPTCluster, CAPTControlPlane};
 use capt_api::machine::NodeGroup;
+use capt_e2e::until;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::stage::{SOON, Stage};
 use crate::town::{cluster_spec, message, network_spec, said};
 
 /// No Terraform runs for what was never built.
@@ -50,8 +51,8 @@ pub async fn deleted_in_any_order(stage: &Stage) {
             }
             _ => {
                 stage.remove_cluster().await;
-                stage.remove::<CAPTControlPlane>("demo").await;
-                // It may have gone with its Cluster already.
+                // They may have gone with their Cluster already.
+                let _ = stage.api::<CAPTControlPlane>().delete("demo", &DeleteParams::background()).await;
                 let _ = stage.api::<CAPTCluster>().delete("demo", &DeleteParams::background()).await;
             }
         }
@@ -72,7 +73,11 @@ pub async fn the_network_goes_last(stage: &Stage) {
         "spec": {"external": {"name": "workers"}},
     });
     let force = PatchParams::apply("user").force();
-    stage.api::<NodeGroup>().patch("workers", &force, &Patch::Apply(&group)).await.unwrap();
+    let groups = stage.api::<NodeGroup>();
+    groups.patch("workers", &force, &Patch::Apply(&group)).await.unwrap();
+    // What nobody has seen yet holds nothing.
+    let seen = until("the group is seen", SOON, async || groups.get("workers").await.unwrap().status);
+    seen.await.unwrap();
     stage.remove::<CAPTCluster>("demo").await;
     stage.remove::<CAPTControlPlane>("demo").await;
     let plane = stage
@@ -89,7 +94,7 @@ pub async fn the_network_goes_last(stage: &Stage) {
         "waits until CAPTControlPlane demo, NodeGroup workers has gone"
     );
     assert_eq!(stage.traces().len(), 3, "nothing is destroyed");
-    stage.api::<NodeGroup>().delete("workers", &DeleteParams::background()).await.unwrap();
+    groups.delete("workers", &DeleteParams::background()).await.unwrap();
     stage.remove_cluster().await;
     stage.nothing_is_left().await;
     assert_eq!(stage.traces()[3..], ["destroyed plane demo", "destroyed demo-vpc"]);

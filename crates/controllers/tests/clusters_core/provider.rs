@@ -3,7 +3,7 @@
 use capt_controllers::cluster::core::install;
 use capt_e2e::until;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -39,10 +39,15 @@ pub async fn install(client: &Client) {
         crds.patch(&crd.name_any(), &PatchParams::apply("test"), &Patch::Apply(&crd)).await.unwrap();
     }
     for name in [install::NAME, "democlusters.demo.example.com", "demoplanes.demo.example.com"] {
-        let served = until("a served CRD", SOON, async || {
-            crds.get(name).await.ok().filter(install::is_served).map(drop)
-        });
-        served.await.unwrap();
+        let served =
+            until("a served CRD", SOON, async || crds.get(name).await.ok().filter(install::is_served));
+        let spec = served.await.unwrap().spec;
+        let gvk = GroupVersionKind::gvk(&spec.group, &spec.versions[0].name, &spec.names.kind);
+        let kind = ApiResource::from_gvk_with_plural(&gvk, &spec.names.plural);
+        let objects: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
+        // A kube-apiserver says so a moment before it answers.
+        let answers = until("an answer", SOON, async || objects.list(&ListParams::default()).await.ok());
+        answers.await.unwrap();
     }
 }
 

@@ -8,7 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, CustomResourceDefinition,
 };
 use kube::api::{
-    ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams, ValidationDirective,
+    ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    ValidationDirective,
 };
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -81,6 +82,9 @@ async fn agrees(client: &Client) {
     let mut strict = PatchParams::apply("test").force();
     strict.field_validation = Some(ValidationDirective::Strict);
     let api = clusters(client, "v1beta2");
+    // A kube-apiserver says that it serves a kind a moment before it does.
+    let answers = until("an answer", SOON, async || api.list(&ListParams::default()).await.ok());
+    answers.await.unwrap();
     api.patch("c", &strict, &Patch::Apply(&manifest)).await.unwrap();
     let mut body =
         json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"}});

@@ -10,15 +10,18 @@ use capt_controllers::runtime::conditions;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_e2e::until;
 use capt_terraform::Engine;
+use capt_terraform::engine::StartError;
 use capt_terraform::keeper::Keeper;
 use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 /// For what takes a moment on an idle machine; the rest is for machines that compile at the same time.
-pub const SOON: Duration = Duration::from_secs(120);
+pub const SOON: Duration = Duration::from_secs(300);
 
 /// What keeps an API running.
 pub enum Home {
@@ -115,7 +118,13 @@ pub async fn start_engine(folder: &Path, keeper: Option<Arc<dyn Keeper>>) -> Eng
     let mut options = capt_terraform::Options::new(folder.to_owned());
     options.grace = Duration::from_secs(5);
     options.keeper = keeper;
-    Engine::start(options).await.unwrap()
+    // The folder of an engine that was just stopped is free a moment later: a process that another test is starting has
+    // its lock until it has become another program.
+    let started = until("the folder is free", SOON, async || match Engine::start(options.clone()).await {
+        Err(StartError::InUse(_)) => None,
+        started => Some(started.unwrap()),
+    });
+    started.await.unwrap()
 }
 
 fn options() -> Options {
@@ -139,10 +148,16 @@ async fn install(client: &Client) {
         crds.patch(&crd.name_any(), &apply, &Patch::Apply(&crd)).await.unwrap();
     }
     for crd in capt_api::crds() {
+        let (names, version) = (&crd.spec.names, &crd.spec.versions[0].name);
+        let gvk = GroupVersionKind::gvk(&crd.spec.group, version, &names.kind);
+        let kind = ApiResource::from_gvk_with_plural(&gvk, &names.plural);
+        let objects: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
         let served = until("a served CRD", SOON, async || {
             let found = crds.get(&crd.name_any()).await.ok()?;
             let conditions = found.status?.conditions?;
-            conditions.iter().any(|c| c.type_ == "Established" && c.status == "True").then_some(())
+            conditions.iter().any(|c| c.type_ == "Established" && c.status == "True").then_some(())?;
+            // A kube-apiserver says so a moment before it answers.
+            objects.list(&ListParams::default().limit(1)).await.ok().map(drop)
         });
         served.await.unwrap();
     }

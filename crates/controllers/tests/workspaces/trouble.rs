@@ -1,13 +1,11 @@
 //! Failures, mistakes, interruptions, secrets.
 
-use std::time::Duration;
-
 use capt_api::names::annotations;
 use capt_api::workspace::WorkspaceTemplateApply;
 use capt_e2e::until;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::stage::{SOON, Stage, condition, truth};
@@ -257,7 +255,10 @@ pub async fn a_deletion_needs_no_template(stage: &Stage) {
     stage.put_template("thing", to("out")).await;
     let moved = async || (is_there("out").await && !is_there("first").await).then_some(());
     until("the outputs in their new place", SOON, moved).await.unwrap();
-    // By force: finalizers taken off by hand.
+    // By force: finalizers taken off by hand. Without any the object would be gone before that.
+    let held =
+        async || (!stage.templates().get("thing").await.unwrap().finalizers().is_empty()).then_some(());
+    until("the template is held", SOON, held).await.unwrap();
     stage.templates().delete("thing", &DeleteParams::default()).await.unwrap();
     let bare = json!({"metadata": {"finalizers": null}});
     stage.templates().patch("thing", &PatchParams::default(), &Patch::Merge(&bare)).await.unwrap();
@@ -266,7 +267,7 @@ pub async fn a_deletion_needs_no_template(stage: &Stage) {
         stage.when("a", "missing", |object| condition(object, "Synced").0 == "WorkspaceTemplateNotFound");
     assert_eq!(truth(&missing.await, "Ready"), "True", "what is applied stays usable");
     stage.delete("a").await;
-    tokio::time::timeout(Duration::from_secs(60), stage.gone("a")).await.unwrap();
+    stage.gone("a").await;
     assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
     assert!(!is_there("out").await, "it was noted where they went");
 }
