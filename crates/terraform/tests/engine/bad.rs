@@ -1,6 +1,12 @@
 //! Bad modules, bad values, bad binaries: each has a reason, and disturbs nobody else.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use capt_terraform::{
     failure::Failure,
@@ -13,10 +19,17 @@ use serde_json::json;
 
 use crate::lab::{Lab, Tool, reason, tool, tools};
 
-/// Writes a program.
+/// Writes a program. A process of its own does: had this one the file open for writing, one that another test starts at that
+/// moment would have it open, too, and nothing that is open for writing can be run.
 pub fn program(path: &Path, text: &str) {
-    fs::write(path, text).expect("write");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+    let mut writer = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    writer.stdin.take().expect("piped").write_all(text.as_bytes()).expect("write");
+    assert!(writer.wait().expect("ends").success());
 }
 
 fn failure(outcome: Outcome) -> Failure {
@@ -96,7 +109,9 @@ async fn bad_binaries_are_told_apart() {
         let path =
             std::env::join_paths([bin.path(), Path::new("/bin"), Path::new("/usr/bin")]).expect("a path");
         let tool = Tool { name: BinaryName::Terraform, path };
-        let lab = Lab::with(&tool, |options| options.version_timeout = Duration::from_millis(500)).await;
+        // Only one of them takes for ever.
+        let patience = if name == "hanging" { Duration::from_millis(500) } else { crate::lab::PATIENCE };
+        let lab = Lab::with(&tool, |options| options.version_timeout = patience).await;
         let failed = lab.apply("a", lab.inputs("output \"x\" { value = 1 }")).await;
         assert_eq!(reason(&failed), expected, "{name}: {failed:?}");
         assert!(lab.engine.revision(&lab.inputs("")).is_err());

@@ -114,11 +114,10 @@ async fn drive(folder: &Path, goal: &str, random: &mut Random, also: impl Fn(&Pa
     let _ = fs::remove_file(folder.join("reached"));
     for kills in 0.. {
         let mut child = spawn(folder);
-        let patience = if kills < KILLS { random.below(500) } else { 120_000 };
-        let ended = capt_e2e::until("the worker ends", Duration::from_millis(patience), async || {
-            child.try_wait().expect("waits")
-        })
-        .await;
+        let patience =
+            if kills < KILLS { Duration::from_millis(random.below(500)) } else { crate::lab::PATIENCE };
+        let ended =
+            capt_e2e::until("the worker ends", patience, async || child.try_wait().expect("waits")).await;
         if ended.is_err() {
             child.kill().expect("killed");
             child.wait().expect("waited");

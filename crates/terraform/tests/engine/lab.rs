@@ -16,7 +16,7 @@ use capt_terraform::{
 };
 
 /// Longer than anything takes, on a machine that does ten other things.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A binary the tests run with.
 #[derive(Clone, Debug)]
@@ -157,7 +157,8 @@ impl Lab {
 pub async fn start(folder: &Path, tool: &Tool, change: impl FnOnce(&mut Options)) -> Engine {
     let mut options = Options::new(folder.join("data"));
     options.path = Some(tool.path.clone());
-    options.grace = Duration::from_secs(10);
+    // Long enough for a machine that does ten other things: one that is interrupted twice does not save its state.
+    options.grace = Duration::from_secs(60);
     change(&mut options);
     // The folder of an engine that was just stopped is free a moment later: a process that is being started has its lock
     // until it has become another program.
@@ -213,10 +214,12 @@ pub fn reason(finished: &Finished) -> &'static str {
 
 /// All files below a folder that hold a text.
 pub fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
+    assert!(folder.is_dir(), "{} is no folder", folder.display());
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+        // What a run removes meanwhile holds nothing.
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);

@@ -134,7 +134,8 @@ async fn a_module_writes_beside_itself_and_into_no_other_workspace() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// On one thread: what the engine tells is seen when it waits again, here for the slot.
+#[tokio::test]
 async fn a_deletion_overtakes_what_is_prepared() {
     let Some(tool) = tool() else { return };
     let lab = Lab::with(&tool, |options| options.slots = 1).await;
