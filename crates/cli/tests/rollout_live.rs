@@ -19,7 +19,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
 use serde_json::Value;
 
-const SOON: Duration = Duration::from_secs(120);
+const SOON: Duration = Duration::from_secs(300);
 
 /// A process that is ended whatever happens to the test.
 struct Process(Child);

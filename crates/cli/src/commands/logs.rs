@@ -220,10 +220,13 @@ async fn follow_one(visit: &Visit, id: &WorkspaceId, run: &Run, timestamps: bool
     let mut log = Follow::new(run.log.clone());
     loop {
         // In this order: what is written before the end is read after it.
-        let visited = visit.workspace(id).ok().flatten();
-        let now = visited.and_then(|visited| visited.runs().into_iter().find(|known| known.id == run.id));
+        let runs = visit.workspace(id).ok().flatten().map(|visited| visited.runs()).unwrap_or_default();
+        let newest = runs.last().is_some_and(|last| last.id == run.id);
+        let now = runs.into_iter().find(|known| known.id == run.id);
         print(&log.read()?, timestamps)?;
         match now.map(|run| run.stand) {
+            // It has a folder before anybody has written down that it begins.
+            Some(Stand::Unknown) if newest => tokio::time::sleep(EVERY).await,
             Some(Stand::UnderWay { .. }) => tokio::time::sleep(EVERY).await,
             Some(Stand::Ended(end)) => {
                 let dim = anstyle::Style::new().dimmed();

@@ -25,7 +25,7 @@ async fn a_cluster_from_its_first_machine_to_its_end() {
     let kubeconfig = world.capt("kubeconfig demo").good();
     assert!(kubeconfig.contains("kind: Config") && kubeconfig.contains("eks.example"), "{kubeconfig}");
 
-    let said = world.capt("scale demo-workers --replicas 4 --wait --timeout 2m").good();
+    let said = world.capt("scale demo-workers --replicas 4 --wait --timeout 10m").good();
     assert!(said.starts_with("captmachinedeployment/demo-workers scaled from 3 to 4\n"), "{said}");
     assert!(said.ends_with("captmachinedeployment/demo-workers: 4 of 4 available\n"), "{said}");
     let sets = world.api("CaptMachineSet").list(&kube::api::ListParams::default()).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_cluster_from_its_first_machine_to_its_end() {
     assert!(said.contains("captmachinedeployment/demo-workers   4 machines"), "{said}");
     assert!(said.contains("destroys 26 resources in 7 workspaces"), "{said}");
     assert!(clusters.get("demo").await.unwrap().metadata.deletion_timestamp.is_none(), "only looked at");
-    let said = world.capt("delete cluster demo --yes --timeout 2m").good();
+    let said = world.capt("delete cluster demo --yes --timeout 10m").good();
     let at = |words: &str| said.find(words).unwrap_or_else(|| panic!("{words:?} is not in {said}"));
     assert!(at("nodegroup/demo-workers is gone") < at("captcontrolplane/demo is gone"), "{said}");
     at("cluster/demo is gone");
@@ -74,7 +74,7 @@ async fn what_is_asked_of_a_cluster_reaches_its_workspaces(world: &World) {
 async fn a_deletion_can_be_left_alone() {
     let Some(world) = World::start().await else { return };
     world.apply_example("machine-deployment.yaml").await;
-    world.capt("scale worker-deployment --replicas 1 --wait --timeout 2m").good();
+    world.capt("scale worker-deployment --replicas 1 --wait --timeout 10m").good();
     let said = world.capt("delete captmachinedeployment/worker-deployment --yes --wait=false").good();
     assert!(
         said.ends_with("captmachinedeployment/worker-deployment: the deletion goes on by itself\n"),
@@ -96,7 +96,7 @@ async fn a_person_is_asked() {
     world.ready_is("one", "Ready").await;
     let answer = |answer: &str| {
         let mut script = Command::new("script");
-        let line = format!("{} delete wtapply one --timeout 2m", env!("CARGO_BIN_EXE_capt"));
+        let line = format!("{} delete wtapply one --timeout 10m", env!("CARGO_BIN_EXE_capt"));
         script.args(["-qec", &line, "/dev/null"]).env("CAPT_DATA_DIR", world.folder.path().join("data"));
         script.env_remove("KUBECONFIG").env("NO_COLOR", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = script.spawn().unwrap();

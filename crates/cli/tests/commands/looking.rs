@@ -50,6 +50,9 @@ async fn what_terraform_printed_can_be_read() {
             talk.status.as_ref().is_some_and(|status| status.last_failure_message.is_some())
         })
         .await;
+    // It would be tried again by itself, and its runs would be more.
+    world.capt("pause talk").good();
+    world.ready_is("talk", "Paused").await;
     let failed = world.capt("logs talk").good();
     assert!(failed.contains("Error: ") && failed.contains("the word is no"), "{failed}");
     assert_eq!(world.capt("logs talk --run 2").good(), log, "the run before the last");
@@ -147,7 +150,8 @@ async fn what_happened_is_told() {
     let of = |line: &str| world.capt(line).good();
     let told = capt_e2e::until("the events", crate::world::SOON, async || {
         let all = of("events");
-        (all.contains("wtapply/other") || all.contains("workspacetemplateapply/other")).then_some(all)
+        let other = all.contains("wtapply/other") || all.contains("workspacetemplateapply/other");
+        (other && all.contains("the word is no")).then_some(all)
     });
     let all = told.await.unwrap();
     assert!(all.starts_with("LAST SEEN   TYPE"), "{all}");

@@ -24,7 +24,12 @@ const CAUSES: [(&str, &str, &[&str]); 9] = [
     ("missing-secret", "workspace", &["SecretNotFound", "Secret absent does not exist"]),
     ("cycle-a", "workspace", &["DependencyCycle", "cycle-a -> cycle-b -> cycle-a"]),
     ("slow", "workspace", &["Timeout", "longer than its timeout, and was interrupted after"]),
-    ("again-and-again", "workspace", &["ApplyFailed", "failed 2 times", "still broken", "terraform_data.it"]),
+    // Twice at least: on a slow machine it is tried again by itself, too.
+    (
+        "again-and-again",
+        "workspace",
+        &["ApplyFailed", "failed ", " times: ", "still broken", "terraform_data.it"],
+    ),
     ("locked", "workspace", &["StateLocked", "the state is locked by"]),
 ];
 
@@ -37,14 +42,17 @@ fn locked_backend() -> String {
         for mut stream in listener.incoming().flatten() {
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             let (mut first, mut length) = (String::new(), 0);
-            reader.read_line(&mut first).unwrap();
+            // Whoever hangs up in the middle, as one that is stopped does, gets no answer; the next one does.
+            if reader.read_line(&mut first).is_err() {
+                continue;
+            }
             for line in reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()) {
                 if let Some(number) = line.to_lowercase().strip_prefix("content-length: ") {
                     length = number.parse().unwrap();
                 }
             }
             // An answer to a request that was not read to its end would be lost.
-            io::copy(&mut reader.take(length), &mut io::sink()).unwrap();
+            let _ = io::copy(&mut reader.take(length), &mut io::sink());
             let (status, body) =
                 if first.starts_with("LOCK") { ("423 Locked", holder) } else { ("404 Not Found", "") };
             let _ = write!(
@@ -87,12 +95,13 @@ fn the_true_cause_is_named() {
         assert!(!said.contains('\n'), "{said}");
     }
     // The tree has each of them in one line, though the machine's is its workspace's.
-    let text = plane.run(&["status", "-o", "wide"]);
     for (root, word, wanted) in CAUSES {
-        let below =
-            text.split_once(&format!("{word} {root} ")).unwrap_or_else(|| panic!("{word} {root}: {text}")).1;
-        let found = below.lines().take(4).any(|line| wanted[1..].iter().all(|part| line.contains(part)));
-        assert!(found, "{root}: {text}");
+        // While one of them is tried again by itself it says that instead.
+        plane.until(&["status", "-o", "wide"], |text| {
+            let below = text.split_once(&format!("{word} {root} "));
+            let (_, below) = below.unwrap_or_else(|| panic!("{word} {root}: {text}"));
+            below.lines().take(4).any(|line| wanted[1..].iter().all(|part| line.contains(part)))
+        });
     }
     plane.interrupt();
     plane.end();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Far more than anything here takes.
-pub const SOON: Duration = Duration::from_secs(120);
+pub const SOON: Duration = Duration::from_secs(300);
 /// Between two looks at what is waited for.
 pub const PAUSE: Duration = Duration::from_millis(50);
 

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::cache::Cache;
 use super::error::Error;
@@ -173,7 +175,8 @@ mod tests {
         machine
     }
 
-    #[tokio::test]
+    /// The clock stands still: the cache has all the time that it may take.
+    #[tokio::test(start_paused = true)]
     async fn a_cache_that_lags_is_waited_for() {
         let (events, stream) = mpsc::unbounded();
         let (cache, work) = Cache::<CaptMachine>::follow(stream, by_owner, Keep::Whole);
