@@ -192,7 +192,7 @@ async fn kubectl_explains_as_on_the_real_server() {
         theirs.ok(&["apply", "-f", &definition]);
         // Each version is described by itself, some time after the definition is established.
         for version in VERSIONS {
-            let explain = ["explain", "widgets.spec.color", "--api-version", version];
+            let explain = ["explain", "widgets.spec", "--api-version", version];
             capt_e2e::until("the widget is described", std::time::Duration::from_mins(3), async || {
                 theirs.run(&explain).0.then_some(())
             })

@@ -112,13 +112,6 @@ async fn kubectl_reads_the_older_description() {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, data: {"k": "v"}});
         json!({"apiVersion": "v1", "kind": "List", "items": [role, map]}).to_string()
     };
-    let path = list.to_str().unwrap();
-    for data in ["dota", "data"] {
-        std::fs::write(&list, items(data)).unwrap();
-        let said = both.same(&["create", "-f", path]).await;
-        assert_eq!(said.contains("created"), data == "data", "{said}");
-    }
-    both.same(&["apply", "-f", path]).await;
     // A kube-apiserver that has just started puts the parts of this description together in its own time.
     let last = ["explain", "customresourcedefinitions", "--output=plaintext-openapiv2"];
     capt_e2e::until("definitions are described", std::time::Duration::from_mins(3), async || {
@@ -126,6 +119,13 @@ async fn kubectl_reads_the_older_description() {
     })
     .await
     .unwrap();
+    let path = list.to_str().unwrap();
+    for data in ["dota", "data"] {
+        std::fs::write(&list, items(data)).unwrap();
+        let said = both.same(&["create", "-f", path]).await;
+        assert_eq!(said.contains("created"), data == "data", "{said}");
+    }
+    both.same(&["apply", "-f", path]).await;
     let fields = |text: &str| {
         let names = text.lines().filter(|line| line.starts_with("   ") && line.contains('\t'));
         names.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
