@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Some seconds on an idle machine; the rest is for machines that compile at the same time.
-const READY_WITHIN: Duration = Duration::from_secs(120);
+const READY_WITHIN: Duration = Duration::from_secs(300);
 
 /// Enough to see the fatal line and what led to it.
 const LOG_LINES: usize = 30;

@@ -18,11 +18,15 @@ const LEFT_OUT: [&str; 4] =
     ["shardInfo", "shardSelector", "storageVersionHash", "ignoreStoreReadErrorWithClusterBreakingPotential"];
 
 async fn get(client: &Client, path: &str, accept: Option<&str>) -> Value {
+    look(client, path, accept).await.unwrap()
+}
+
+async fn look(client: &Client, path: &str, accept: Option<&str>) -> Result<Value, kube::Error> {
     let mut request = http::Request::get(path);
     if let Some(accept) = accept {
         request = request.header("accept", accept);
     }
-    client.request(request.body(Vec::new()).unwrap()).await.unwrap()
+    client.request(request.body(Vec::new()).unwrap()).await
 }
 
 fn widget() -> Value {
@@ -91,9 +95,8 @@ async fn the_server_describes_itself_as_the_real_one_does() {
         .body(widget().to_string().into_bytes())
         .unwrap();
     client.request::<Value>(request).await.unwrap();
-    capt_e2e::until("the custom resource is described", std::time::Duration::from_mins(1), async || {
-        let index = get(&client, "/openapi/v3", None).await;
-        index["paths"].get("apis/demo.example.com/v1").map(|_| ())
+    capt_e2e::until("the custom resource is described", std::time::Duration::from_mins(3), async || {
+        is_described(&client).await.then_some(())
     })
     .await
     .unwrap();
@@ -109,6 +112,46 @@ async fn the_server_describes_itself_as_the_real_one_does() {
         paths(&path, &ours, &theirs);
     }
     version_two(&get(&client, "/openapi/v2", None).await, &openapi::document_v2(&resources));
+}
+
+/// Whether everything that follows a definition has followed that of the widget. Each does so by itself, some of it seconds
+/// later.
+async fn is_described(client: &Client) -> bool {
+    let group = "demo.example.com";
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.demo.example.com";
+    let see = async |path: &str| look(client, path, None).await.unwrap_or_default();
+    let aggregated =
+        look(client, "/apis", Some(discovery::AGGREGATED_CONTENT_TYPE)).await.unwrap_or_default();
+    let groups = see("/apis").await;
+    let named = |list: &Value, name: fn(&Value) -> &Value| -> Value {
+        let found = list.as_array().into_iter().flatten().find(|entry| *name(entry) == *group);
+        found.cloned().unwrap_or_default()
+    };
+    let (short, long) = (
+        named(&groups["groups"], |entry| &entry["name"]),
+        named(&aggregated["items"], |entry| &entry["metadata"]["name"]),
+    );
+    let index = see("/openapi/v3").await;
+    let mut whole = capt_apiserver::resource::crd::is_established(&see(definition).await);
+    for version in ["v1", "v1beta1"] {
+        let is_in = |group: &Value| -> bool {
+            group["versions"].as_array().into_iter().flatten().any(|entry| {
+                // Only the aggregated list says how fresh it is, and what there is.
+                let current = entry["freshness"].is_null()
+                    || (entry["freshness"] == "Current" && entry["resources"][0].is_object());
+                entry["version"] == version && current
+            })
+        };
+        let path = format!("apis/{group}/{version}");
+        whole &= is_in(&short) && is_in(&long) && is_in(&see(&format!("/apis/{group}")).await);
+        whole &= see(&format!("/{path}")).await["resources"][0].is_object();
+        whole &= index["paths"][&path].is_object();
+        whole &= see(&format!("/openapi/v3/{path}")).await["components"].is_object();
+    }
+    // By far the largest, so it is asked for last.
+    let older = if whole { see("/openapi/v2").await } else { return false };
+    let paths = &older["paths"];
+    ["v1", "v1beta1"].iter().all(|version| paths[format!("/apis/{group}/{version}/widgets")].is_object())
 }
 
 async fn definition_status(client: &Client) {

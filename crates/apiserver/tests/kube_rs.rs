@@ -37,7 +37,7 @@ struct WidgetStatus {
 }
 
 /// For what is a matter of milliseconds on an idle machine.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 
 async fn serve_widgets(client: &Client) {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -291,7 +291,11 @@ async fn a_definition_takes_its_objects_with_it() {
     eventually("the free one goes", async || widgets.get_opt("free").await.unwrap().is_none().then_some(()))
         .await;
     assert!(crds.get("widgets.example.com").await.unwrap().metadata.deletion_timestamp.is_some());
-    assert!(widgets.get("held").await.unwrap().metadata.deletion_timestamp.is_some());
+    // One is deleted after the other.
+    eventually("the held one is marked", async || {
+        widgets.get("held").await.unwrap().metadata.deletion_timestamp.map(drop)
+    })
+    .await;
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     widgets.patch("held", &PatchParams::default(), &release).await.unwrap();
     eventually("the definition goes", async || {

@@ -175,6 +175,9 @@ fn fields(kubectl: &Kubectl, arguments: &[&str]) -> Vec<String> {
     head.chain(fields.lines()).map(str::to_owned).collect()
 }
 
+/// Those of the widget.
+const VERSIONS: [&str; 2] = ["demo.example.com/v1beta1", "demo.example.com/v1"];
+
 #[tokio::test]
 async fn kubectl_explains_as_on_the_real_server() {
     let needed = [KubeApiserver::NEEDS, &[Peer::Kubectl]].concat();
@@ -187,12 +190,15 @@ async fn kubectl_explains_as_on_the_real_server() {
         let definition =
             theirs.file("widget.json", &serde_json::from_str(include_str!("data/widget.json")).unwrap());
         theirs.ok(&["apply", "-f", &definition]);
-        theirs.ok(&["wait", "--for=condition=Established", "crd/widgets.demo.example.com"]);
-        capt_e2e::until("the widget is described", std::time::Duration::from_mins(1), async || {
-            theirs.run(&["explain", "widgets.spec.color"]).0.then_some(())
-        })
-        .await
-        .unwrap();
+        // Each version is described by itself, some time after the definition is established.
+        for version in VERSIONS {
+            let explain = ["explain", "widgets.spec", "--api-version", version];
+            capt_e2e::until("the widget is described", std::time::Duration::from_mins(3), async || {
+                theirs.run(&explain).0.then_some(())
+            })
+            .await
+            .unwrap();
+        }
         let ours = Kubectl::on(&binary, &server);
         for resource in [
             "configmaps",
@@ -222,7 +228,7 @@ async fn kubectl_explains_as_on_the_real_server() {
                 "{resource}"
             );
         }
-        for version in ["demo.example.com/v1beta1", "demo.example.com/v1"] {
+        for version in VERSIONS {
             let arguments = ["widgets", "--recursive", "--api-version", version];
             assert_eq!(fields(&ours, &arguments), fields(&theirs, &arguments), "{version}");
         }

@@ -76,7 +76,7 @@ async fn ask(client: &Client, case: &Case) -> Value {
 }
 
 async fn established(client: &Client, item: &str) {
-    capt_e2e::until("the definition is established", std::time::Duration::from_secs(30), async || {
+    capt_e2e::until("the definition is established", std::time::Duration::from_secs(120), async || {
         let crd = send(client, "GET", item, &json!({})).await;
         capt_apiserver::resource::crd::is_established(&crd["object"]).then_some(())
     })
@@ -85,7 +85,7 @@ async fn established(client: &Client, item: &str) {
 }
 
 async fn gone(client: &Client, item: &str) {
-    capt_e2e::until("the object is gone", std::time::Duration::from_secs(30), async || {
+    capt_e2e::until("the object is gone", std::time::Duration::from_secs(120), async || {
         send(client, "GET", item, &json!({})).await["object"].is_null().then_some(())
     })
     .await

@@ -112,6 +112,13 @@ async fn kubectl_reads_the_older_description() {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, data: {"k": "v"}});
         json!({"apiVersion": "v1", "kind": "List", "items": [role, map]}).to_string()
     };
+    // A kube-apiserver that has just started puts the parts of this description together in its own time.
+    let last = ["explain", "customresourcedefinitions", "--output=plaintext-openapiv2"];
+    capt_e2e::until("definitions are described", std::time::Duration::from_mins(3), async || {
+        both.theirs.run(&last).await.0.then_some(())
+    })
+    .await
+    .unwrap();
     let path = list.to_str().unwrap();
     for data in ["dota", "data"] {
         std::fs::write(&list, items(data)).unwrap();

@@ -14,7 +14,7 @@ use super::*;
 use crate::process::tests::exists;
 
 /// For what is a matter of milliseconds on an idle machine.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 
 fn config_map(name: &str) -> ConfigMap {
     ConfigMap {

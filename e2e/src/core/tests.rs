@@ -9,7 +9,7 @@ use super::*;
 use crate::process::tests::exists;
 
 /// For what is a matter of milliseconds on an idle machine.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(120);
 
 fn needs() -> Vec<Peer> {
     [KubeApiserver::NEEDS, ClusterApiCore::NEEDS].concat()

@@ -3,7 +3,7 @@ use std::process::ExitStatus;
 use super::*;
 use crate::wait::until;
 
-const SOON: std::time::Duration = std::time::Duration::from_secs(20);
+const SOON: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// Whether a process exists, be it only as a zombie.
 pub fn exists(pid: u32) -> bool {
@@ -14,9 +14,9 @@ fn sh(script: &str) -> ExitStatus {
     Command::new("sh").args(["-c", script]).status().unwrap()
 }
 
-/// A process that would run for a minute.
+/// A process that would run for an hour.
 fn sleeper() -> Process {
-    Folder::new("sleeper").unwrap().run(Path::new("sleep"), ["60"]).unwrap()
+    Folder::new("sleeper").unwrap().run(Path::new("sleep"), ["3600"]).unwrap()
 }
 
 #[test]

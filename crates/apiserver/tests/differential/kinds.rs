@@ -94,7 +94,9 @@ async fn custom(real: &Real) -> Subject {
     spec["fixed"]["x-kubernetes-map-type"] = json!("granular");
     real.create_crd(
         &fixtures::crd("widgets", "Widget", &[("v1", schema.clone()), ("v2", other_schema.clone())]),
-        "/apis/test.capt.dev/v1/widgets",
+        // The subresource is served a moment after the rest.
+        &["v1", "v2"]
+            .map(|version| format!("/apis/test.capt.dev/{version}/namespaces/default/widgets/none/status")),
     )
     .await;
     let types = TypeInfo::from_crd_schema(&schema).unwrap();

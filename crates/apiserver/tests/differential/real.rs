@@ -4,6 +4,9 @@ use http::{Method, Request};
 use kube::client::Body;
 use serde_json::Value;
 
+/// For what is a matter of seconds on an idle machine.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);
+
 /// An answer: status code and body.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -43,21 +46,23 @@ impl Real {
         self.call(Method::GET, uri, "application/json", &Value::Null).await
     }
 
-    pub async fn create_crd(&self, crd: &Value, probe: &str) {
+    /// Makes a definition, and waits until an object called `none` is missed at each of `probes`.
+    pub async fn create_crd(&self, crd: &Value, probes: &[String]) {
         let uri = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let answer = self.call(Method::POST, uri, "application/json", crd).await;
         assert!(answer.is_success(), "{answer:?}");
-        let served = || async { self.get(probe).await.is_success().then_some(()) };
-        capt_e2e::until("the resource is served", std::time::Duration::from_secs(60), served).await.unwrap();
+        for probe in probes {
+            let served = || async { (self.get(probe).await.body["details"]["name"] == "none").then_some(()) };
+            capt_e2e::until("the resource is served", PATIENCE, served).await.unwrap();
+        }
     }
 
     /// The schemas of a group version, by name.
     pub async fn schemas(&self, path: &str) -> serde_json::Map<String, Value> {
-        let mut answer = self.get(&format!("/openapi/v3/{path}")).await;
-        match answer.body["components"]["schemas"].take() {
-            Value::Object(schemas) => schemas,
-            other => panic!("no schemas: {other}"),
-        }
+        let uri = format!("/openapi/v3/{path}");
+        // A server that has just started need not have put its description together yet.
+        let described = || async { self.get(&uri).await.body["components"]["schemas"].as_object().cloned() };
+        capt_e2e::until("the schemas are described", PATIENCE, described).await.unwrap()
     }
 }
 

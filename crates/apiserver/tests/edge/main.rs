@@ -18,6 +18,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+/// For what is a matter of milliseconds on an idle machine.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);
+
 static SERVER: OnceCell<Option<KubeApiserver>> = OnceCell::const_new();
 
 /// A client of the one server of this process, with the objects of [`seed`]; `None` means skip.
@@ -120,9 +123,20 @@ async fn seed(real: &Real) {
         real.create("/api/v1/namespaces/edge/configmaps", object).await;
     }
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    real.create(crds, output::crd()).await;
+    // Both, so that no test sees the definition of another one come.
+    for crd in [output::crd(), random::gadgets()] {
+        let one = format!("{crds}/{}", crd["metadata"]["name"].as_str().unwrap());
+        real.create(crds, crd).await;
+        // What is established is written no more.
+        capt_e2e::until("the CRD is established", PATIENCE, async || {
+            let crd = real.ask(&get(one.as_str())).await.json();
+            capt_apiserver::resource::crd::is_established(&crd).then_some(())
+        })
+        .await
+        .unwrap();
+    }
     let things = "/apis/edge.example.com/v1/namespaces/edge/things";
-    capt_e2e::until("the CRD is served", std::time::Duration::from_secs(60), async || {
+    capt_e2e::until("the CRD is served", PATIENCE, async || {
         // The status subresource is served a moment after the rest.
         let got = real.ask(&get(format!("{things}/none/status"))).await;
         got.text.contains("things.edge.example.com").then_some(())

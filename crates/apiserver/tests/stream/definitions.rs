@@ -159,7 +159,7 @@ pub async fn install(sides: &Sides) {
     ];
     for probe in probes {
         let asked = Asked { method: "GET", path: probe.to_owned(), headers: Vec::new(), body: String::new() };
-        capt_e2e::until("the CRD is served", Duration::from_secs(60), async || {
+        capt_e2e::until("the CRD is served", Duration::from_secs(180), async || {
             sides.real.ask(&asked).await.text.contains("\\\"none\\\" not found").then_some(())
         })
         .await

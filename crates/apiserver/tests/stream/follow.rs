@@ -12,7 +12,7 @@ use crate::side::{Answer, Asked};
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
 /// The server ends a watch by itself; a busy machine gets more time.
-const SECONDS: [u32; 3] = [1, 3, 8];
+const SECONDS: [u32; 4] = [1, 3, 8, 40];
 
 impl Episode<'_> {
     pub async fn follow(&mut self, tally: &mut Tally) {

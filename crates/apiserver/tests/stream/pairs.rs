@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 /// Pairs of one sort.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Sort {
     pub all: Vec<(String, String)>,
     real: HashMap<String, usize>,
@@ -66,7 +66,7 @@ fn generated(word: &str) -> Option<&str> {
     (suffix.len() == 5 && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(prefix)
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Pairs {
     pub uids: Sort,
     /// Revisions of objects.

@@ -15,8 +15,8 @@ use kube::{
 };
 use serde_json::Value;
 
-/// Longer than any answer takes, watches included.
-const PATIENCE: Duration = Duration::from_secs(12);
+/// Longer than any answer takes, watches included; kube-apiserver itself gives a request up after a minute.
+const PATIENCE: Duration = Duration::from_secs(55);
 
 /// Both servers.
 pub struct Sides {

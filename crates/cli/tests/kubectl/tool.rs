@@ -3,6 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// For what is a matter of seconds on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// kubectl with a kubeconfig.
 pub struct Kubectl {
@@ -44,6 +48,18 @@ impl Kubectl {
     pub fn refused(&self, arguments: &[&str], why: &str) {
         let (good, said) = self.run(arguments);
         assert!(!good && said.contains(why), "kubectl {} should say {why:?}: {said}", arguments.join(" "));
+    }
+
+    /// Runs a command again and again, for a while, until it succeeds and says what is `right`; what it said then.
+    pub fn until(&self, arguments: &[&str], right: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let (good, said) = self.run(arguments);
+            if good && right(&said) {
+                return said;
+            }
+            assert!(begun.elapsed() < PATIENCE, "kubectl {}: {said}", arguments.join(" "));
+        }
     }
 
     /// Follows what a command prints until `enough`; `meanwhile` runs after its first line.

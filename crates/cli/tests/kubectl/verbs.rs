@@ -11,9 +11,6 @@ pub enum Collector {
     Absent,
 }
 
-/// For what is a matter of seconds on an idle machine.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
-
 /// What was run, and what it said but for what changes from run to run.
 pub type Said = (String, String);
 
@@ -65,14 +62,7 @@ impl Script<'_> {
     /// Runs a command until it succeeds, for a while.
     fn eventually(&self, line: &str) {
         let arguments = self.arguments(line);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < PATIENCE {
-            if self.kubectl.run(&arguments).0 {
-                return;
-            }
-        }
-        self.kubectl.good(&arguments);
+        self.kubectl.until(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), |_| true);
     }
 
     /// Runs a command whose words depend on the server.
@@ -187,6 +177,8 @@ impl Script<'_> {
 
     fn custom_resources(&mut self) {
         self.same("apply -f @definition.yaml");
+        // Until the server has looked at it the conditions are null, which kubectl takes for a mistake.
+        self.eventually("wait --for=condition=Established crd/gadgets.verbs.capt.dev --timeout=60s");
         self.same("wait --for=condition=Established crd/gadgets.verbs.capt.dev --timeout=60s");
         // A kube-apiserver describes what a definition defines some time after it serves it.
         self.eventually("explain gadget");
@@ -205,10 +197,10 @@ impl Script<'_> {
         self.same("scale gadget top --current-replicas=5 --replicas=6");
         self.refused("scale gadget top --current-replicas=1 --replicas=2", "Expected replicas to be 1");
         self.same("get gadget top --subresource=scale -o jsonpath={.spec.replicas}");
-        self.same("wait gadget/top --for=jsonpath={.spec.replicas}=6 --timeout=30s");
+        self.same("wait gadget/top --for=jsonpath={.spec.replicas}=6 --timeout=120s");
         self.refused("patch gadget top --type=strategic -p {}", "is not supported by");
         self.same("patch gadget top --subresource=status --type=merge -p {\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}");
-        self.same("wait gadget/top --for=condition=Ready --timeout=30s");
+        self.same("wait gadget/top --for=condition=Ready --timeout=120s");
         self.refused("wait gadget/top --for=condition=Lost --timeout=1s", "timed out");
         self.same("get gadget top -o jsonpath={.metadata.generation}");
     }
@@ -226,7 +218,7 @@ impl Script<'_> {
         self.same("delete cm late --wait=false");
         self.same("get cm late -o jsonpath={.metadata.finalizers}");
         self.same("patch cm late --type=merge -p {\"metadata\":{\"finalizers\":null}}");
-        self.same("wait cm/late --for=delete --timeout=30s");
+        self.same("wait cm/late --for=delete --timeout=120s");
     }
 
     fn replace_and_prune(&mut self) {
@@ -254,7 +246,7 @@ impl Script<'_> {
             if collector == Collector::Absent {
                 continue;
             }
-            self.own(&format!("wait cm/{owner} --for=delete --timeout=30s"));
+            self.own(&format!("wait cm/{owner} --for=delete --timeout=120s"));
             let there = format!("get cm {owner}-child -o jsonpath={{.metadata.ownerReferences}}");
             match cascade {
                 "orphan" => assert_eq!(self.own(&there), "", "an orphan has no owner"),
@@ -265,7 +257,7 @@ impl Script<'_> {
                         self.kubectl.run(&line.iter().map(String::as_str).collect::<Vec<_>>());
                     assert!(!found, "{said}");
                 }
-                _ => drop(self.own(&format!("wait cm/{owner}-child --for=delete --timeout=30s"))),
+                _ => drop(self.own(&format!("wait cm/{owner}-child --for=delete --timeout=120s"))),
             }
         }
     }
@@ -296,8 +288,7 @@ const OWN: [&str; 9] = [
 /// What was said, without what only one server can say.
 fn neutral(said: &str) -> String {
     let said = said.replace(",\"", ",\n\"").replace("{\"", "{\n\"");
-    // Of a Service of its own kube-apiserver tells where its start takes long.
-    let lines = said.lines().filter(|line| !line.contains("ClusterIPNotAllocated")).map(|line| {
+    let lines = said.lines().filter(|line| !is_of_the_server(line)).map(|line| {
         let start = line.trim_start().trim_start_matches("- ").trim_start_matches('"');
         let own = OWN
             .iter()
@@ -314,6 +305,13 @@ fn neutral(said: &str) -> String {
         lines.sort();
     }
     lines.join("\n")
+}
+
+/// Whether a line tells of an event of kube-apiserver itself: of its own Service, the address of that and where addresses
+/// come from, where its start takes long.
+fn is_of_the_server(line: &str) -> bool {
+    let line = line.to_lowercase();
+    ["service/kubernetes", "ipaddress/", "servicecidr/"].iter().any(|object| line.contains(object))
 }
 
 /// Ages and addresses change from run to run.

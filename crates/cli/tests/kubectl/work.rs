@@ -5,12 +5,14 @@ use crate::tool::{Kubectl, in_project};
 /// What people do with kubectl, from installing the CRDs to deleting what they made.
 pub fn a_day_of_work(kubectl: &Kubectl) {
     kubectl.good(&["apply", "--server-side", "-f", &in_project("config/crd")]);
-    kubectl.good(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
-    let explained =
-        kubectl.good(&["explain", "captmachinedeployment.spec.strategy.rollingUpdate.maxUnavailable"]);
-    assert!(explained.contains("How many machines may be missing"), "{explained}");
-    let kinds = kubectl.good(&["api-resources", "--categories=capt", "-o", "name"]);
-    assert_eq!(kinds.lines().count(), 12, "{kinds}");
+    // Until the server has looked at a definition its conditions are null, which kubectl takes for a mistake.
+    kubectl.until(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"], |_| true);
+    // A kube-apiserver describes what a definition defines, and lists it, some time after it serves it.
+    kubectl.until(
+        &["explain", "captmachinedeployment.spec.strategy.rollingUpdate.maxUnavailable"],
+        |explained| explained.contains("How many machines may be missing"),
+    );
+    kubectl.until(&["api-resources", "--categories=capt", "-o", "name"], |kinds| kinds.lines().count() == 12);
 
     // Kinds of Cluster API core are not installed here; everything of ours is applied.
     for example in ["machine-deployment.yaml", "machine-set.yaml", "machine-node-group-config.yaml"] {
@@ -43,7 +45,7 @@ pub fn a_day_of_work(kubectl: &Kubectl) {
     assert_eq!(kubectl.good(&["get", "cmd", "--field-selector", "metadata.name=nobody", "-o", "name"]), "");
     let described = kubectl.good(&["describe", deployment]);
     assert!(described.contains("worker-deployment") && described.contains("Max Surge"), "{described}");
-    kubectl.good(&["wait", deployment, "--for=jsonpath={.spec.replicas}=5", "--timeout=30s"]);
+    kubectl.good(&["wait", deployment, "--for=jsonpath={.spec.replicas}=5", "--timeout=120s"]);
     let (same, said) = kubectl.run(&["diff", "-f", &in_project("examples/machine-set.yaml")]);
     assert!(same, "{said}");
     assert_eq!(kubectl.good(&["auth", "can-i", "create", "captmachines"]).trim(), "yes");
@@ -58,6 +60,6 @@ pub fn a_day_of_work(kubectl: &Kubectl) {
         &["get", "captmachines", "nobody"],
         r#"captmachines.infrastructure.cluster.x-k8s.io "nobody" not found"#,
     );
-    kubectl.good(&["delete", "captmachineset", "--all", "--timeout=30s"]);
+    kubectl.good(&["delete", "captmachineset", "--all", "--timeout=120s"]);
     assert_eq!(kubectl.good(&["get", "captmachinesets", "-o", "name"]), "");
 }

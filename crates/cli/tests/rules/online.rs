@@ -37,7 +37,7 @@ pub async fn install_crds(client: &Client) -> Paths {
         let (group, plural) =
             (spec["group"].as_str().expect("a group"), spec["names"]["plural"].as_str().expect("a plural"));
         let path = format!("/apis/{group}/v1beta1/namespaces/default/{plural}");
-        capt_e2e::until("the kind is served", Duration::from_secs(30), async || {
+        capt_e2e::until("the kind is served", Duration::from_secs(120), async || {
             let list = send(client, Method::GET, &path, None).await;
             (list.body["items"].is_array() && non_structural(client, name).await.is_none()).then_some(())
         })

@@ -88,23 +88,27 @@ async fn heads_are_bounded() {
 
 #[tokio::test]
 async fn dawdlers_are_closed() {
-    let house = House::limited(Limits { handshake: SHORT, head: SHORT, ..Limits::default() }).await;
+    // The clock here is started before that of the server can be.
+    let house = House::limited(Limits { handshake: SHORT, ..Limits::default() }).await;
     let start = Instant::now();
     let mut silent = TcpStream::connect(house.door.address()).await.unwrap();
     assert_eq!(until_closed(&mut silent).await, "");
     assert!(start.elapsed() >= SHORT);
 
+    // A handshake has all the time it takes: only heads are late.
+    let house = House::limited(Limits { head: SHORT, ..Limits::default() }).await;
     for head in ["", "GET /livez HTTP/1.1\r\nhost: x\r\n"] {
-        let mut stream = house.connect("http/1.1").await;
         let start = Instant::now();
-        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut stream = house.connect("http/1.1").await;
+        // On a machine that stands still the server has closed already.
+        let _ = stream.write_all(head.as_bytes()).await;
         assert_eq!(until_closed(&mut stream).await, "");
-        assert!(start.elapsed() >= SHORT / 2, "a head has its time");
+        assert!(start.elapsed() >= SHORT, "a head has its time");
     }
     let start = Instant::now();
     let mut silent = house.connect("h2").await;
     until_closed(&mut silent).await;
-    assert!(start.elapsed() >= SHORT / 2);
+    assert!(start.elapsed() >= SHORT);
 }
 
 #[tokio::test]
@@ -122,16 +126,15 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 
 #[tokio::test]
 async fn idle_connections_are_closed_and_no_sooner_than_said() {
-    let idle = SHORT * 4;
-    // The answer may have come a little before the clock here is read.
-    let at_least = SHORT * 3;
-    let house = House::limited(Limits { head: SHORT, idle, ..Limits::default() }).await;
+    // The head must be over in time, on any machine; what follows it may last longer than a head.
+    let (head, idle) = (Duration::from_secs(3), Duration::from_secs(4));
+    let house = House::limited(Limits { head, idle, ..Limits::default() }).await;
     let mut stream = house.connect("http/1.1").await;
-    stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let start = Instant::now();
+    stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let said = until_closed(&mut stream).await;
     assert!(said.ends_with("ok"), "{said}");
-    assert!(start.elapsed() >= at_least, "{:?}", start.elapsed());
+    assert!(start.elapsed() >= idle, "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -3,10 +3,16 @@
 use super::*;
 use crate::door::Metrics;
 
+/// Nothing is cut off because a machine is slow.
+fn patient() -> Limits {
+    Limits { shutdown: DEADLINE, ..Limits::default() }
+}
+
 #[tokio::test]
 async fn watches_end_whole_and_the_port_is_free() {
     let metrics = Arc::new(Metrics::default());
-    let house = House::with(Settings { metrics: metrics.clone(), ..Settings::default() }).await;
+    let house =
+        House::with(Settings { metrics: metrics.clone(), limits: patient(), ..Settings::default() }).await;
     let address = house.door.address();
     let mut http1 = Http1::on(house.connect("http/1.1").await).await;
     let mut http2 = Http2::on(house.connect("h2").await).await;
@@ -45,7 +51,7 @@ async fn watches_end_whole_and_the_port_is_free() {
 
 #[tokio::test]
 async fn requests_under_way_are_answered() {
-    let house = House::new().await;
+    let house = House::limited(patient()).await;
     let api = house.api.clone();
     let request = house.get("/slow");
     let mut client = Http1::on(house.connect("http/1.1").await).await;

@@ -22,7 +22,7 @@ use std::{
 use super::*;
 
 /// What is lost is waited for in vain; this is when it is given up.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// A clock that stands still until told.
 #[derive(Debug, Default)]
