@@ -7,6 +7,7 @@
 mod configuration;
 mod hcl;
 mod json;
+mod remembered;
 mod substitute;
 
 use std::{
@@ -146,8 +147,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a module's text declares.
+/// What a module's text declares. Texts that were asked for lately are not read again.
 pub fn declared(text: &str, format: Format) -> Result<Declared, Problem> {
+    remembered::declared(text, format)
+}
+
+fn read(text: &str, format: Format) -> Result<Declared, Problem> {
     let mut collector = Collector::default();
     match format {
         Format::Hcl => hcl::collect(text, &mut collector)?,
