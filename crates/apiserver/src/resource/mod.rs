@@ -5,6 +5,7 @@
 //! makes a new `Resource`.
 
 pub mod crd;
+pub(crate) mod judged;
 
 use std::sync::Arc;
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use capt_schema::{FieldError, FieldErrorKind, FieldPath, Schema};
+use capt_schema::{FieldError, FieldErrorKind, FieldPath};
 use serde_json::Value;
 
 use super::{is_true, list, text};
 use crate::builtin::rules::{get, invalid, required};
+use crate::resource::judged;
 
 const MAX_SELECTABLE_FIELDS: usize = 8;
 const MAX_WARNING: usize = 256;
@@ -158,7 +159,7 @@ fn schema(version: &Value, status: bool, at: &FieldPath, errors: &mut Vec<FieldE
             errors.push(invalid(&at.field("openAPIV3Schema"), schema.clone(), detail));
         }
     }
-    if let Err(found) = Schema::compile(schema) {
+    if let Err(found) = judged::judge(schema) {
         let at = at.field("openAPIV3Schema");
         errors.extend(found.into_iter().map(|error| error.under(&at)));
     }
