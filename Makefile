@@ -60,8 +60,9 @@ bench: ## Measure, beside a peer where there is one
 fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
 	CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release --workspace --test fuzz -- --nocapture
 
-crds: ## Write config/crd from the types
+crds: ## Write config/crd and crates/api/src/crds.json from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd
+	json="$$($(CARGO) run --locked --quiet -p capt -- crds --json)" && printf '%s\n' "$$json" >crates/api/src/crds.json
 
 docs: ## Write docs/reference from the program and the CRDs
 	mkdir -p docs/reference

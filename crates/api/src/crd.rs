@@ -64,6 +64,59 @@ pub fn cluster_kind() -> Kind {
     kind
 }
 
+/// What [`crds`] gives, and last what [`cluster_kind`] does, as `make crds` wrote it down: to derive them takes twenty times as
+/// long as to read them, and a start would wait for it.
+pub fn written() -> Vec<Value> {
+    serde_json::from_str(include_str!("crds.json")).expect("a test reads it")
+}
+
+/// Whether what an API has is what was applied; it adds defaults of its own, though never to a schema.
+pub fn is_installed(found: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> bool {
+    let whole = |crd: &CustomResourceDefinition| {
+        let mut whole = serde_json::to_value((&crd.spec, &crd.metadata.labels)).unwrap_or_default();
+        plain(&mut whole);
+        whole
+    };
+    let schemas = |crd: &Value| {
+        let versions = crd.pointer("/0/versions").and_then(Value::as_array).into_iter().flatten();
+        versions.map(|version| version["schema"].clone()).collect::<Vec<_>>()
+    };
+    let (found, wanted) = (whole(found), whole(wanted));
+    schemas(&found) == schemas(&wanted) && holds(&found, &wanted)
+}
+
+/// Whether all of a value is in another, which may have more members.
+fn holds(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(name, wanted)| found.get(name).is_some_and(|found| holds(found, wanted))),
+        (Value::Array(found), Value::Array(wanted)) => {
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| holds(found, wanted))
+        }
+        _ => found == wanted,
+    }
+}
+
+/// Without what says nothing: nulls, empty lists, and whether a number is written as a fraction.
+fn plain(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| {
+                !member.is_null() && member.as_array().is_none_or(|list| !list.is_empty())
+            });
+            members.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64() {
+                *value = float.into();
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
 fn kind<K: CustomResourceExt + DeserializeOwned>() -> Kind {
     Kind { crd: finish(K::crd()), parse: |object| serde_path_to_error::deserialize::<_, K>(object).map(drop) }
 }
@@ -104,4 +157,40 @@ fn tidy(schema: &mut JSONSchemaProps) {
 /// Joins the lines of each paragraph: source lines are wrapped for the editor, not for `kubectl explain`.
 fn unwrap_lines(text: &str) -> String {
     text.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect::<Vec<_>>().join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_down_is_what_the_types_say() {
+        let derived = crds().into_iter().chain([cluster_kind().crd]);
+        let derived: Vec<Value> = derived.map(|crd| serde_json::to_value(crd).expect("JSON")).collect();
+        assert!(written() == derived, "crates/api/src/crds.json is out of date: make crds");
+    }
+
+    #[test]
+    fn a_crd_is_installed_whatever_an_api_adds() {
+        for wanted in crds() {
+            let name = wanted.metadata.name.clone().unwrap_or_default();
+            let with = |path: &str, value: Value| {
+                let mut crd = serde_json::to_value(&wanted).expect("JSON");
+                let (above, member) = path.rsplit_once('/').expect("a path");
+                crd.pointer_mut(above).expect("a place")[member] = value;
+                is_installed(&serde_json::from_value(crd).expect("a CRD"), &wanted)
+            };
+            let schema = "/spec/versions/0/schema/openAPIV3Schema";
+            assert!(with("/spec/conversion", json!({"strategy": "None"})), "{name}");
+            assert!(with("/metadata/labels/another", json!("x")), "{name}");
+            assert!(with("/metadata/uid", json!("x")), "{name}");
+            assert!(!with(&format!("{schema}/description"), json!("older")), "{name}");
+            assert!(!with(&format!("{schema}/maxProperties"), json!(7)), "{name}");
+            assert!(!with("/spec/versions/0/subresources", Value::Null), "{name}");
+            assert!(!with("/spec/names/singular", json!("older")), "{name}");
+            assert!(!with("/metadata/labels", json!({})), "{name}");
+        }
+    }
 }

@@ -23,9 +23,17 @@ pub struct Args {
     /// The CRD of Cluster alone, for an API without Cluster API core: never apply it beside that.
     #[arg(long, conflicts_with = "output_dir")]
     cluster: bool,
+    /// All of them as one list in JSON, which `capt up` installs.
+    #[arg(long, hide = true, conflicts_with_all = ["output_dir", "cluster"])]
+    json: bool,
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
+    if args.json {
+        let all: Vec<_> = capt_api::crds().into_iter().chain([capt_api::crd::cluster_kind().crd]).collect();
+        serde_json::to_writer(io::stdout().lock(), &all)?;
+        return Ok(Outcome::Good);
+    }
     let crds = if args.cluster { vec![capt_api::crd::cluster_kind().crd] } else { capt_api::crds() };
     if let Some(folder) = &args.output_dir {
         write_files(folder, &crds)?;

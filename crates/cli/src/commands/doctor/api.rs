@@ -1,6 +1,6 @@
 //! What has to be right with the API: CRDs, permissions, and that somebody works on it.
 
-use capt_api::crd::cluster_kind;
+use capt_api::crd::{cluster_kind, is_installed};
 use capt_controllers::cluster::core::install;
 use jiff::Timestamp;
 use k8s_openapi::api::authorization::v1::{
@@ -10,7 +10,6 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
-use serde_json::Value;
 
 use super::super::client::{Connection, in_words};
 use super::super::controller::LEASE;
@@ -36,7 +35,7 @@ async fn crds(connection: &Connection) -> Finding {
     for crd in &wanted {
         match api.get_opt(&crd.name_any()).await {
             Ok(None) => missing.push(crd.spec.names.plural.clone()),
-            Ok(Some(found)) if !same(&found, crd) => other.push(crd.spec.names.plural.clone()),
+            Ok(Some(found)) if !is_installed(&found, crd) => other.push(crd.spec.names.plural.clone()),
             Ok(Some(_)) => {}
             Err(error) => {
                 return Finding::warn(
@@ -56,38 +55,6 @@ async fn crds(connection: &Connection) -> Finding {
     Finding::ok("crds", format!("{} installed, as this version has them", wanted.len()))
 }
 
-/// Whether what an API has is what was applied; it adds defaults of its own.
-fn same(found: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> bool {
-    let versions = |crd: &CustomResourceDefinition| {
-        let all = crd.spec.versions.iter().map(|version| {
-            let mut schema = serde_json::to_value(&version.schema).unwrap_or_default();
-            plain(&mut schema);
-            (version.name.clone(), schema)
-        });
-        all.collect::<Vec<_>>()
-    };
-    versions(found) == versions(wanted)
-}
-
-/// Without what says nothing: nulls, empty lists, and whether a number is written as a fraction.
-fn plain(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, member| {
-                !member.is_null() && member.as_array().is_none_or(|list| !list.is_empty())
-            });
-            members.values_mut().for_each(plain);
-        }
-        Value::Array(items) => items.iter_mut().for_each(plain),
-        Value::Number(number) => {
-            if let Some(float) = number.as_f64() {
-                *value = float.into();
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
-    }
-}
-
 async fn clusters(connection: &Connection) -> Finding {
     let api: Api<CustomResourceDefinition> = Api::all(connection.client.clone());
     match api.get_opt(install::NAME).await {
@@ -97,7 +64,7 @@ async fn clusters(connection: &Connection) -> Finding {
             "capt up brings it, or capt controller --cluster-api own; for machines and workspaces alone it is not needed",
         ),
         Ok(Some(found)) if !install::is_ours(&found) => Finding::ok("clusters", "Cluster API core's"),
-        Ok(Some(found)) if same(&found, &cluster_kind().crd) => Finding::ok("clusters", "CAPT's own"),
+        Ok(Some(found)) if is_installed(&found, &cluster_kind().crd) => Finding::ok("clusters", "CAPT's own"),
         Ok(Some(_)) => Finding::warn(
             "clusters",
             "CAPT's own, of another version",
@@ -220,24 +187,4 @@ fn held(lease: &Lease) -> Option<Held> {
         renewed: spec.renew_time.as_ref()?.0,
         lasts: spec.lease_duration_seconds.unwrap_or_default().into(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_crd_is_the_same_whatever_an_api_adds() {
-        for wanted in capt_api::crds() {
-            let mut value = serde_json::to_value(&wanted).unwrap();
-            value["spec"]["conversion"] = serde_json::json!({"strategy": "None"});
-            value["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["required"] =
-                serde_json::json!(["spec"]);
-            let found: CustomResourceDefinition = serde_json::from_value(value.clone()).unwrap();
-            assert!(same(&found, &wanted), "{}", wanted.name_any());
-            value["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "older".into();
-            let found: CustomResourceDefinition = serde_json::from_value(value).unwrap();
-            assert!(!same(&found, &wanted), "{}", wanted.name_any());
-        }
-    }
 }

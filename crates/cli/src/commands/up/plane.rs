@@ -16,7 +16,7 @@ use capt_terraform::Engine;
 use capt_terraform::keeper::Keeper;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use tokio::task::JoinSet;
 
 use super::super::client::in_words;
@@ -51,8 +51,6 @@ impl Plane {
             let failed = |error| io::Error::other(format!("make folder {}: {error}", parent.display()));
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
-        // Made from the types meanwhile.
-        let crds = tokio::task::spawn_blocking(capt_api::crds);
         let server = Server::open_with(folder, &ServerOptions::default()).await.map_err(in_words)?;
         let identity = Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?;
         let doors = capt_apiserver::door::Settings {
@@ -63,9 +61,7 @@ impl Plane {
         };
         let door = Door::open(Arc::clone(server.api()), &identity, doors).await.map_err(in_words)?;
         let client = server.client("default");
-        let crds = crds.await?;
-        let (lease, installed) =
-            tokio::join!(controller::take_lease(None, &client), install_crds(&client, crds));
+        let (lease, installed) = tokio::join!(controller::take_lease(None, &client), install_crds(&client));
         let (lease, ()) = (lease?, installed?);
         let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), false));
         let mut options = capt_terraform::Options::new(place::engine(folder));
@@ -152,16 +148,18 @@ impl Plane {
 }
 
 /// Installs the CRDs of CAPT and that of Cluster, or brings them up to date.
-async fn install_crds(client: &Client, crds: Vec<CustomResourceDefinition>) -> io::Result<()> {
+async fn install_crds(client: &Client) -> io::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("capt-up").force();
     // All at once: the store writes together what comes together.
     let mut installs = JoinSet::new();
-    for crd in crds {
-        let (api, params) = (api.clone(), params.clone());
-        // What comes back is long, and known.
-        installs
-            .spawn(async move { api.patch_metadata(&crd.name_any(), &params, &Patch::Apply(&crd)).await });
+    for crd in capt_api::crd::written() {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if name != install::NAME {
+            let (api, params) = (api.clone(), params.clone());
+            // What comes back is long, and known.
+            installs.spawn(async move { api.patch_metadata(&name, &params, &Patch::Apply(&crd)).await });
+        }
     }
     let own = install::install(client).await;
     for done in installs.join_all().await {

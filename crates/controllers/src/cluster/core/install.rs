@@ -1,5 +1,6 @@
 //! CAPT's own CRD of Cluster: whether it is installed, and how.
 
+use capt_api::crd::is_installed;
 use capt_api::names::crd_labels;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -39,10 +40,11 @@ pub fn is_served(crd: &CustomResourceDefinition) -> bool {
 /// Installs the CRD where there is none, and brings ours up to date. One that is somebody else's stays as it is.
 pub async fn install(client: &Client) -> Result<Installed, Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let wanted = capt_api::crd::cluster_kind().crd;
     let found = api.get_opt(NAME).await.map_err(Error::api(format!("read CRD {NAME}")))?;
+    let wanted = capt_api::crd::cluster_kind().crd;
     match found {
         Some(found) if !is_ours(&found) => return Ok(Installed::Theirs),
+        Some(found) if is_installed(&found, &wanted) => return Ok(Installed::Ours),
         Some(_) => {
             let params = PatchParams::apply(MANAGER).force();
             api.patch(NAME, &params, &Patch::Apply(&wanted)).await
