@@ -88,11 +88,12 @@ pub fn is_installed(found: &CustomResourceDefinition, wanted: &CustomResourceDef
 /// Whether all of a value is in another, which may have more members.
 fn holds(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(name, wanted)| found.get(name).is_some_and(|found| holds(found, wanted))),
+        (Value::Object(found), Value::Object(wanted)) => {
+            wanted.iter().all(|(name, wanted)| found.get(name).is_some_and(|found| holds(found, wanted)))
+        }
         (Value::Array(found), Value::Array(wanted)) => {
-            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| holds(found, wanted))
+            found.len() == wanted.len()
+                && found.iter().zip(wanted).all(|(found, wanted)| holds(found, wanted))
         }
         _ => found == wanted,
     }
@@ -115,6 +116,12 @@ fn plain(value: &mut Value) {
         }
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
+}
+
+/// What [`cluster_kind`] gives, read.
+pub fn written_cluster() -> CustomResourceDefinition {
+    let last = written().pop().expect("there are thirteen");
+    serde_json::from_value(last).expect("a test reads it")
 }
 
 fn kind<K: CustomResourceExt + DeserializeOwned>() -> Kind {

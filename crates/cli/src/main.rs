@@ -1,5 +1,8 @@
 //! `capt`: the command line. Each command is a module of [`commands`]; nothing is decided here.
 
+#[global_allocator]
+static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod commands;
 mod manifest;
 mod tree;

@@ -47,10 +47,33 @@ pub struct Api {
 
 /// A YAML body as JSON, or what is wrong with it. Of several documents the first one counts, as upstream.
 pub(crate) fn read_yaml(text: &str) -> Result<Yaml, String> {
+    if let Some(value) = read_json(text) {
+        return Ok((value, Vec::new()));
+    }
     let read = capt_yaml::lenient(text);
     let (mut value, repeated) = read.map_err(|error| format!("yaml: line {}: {error}", error.at.line))?;
     shorten(&mut value);
     Ok((value, repeated))
+}
+
+/// YAML that is JSON, as programs write what they apply; read as such it takes a tenth of the time. `None` where the two could
+/// differ: in escapes, characters beyond ASCII, merge keys, members given twice, and numbers that are not plain integers.
+fn read_json(text: &str) -> Option<serde_json::Value> {
+    let plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n');
+    if !text.starts_with('{') || text.contains("\\u") || text.contains("\"<<\"") || !text.bytes().all(plain) {
+        return None;
+    }
+    let parsed = crate::request::json::parse(text.as_bytes()).ok()?;
+    (parsed.duplicates.is_empty() && has_plain_numbers(&parsed.value)).then_some(parsed.value)
+}
+
+fn has_plain_numbers(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Number(number) => number.is_i64(),
+        serde_json::Value::Array(items) => items.iter().all(has_plain_numbers),
+        serde_json::Value::Object(members) => members.values().all(has_plain_numbers),
+        _ => true,
+    }
 }
 
 /// Writes numbers without a fraction as integers, as JSON is read.
@@ -157,4 +180,66 @@ impl door::Api for Api {
 /// A body that is known whole.
 pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
     http_body_util::Full::new(bytes.into()).boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn value() -> impl Strategy<Value = Value> {
+        let text = prop_oneof!["[ -~]{0,12}", "[ -~\\n\\t\u{e9}\u{7f}\u{1F600}]{0,6}", Just("<<".to_owned())];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text.clone().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((text.clone(), inner), 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn json_is_read_as_the_yaml_that_it_is(value in value(), pretty: bool) {
+            let whole = json!({"a": value});
+            let text = if pretty { format!("{whole:#}") } else { whole.to_string() };
+            if let Some(read) = read_json(&text) {
+                let (mut yaml, repeated) = capt_yaml::lenient(&text).unwrap();
+                shorten(&mut yaml);
+                prop_assert_eq!(read, yaml);
+                prop_assert!(repeated.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_same_in_both_is_left_to_yaml() {
+        for text in [
+            r#"{"a": 1, "a": 2}"#,
+            r#"{"a": 1.5}"#,
+            r#"{"a": 18446744073709551615}"#,
+            r#"{"a": "\u00e9"}"#,
+            r#"{"<<": {"b": 1}}"#,
+            "{\"a\":\t1}",
+            "a: 1",
+            "{a: 1}",
+            "[1]",
+        ] {
+            assert_eq!(read_json(text), None, "{text}");
+        }
+        assert_eq!(
+            read_json(r#"{"a": [1, -2, "x\n", null, true, {}]}"#),
+            Some(json!({"a": [1, -2, "x\n", null, true, {}]}))
+        );
+    }
 }

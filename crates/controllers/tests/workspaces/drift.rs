@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use capt_api::workspace::WorkspaceTemplateApply;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use crate::stage::{Stage, condition, truth};
@@ -25,13 +27,18 @@ resource "terraform_data" "file" {{
     (module, file)
 }
 
+fn ready_since(object: &WorkspaceTemplateApply) -> Time {
+    let conditions = &object.status.as_ref().unwrap().conditions;
+    conditions.iter().find(|condition| condition.type_ == "Ready").unwrap().last_transition_time.clone()
+}
+
 pub async fn drift_is_reported(stage: &Stage) {
     let (module, file) = owned_file(stage);
     stage.template("file", &module).await;
     stage.apply("a", "file", json!({"driftDetection": {"interval": "1s", "policy": "Report"}})).await;
-    stage.when("a", "in step", |object| truth(object, "Drifted") == "False").await;
+    let in_step = stage.when("a", "in step", |object| truth(object, "Drifted") == "False").await;
     std::fs::write(&file, "tampered").unwrap();
-    // What is applied stays usable; only while somebody looks, which is once a second here, a run is under way.
+    // What is applied stays usable, also while somebody looks.
     let drifted = stage.when("a", "drifted and usable", |object| {
         truth(object, "Drifted") == "True" && truth(object, "Ready") == "True"
     });
@@ -39,6 +46,7 @@ pub async fn drift_is_reported(stage: &Stage) {
     let (reason, message) = condition(&drifted, "Drifted");
     assert_eq!(reason, "DriftFound");
     assert!(message.contains("terraform_data.file"), "{message}");
+    assert_eq!(ready_since(&drifted), ready_since(&in_step), "it was ready all the time");
     stage.event("a", "DriftFound").await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "tampered", "only reported");
     stage.delete("a").await;

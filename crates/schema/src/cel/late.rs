@@ -38,7 +38,7 @@ impl<'n> Late<'n> {
         };
         let ExprKind::Literal(Literal::String(text)) = &argument.kind else { return };
         let valid = match function {
-            "matches" => regexp::compile(text).is_ok(),
+            "matches" => regexp::of_schema(text).is_ok(),
             "duration" => time::parse_duration(text).is_some(),
             _ => time::parse_time(text, false).is_some(),
         };

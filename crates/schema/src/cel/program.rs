@@ -83,7 +83,7 @@ impl Program {
         constants(&expr)?;
         let mut patterns = HashMap::new();
         for source in sources {
-            let regex = regexp::compile(&source).map_err(CompileError::Pattern)?;
+            let regex = regexp::of_schema(&source).map_err(CompileError::Pattern)?;
             patterns.insert(source, regex);
         }
         let max_cost = cost::estimate(&expr, &types, node, resource);

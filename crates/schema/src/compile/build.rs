@@ -36,7 +36,7 @@ pub(crate) fn node(props: &Props) -> Node {
 fn checks(props: &Props) -> Checks {
     let nodes = |list: &[Props]| list.iter().map(node).collect();
     let pattern = (!props.pattern.is_empty())
-        .then(|| regexp::compile(&props.pattern).ok())
+        .then(|| regexp::of_schema(&props.pattern).ok())
         .flatten()
         .map(|regex| Pattern { source: props.pattern.clone(), regex });
     let kind = if props.int_or_string { "" } else { &props.kind };

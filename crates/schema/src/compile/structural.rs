@@ -208,7 +208,7 @@ fn value_validations(
         nested_validation(nested, false, &path.field("not"), errors);
     }
     if !props.pattern.is_empty()
-        && let Err(error) = regexp::compile(&props.pattern)
+        && let Err(error) = regexp::of_schema(&props.pattern)
     {
         errors.push(FieldError::invalid(
             &path.field("pattern"),

@@ -5,9 +5,11 @@
 //! set operators, a stray `{` is an error, and `**` is not. [`compile`] rewrites one into the
 //! other and refuses what Go refuses.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::iter::Peekable;
 use std::str::Chars;
+use std::sync::{Mutex, PoisonError};
 
 use regex::{Regex, RegexBuilder};
 
@@ -52,6 +54,32 @@ pub(crate) enum PatternError {
 fn one_line(error: &regex::Error) -> String {
     let text = error.to_string();
     text.rsplit("error: ").next().unwrap_or(&text).trim().to_owned()
+}
+
+/// As many patterns are remembered.
+const REMEMBERED: usize = 64;
+/// Longer ones are not.
+const LONGEST: usize = 256;
+
+/// Patterns of schemas that were compiled last, the newest first.
+static LAST: Mutex<VecDeque<(Box<str>, Regex)>> = Mutex::new(VecDeque::new());
+
+/// Compiles a pattern of a schema: it is checked first and used later, and the same names and addresses are asked for in many
+/// places. Not for patterns that come with objects: those would push out all others.
+pub(crate) fn of_schema(pattern: &str) -> Result<Regex, PatternError> {
+    if pattern.len() > LONGEST {
+        return compile(pattern);
+    }
+    let known = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, regex)) = known.iter().find(|(text, _)| **text == *pattern) {
+        return Ok(regex.clone());
+    }
+    drop(known);
+    let regex = compile(pattern)?;
+    let mut known = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    known.truncate(REMEMBERED - 1);
+    known.push_front((pattern.into(), regex.clone()));
+    Ok(regex)
 }
 
 /// Compiles a pattern written for Go's `regexp`.

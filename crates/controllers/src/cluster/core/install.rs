@@ -41,7 +41,7 @@ pub fn is_served(crd: &CustomResourceDefinition) -> bool {
 pub async fn install(client: &Client) -> Result<Installed, Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let found = api.get_opt(NAME).await.map_err(Error::api(format!("read CRD {NAME}")))?;
-    let wanted = capt_api::crd::cluster_kind().crd;
+    let wanted = capt_api::crd::written_cluster();
     match found {
         Some(found) if !is_ours(&found) => return Ok(Installed::Theirs),
         Some(found) if is_installed(&found, &wanted) => return Ok(Installed::Ours),

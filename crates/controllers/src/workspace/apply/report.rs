@@ -23,8 +23,9 @@ use crate::runtime::events::Note;
 
 /// Progress is shown at most this often: each time is a write.
 const PROGRESS: Duration = Duration::from_secs(3);
-/// How soon after its start a run is reported.
-const STARTED: Duration = Duration::from_millis(20);
+/// How long after its start, or after it was queued, a run is first reported: of a quick one only its end is news, and each
+/// write is passed on to all that wait for this workspace.
+const STARTED: Duration = Duration::from_millis(100);
 /// Outputs larger than this stay out of the status: an object has a size limit.
 const LARGEST_OUTPUTS: usize = 256 * 1024;
 /// Changes that a message names one by one.
@@ -48,9 +49,14 @@ pub async fn report(
     if acted.released {
         return Ok(Shown::default());
     }
-    // How far the run is, and for a quick one how it ended, the next look tells: one write instead of two.
     if acted.started.is_some() {
         return Ok(Shown { again: Some(STARTED) });
+    }
+    let young = observed.view.run.as_ref().and_then(|run| {
+        STARTED.checked_sub(Duration::try_from(now.duration_since(run.since)).unwrap_or(STARTED))
+    });
+    if let Some(rest) = young.filter(|rest| !rest.is_zero()) {
+        return Ok(Shown { again: Some(rest) });
     }
     let old = observed.status.clone().unwrap_or_default();
     let mut new = status(observed, &decision.phase, now);
@@ -112,6 +118,12 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
         (Err(_), applied) => applied.is_some() && old.applied,
         (Ok(_), None) => false,
     };
+    // Who only looks for drift changes nothing: what was ready is ready, and others go on using it.
+    let conditions = if is_applied && is_look(phase) && is_ready(&old) {
+        old.conditions
+    } else {
+        conditions(observed, phase, is_applied, now)
+    };
     WorkspaceTemplateApplyStatus {
         observed_generation: observed.object.metadata.generation,
         workspace_name: Some(observed.workspace_name.clone()),
@@ -131,8 +143,16 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
         plan: plan.map(summary).or(old.plan),
         progress: progress(observed),
         resources: i32::try_from(view.resources).ok(),
-        conditions: conditions(observed, phase, is_applied, now),
+        conditions,
     }
+}
+
+fn is_look(phase: &Phase) -> bool {
+    matches!(phase, Phase::Running { operation: Operation::Refresh, .. })
+}
+
+fn is_ready(status: &WorkspaceTemplateApplyStatus) -> bool {
+    find(&status.conditions, types::READY).is_some_and(|ready| ready.status == "True")
 }
 
 /// Outputs that everybody may see.
