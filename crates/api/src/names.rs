@@ -89,6 +89,8 @@ pub mod annotations {
 
 /// Finalizers, one per kind that has something to clean up.
 pub mod finalizers {
+    /// Every one of them has it in its name, as those of Cluster API core have.
+    pub const DOMAIN: &str = "cluster.x-k8s.io";
     /// On Cluster: that of Cluster API core, whose part CAPT plays.
     pub const CORE_CLUSTER: &str = "cluster.cluster.x-k8s.io";
     /// On CAPTCluster.

@@ -1,7 +1,7 @@
 //! How one object stands, by its conditions and status: a state, a word, and what is worth knowing.
 
 use capt_api::conditions::{reasons, types};
-use capt_api::names::annotations;
+use capt_api::names::{annotations, finalizers};
 
 use super::State;
 use super::thing::{Condition, Kind, Thing};
@@ -37,7 +37,11 @@ pub fn judge(kind: Kind, thing: &Thing) -> Verdict {
     let (state, said) = state(kind, thing);
     let (reason, message) =
         said.map_or_else(Default::default, |said| (said.reason.clone(), one_line(&said.message)));
-    let message = if state == State::Failed { with_failures(thing, &reason, message) } else { message };
+    let message = match state {
+        State::Failed => with_failures(thing, &reason, message),
+        State::Deleting => held(thing).unwrap_or(message),
+        _ => message,
+    };
     Verdict { phase: phase(thing, state, &reason), detail: detail(kind, thing), state, reason, message }
 }
 
@@ -116,6 +120,15 @@ fn phase(thing: &Thing, state: State, reason: &str) -> String {
         _ => own.unwrap_or("Pending"),
     }
     .to_owned()
+}
+
+/// What a deletion waits for where nobody but others have a say in it: CAPT has nothing left to do, and says nothing.
+fn held(thing: &Thing) -> Option<String> {
+    let ours = |name: &String| name.contains(finalizers::DOMAIN) || !name.contains('/');
+    let left = thing.metadata.finalizers.as_deref().unwrap_or_default();
+    (!left.is_empty() && !left.iter().any(ours)).then(|| {
+        format!("held by the finalizer{} {}", if left.len() > 1 { "s" } else { "" }, left.join(", "))
+    })
 }
 
 fn with_failures(thing: &Thing, reason: &str, message: String) -> String {

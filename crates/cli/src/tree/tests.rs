@@ -216,6 +216,17 @@ fn states() {
         let verdict = super::judge::judge(kind, &thing);
         assert_eq!((verdict.state, verdict.phase.as_str()), (state, phase), "{condition:?} {more}");
     }
+    let held = |finalizers: &[&str]| {
+        let more = json!({"metadata": {"deletionTimestamp": NOW, "finalizers": finalizers}});
+        let (kind, thing) = thing(Kind::WorkspaceTemplateApply, "w", "", ready("Destroying"), more);
+        super::judge::judge(kind, &thing).message
+    };
+    assert_eq!(
+        held(&["example.com/a", "example.com/b"]),
+        "held by the finalizers example.com/a, example.com/b"
+    );
+    assert_eq!(held(&["example.com/a", "workspacetemplateapply.infrastructure.cluster.x-k8s.io"]), "m");
+    assert_eq!(held(&["foregroundDeletion"]), "m");
     let stalled = json!({"status": {"conditions": [{"type": "Stalled", "status": "True", "reason": "InvalidModule", "message": "bad"}]}});
     let (kind, thing) = thing(Kind::WorkspaceTemplateApply, "w", "", Ok(()), stalled);
     assert_eq!(super::judge::judge(kind, &thing).state, State::Failed);
