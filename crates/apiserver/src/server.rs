@@ -62,7 +62,7 @@ impl Default for ServerOptions {
 #[derive(Debug)]
 pub struct Server {
     api: Arc<Api>,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Server {
@@ -94,7 +94,15 @@ impl Server {
         // What CRDs define is served before the first request, not some time after it.
         control::refresh(&engine).await;
         let tasks = control::start(&engine, options);
-        Ok(Self { api: Arc::new(Api::new(engine)), _tasks: tasks })
+        Ok(Self { api: Arc::new(Api::new(engine)), tasks })
+    }
+
+    /// Stops, and closes the store even while clients are still around. Without it the store is closed when the last of
+    /// them is dropped.
+    pub async fn close(self) {
+        let Self { api, mut tasks } = self;
+        tasks.shutdown().await;
+        api.engine.store.close().await;
     }
 
     /// The API, to be put behind a listener.

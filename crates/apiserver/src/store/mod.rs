@@ -231,6 +231,13 @@ impl Store {
         self.send(|answer| Command::Compact { revision, answer }).await
     }
 
+    /// Finishes what is queued and closes the files, whoever still has a handle: what is read stays what it was, and
+    /// what is written is refused.
+    pub async fn close(&self) {
+        // Closed before, then.
+        let _ = self.send(|answer| Command::Close { answer }).await;
+    }
+
     /// Figures for monitoring.
     pub fn stats(&self) -> Stats {
         let Inner { shared, database, .. } = &*self.0;

@@ -61,6 +61,7 @@ pub(crate) type Answer = Result<Vec<Arc<Object>>, WriteError>;
 pub(crate) enum Command {
     Write { ops: Vec<Op>, answer: oneshot::Sender<Answer> },
     Compact { revision: Revision, answer: oneshot::Sender<Result<Revision, WriteError>> },
+    Close { answer: oneshot::Sender<Result<(), WriteError>> },
 }
 
 #[derive(Debug)]
@@ -77,7 +78,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn run(mut self, mut journal: Box<dyn Journal>) {
-        let mut carried = None;
+        let (mut carried, mut closer) = (None, None);
         while let Some(command) = carried.take().or_else(|| self.queue.blocking_recv()) {
             match command {
                 Command::Write { ops, answer } => {
@@ -90,9 +91,16 @@ impl Writer {
                     // Whoever asked may be gone.
                     let _ = answer.send(self.compact(journal.as_mut(), revision));
                 }
+                Command::Close { answer } => {
+                    closer = Some(answer);
+                    break;
+                }
             }
         }
+        // What comes from now on is refused.
+        self.queue.close();
         journal.close();
+        closer.map(|closer| closer.send(Ok(())));
     }
 
     /// Makes a group of this write and those queued behind it, commits it and answers. Returns a command that was taken

@@ -20,6 +20,23 @@ fn refused(folder: &Path) -> OpenError {
 }
 
 #[tokio::test]
+async fn a_store_is_closed_though_somebody_holds_it() {
+    let parent = private();
+    let folder = parent.path().join("data");
+    let store = open(&folder);
+    let writes = (0..20).map(|number| store.create(key("things", "a", &number.to_string()), value("x")));
+    let (written, ()) = futures::join!(futures::future::join_all(writes), store.close());
+    let kept = written.iter().filter(|answer| answer.is_ok()).count();
+    assert!(kept > 0, "what was queued before is written");
+    let refused = store.create(key("things", "a", "late"), value("x")).await;
+    assert!(matches!(refused, Err(WriteError::Closed)), "{refused:?}");
+    store.close().await;
+    assert_eq!(store.list(&Query { resource: "things", ..Query::default() }).unwrap().objects.len(), kept);
+    let again = open(&folder);
+    assert_eq!(again.revision(), store.revision(), "the folder is free, and has all that was answered");
+}
+
+#[tokio::test]
 async fn a_store_outlives_its_handles() {
     let parent = private();
     let folder = parent.path().join("data");

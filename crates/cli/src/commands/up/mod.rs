@@ -99,7 +99,10 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     };
     let folder = args.data_dir.clone().map_or_else(place::default_folder, Ok)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(stand(args, &folder, &manifests))
+    let outcome = runtime.block_on(stand(args, &folder, &manifests))?;
+    // All is closed, and nobody is left to wait for the rest being taken apart.
+    std::mem::forget(runtime);
+    Ok(outcome)
 }
 
 async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> io::Result<Outcome> {

@@ -143,7 +143,7 @@ impl Plane {
         let _ = tokio::time::timeout(Duration::from_secs(10), engine.stop()).await;
         lease.release().await;
         door.close().await;
-        drop(server);
+        server.close().await;
     }
 }
 
