@@ -18,6 +18,10 @@ use std::time::{Duration, Instant};
 use capt_controllers::Options;
 use plant::Plant;
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PART: &str = "CAPT_BENCH_PART";
 const SMALL: i32 = 1000;
 

@@ -18,6 +18,10 @@ use kube::api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const MODULE: &str = "variable \"name\" {\n  type = string\n}\nresource \"terraform_data\" \"thing\" {\n  input = var.name\n}\noutput \"id\" {\n  value = terraform_data.thing.id\n}\n";
 
 #[tokio::main]

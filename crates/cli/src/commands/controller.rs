@@ -139,7 +139,7 @@ async fn work(args: &Args) -> io::Result<Outcome> {
 /// This program, as the one that shuts itself in before it becomes Terraform.
 pub fn sandbox_helper() -> Option<Vec<std::ffi::OsString>> {
     let own = std::env::current_exe().ok()?;
-    Some(vec![own.into_os_string(), "sandbox".into()])
+    Some(vec![own.into_os_string(), super::SANDBOX.into()])
 }
 
 /// Waits until no other controller works on this API.

@@ -20,7 +20,6 @@ mod place;
 mod plan;
 mod reference;
 mod rollout;
-mod sandbox;
 mod scale;
 mod server;
 mod status;
@@ -74,8 +73,6 @@ enum Command {
     Resume(pause::Resume),
     Retry(workspace::Retry),
     Rollout(rollout::Args),
-    #[command(hide = true)]
-    Sandbox(sandbox::Args),
     Scale(scale::Args),
     Server(server::Args),
     Status(status::Args),
@@ -87,9 +84,17 @@ enum Command {
 const PLUGIN: &str = "kubectl-capt";
 const PLUGIN_COMPLETION: &str = "kubectl_complete-capt";
 
+/// The word that makes this program the one that shuts itself in before it becomes Terraform. No command: it is said before
+/// every run, by this program alone, and does not wait for the command line being read.
+const SANDBOX: &str = "sandbox";
+
 /// Does what the command line says.
 pub fn main() -> ExitCode {
-    let called = std::env::args_os().next().unwrap_or_default();
+    let mut words = std::env::args_os();
+    let called = words.next().unwrap_or_default();
+    if words.next().is_some_and(|word| word == SANDBOX) {
+        return capt_terraform::sandbox::run(words);
+    }
     let called = Path::new(&called).file_name().unwrap_or_default().to_owned();
     if called == PLUGIN_COMPLETION {
         return complete_for_kubectl();
@@ -149,7 +154,6 @@ fn run(cli: Cli) -> ExitCode {
         Command::Resume(args) => pause::resume(&args),
         Command::Retry(args) => workspace::retry(&args),
         Command::Rollout(args) => rollout::run(&args),
-        Command::Sandbox(args) => return sandbox::run(&args),
         Command::Scale(args) => scale::run(&args),
         Command::Server(args) => server::run(&args),
         Command::Status(args) => status::run(&args),
