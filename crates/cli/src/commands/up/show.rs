@@ -228,7 +228,7 @@ fn print_line(node: &Node) -> io::Result<()> {
     let title = format!("{} {}", node.kind.word(), node.name);
     let more = node.cause.as_ref().filter(|cause| cause.depth == 0 && !cause.message.is_empty());
     let more = more.map_or(node.detail.as_str(), |cause| cause.message.as_str());
-    let text = format!("{time}  {title:36}  {:12}  {more}", node.phase);
+    let text = format!("{time}  {title:44}  {:19}  {more}", node.phase);
     let mut out = anstream::stdout().lock();
     writeln!(out, "{}", text.trim_end())?;
     out.flush()
