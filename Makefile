@@ -58,7 +58,7 @@ bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked --workspace --bench up
 
 fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
-	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-$$RANDOM} CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release --workspace --test fuzz -- --nocapture
+	CAPT_FUZZ_SEED=$${CAPT_FUZZ_SEED:-$$RANDOM} CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release --workspace --test fuzz -- --nocapture
 
 crds: ## Write config/crd and crates/api/src/crds.json from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd

@@ -70,33 +70,29 @@ pub fn written() -> Vec<Value> {
     serde_json::from_str(include_str!("crds.json")).expect("a test reads it")
 }
 
-/// Whether what an API has is what was applied; it adds defaults of its own, though never to a schema.
+/// Whether what an API has is what was applied; it adds defaults of its own, and others may add labels.
 pub fn is_installed(found: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> bool {
-    let whole = |crd: &CustomResourceDefinition| {
-        let mut whole = serde_json::to_value((&crd.spec, &crd.metadata.labels)).unwrap_or_default();
-        plain(&mut whole);
-        whole
+    let spec = |crd: &CustomResourceDefinition| {
+        let mut spec = serde_json::to_value(&crd.spec).unwrap_or_default();
+        if spec.pointer("/conversion/strategy").is_some_and(|strategy| strategy == "None") {
+            spec["conversion"].take();
+        }
+        for name in ["listKind", "singular"] {
+            if wanted_name(wanted, name).is_none() {
+                spec["names"][name].take();
+            }
+        }
+        plain(&mut spec);
+        spec
     };
-    let schemas = |crd: &Value| {
-        let versions = crd.pointer("/0/versions").and_then(Value::as_array).into_iter().flatten();
-        versions.map(|version| version["schema"].clone()).collect::<Vec<_>>()
-    };
-    let (found, wanted) = (whole(found), whole(wanted));
-    schemas(&found) == schemas(&wanted) && holds(&found, &wanted)
+    let labels = |crd: &CustomResourceDefinition| crd.metadata.labels.clone().unwrap_or_default();
+    let there = labels(found);
+    spec(found) == spec(wanted) && labels(wanted).iter().all(|(name, value)| there.get(name) == Some(value))
 }
 
-/// Whether all of a value is in another, which may have more members.
-fn holds(found: &Value, wanted: &Value) -> bool {
-    match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => {
-            wanted.iter().all(|(name, wanted)| found.get(name).is_some_and(|found| holds(found, wanted)))
-        }
-        (Value::Array(found), Value::Array(wanted)) => {
-            found.len() == wanted.len()
-                && found.iter().zip(wanted).all(|(found, wanted)| holds(found, wanted))
-        }
-        _ => found == wanted,
-    }
+fn wanted_name<'a>(crd: &'a CustomResourceDefinition, name: &str) -> Option<&'a str> {
+    let names = &crd.spec.names;
+    if name == "singular" { names.singular.as_deref() } else { names.list_kind.as_deref() }
 }
 
 /// Without what says nothing: nulls, empty lists, and whether a number is written as a fraction.
@@ -196,6 +192,8 @@ mod tests {
             assert!(!with(&format!("{schema}/description"), json!("older")), "{name}");
             assert!(!with(&format!("{schema}/maxProperties"), json!(7)), "{name}");
             assert!(!with("/spec/versions/0/subresources", Value::Null), "{name}");
+            assert!(!with("/spec/names/categories", json!(["more"])), "{name}");
+            assert!(!with("/spec/versions/0/deprecated", json!(true)), "{name}");
             assert!(!with("/spec/names/singular", json!("older")), "{name}");
             assert!(!with("/metadata/labels", json!({})), "{name}");
         }

@@ -152,7 +152,8 @@ pub fn declared(text: &str, format: Format) -> Result<Declared, Problem> {
     remembered::declared(text, format)
 }
 
-fn read(text: &str, format: Format) -> Result<Declared, Problem> {
+/// The same, read each time.
+pub(crate) fn read(text: &str, format: Format) -> Result<Declared, Problem> {
     let mut collector = Collector::default();
     match format {
         Format::Hcl => hcl::collect(text, &mut collector)?,

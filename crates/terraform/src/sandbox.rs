@@ -1,7 +1,7 @@
 //! Shutting a run in with Landlock, where the kernel has it.
 //!
-//! A program shuts itself in and then starts another: that needs no unsafe code between fork and exec. So a hidden command of the
-//! binary calls [`run`], and takes the place of the shell that otherwise wraps each process.
+//! A program shuts itself in and then starts another: that needs no unsafe code between fork and exec. So the
+//! binary, told by its first argument, calls [`run`], and takes the place of the shell that otherwise wraps each process.
 //!
 //! A run may read the system's folders and those of programs, its shape and the plugins; it may write its own workspace, scratch and the
 //! plugin cache. It sees no other workspace, and not the home of whoever runs the engine.

@@ -3,41 +3,82 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use capt_schema::{FieldError, Schema};
 use serde_json::Value;
 
 /// As many wait to be served; one that was judged and never comes is given up.
 const WAITING: usize = 16;
+/// As many are known to be served: a definition that is judged again is mostly the same.
+const SERVED: usize = 64;
 
-/// Two hashes: schemas are too long to be kept only to be compared.
+/// Two hashes of its text: schemas are too long to be kept only to be compared.
 type Key = [u64; 2];
 
 static HASHERS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-static JUDGED: Mutex<VecDeque<(Key, Arc<Schema>)>> = Mutex::new(VecDeque::new());
+static SCHEMAS: Mutex<Schemas> = Mutex::new(Schemas { waiting: VecDeque::new(), served: VecDeque::new() });
+
+/// The newest first.
+struct Schemas {
+    waiting: VecDeque<(Key, Arc<Schema>)>,
+    served: VecDeque<(Key, Weak<Schema>)>,
+}
+
+impl Schemas {
+    fn served(&self, key: Key) -> Option<Arc<Schema>> {
+        self.served.iter().find(|(other, _)| *other == key).and_then(|(_, schema)| schema.upgrade())
+    }
+
+    fn wait(&mut self, key: Key, schema: Arc<Schema>) {
+        self.waiting.retain(|(other, _)| *other != key);
+        self.waiting.truncate(WAITING - 1);
+        self.waiting.push_front((key, schema));
+    }
+
+    fn take(&mut self, key: Key) -> Option<Arc<Schema>> {
+        let at = self.waiting.iter().position(|(other, _)| *other == key)?;
+        self.waiting.remove(at).map(|(_, schema)| schema)
+    }
+
+    fn serve(&mut self, key: Key, schema: &Arc<Schema>) {
+        self.served.retain(|(other, schema)| *other != key && schema.strong_count() > 0);
+        self.served.truncate(SERVED - 1);
+        self.served.push_front((key, Arc::downgrade(schema)));
+    }
+}
+
+fn schemas() -> MutexGuard<'static, Schemas> {
+    SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn key(schema: &Value) -> Key {
-    HASHERS.each_ref().map(|hasher| hasher.hash_one(schema))
+    let text = schema.to_string();
+    HASHERS.each_ref().map(|hasher| hasher.hash_one(&text))
 }
 
 /// What is wrong with a schema.
 pub fn judge(schema: &Value) -> Result<(), Vec<FieldError>> {
-    let compiled = (key(schema), Arc::new(Schema::compile(schema)?));
-    let mut judged = JUDGED.lock().unwrap_or_else(PoisonError::into_inner);
-    judged.retain(|(key, _)| *key != compiled.0);
-    judged.truncate(WAITING - 1);
-    judged.push_front(compiled);
+    let key = key(schema);
+    if schemas().served(key).is_none() {
+        let compiled = Arc::new(Schema::compile(schema)?);
+        schemas().wait(key, compiled);
+    }
     Ok(())
 }
 
 /// The schema, compiled.
 pub fn take(schema: &Value) -> Result<Arc<Schema>, Vec<FieldError>> {
     let key = key(schema);
-    let mut judged = JUDGED.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = judged.iter().position(|(other, _)| *other == key).and_then(|at| judged.remove(at));
-    drop(judged);
-    found.map_or_else(|| Schema::compile(schema).map(Arc::new), |(_, schema)| Ok(schema))
+    let mut known = schemas();
+    let found = known.take(key).or_else(|| known.served(key));
+    drop(known);
+    let schema = match found {
+        Some(schema) => schema,
+        None => Arc::new(Schema::compile(schema)?),
+    };
+    schemas().serve(key, &schema);
+    Ok(schema)
 }
 
 #[cfg(test)]
@@ -59,11 +100,16 @@ mod tests {
         // Some of them were given up, and are compiled again.
         for field in &fields {
             let mut object = json!({});
-            take(&schema(field)).unwrap().default(&mut object);
+            let served = take(&schema(field)).unwrap();
+            served.default(&mut object);
             assert_eq!(object, json!({field: field}));
+            judge(&schema(field)).unwrap();
+            let again = take(&schema(field)).unwrap();
+            assert!(Arc::ptr_eq(&served, &again), "what is served is known");
         }
         assert!(judge(&json!({"type": "nothing"})).is_err());
         assert!(take(&json!({"type": "nothing"})).is_err());
-        assert!(JUDGED.lock().unwrap().len() <= WAITING);
+        let known = schemas();
+        assert!(known.waiting.len() <= WAITING && known.served.len() <= SERVED);
     }
 }

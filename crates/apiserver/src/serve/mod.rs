@@ -57,7 +57,7 @@ pub(crate) fn read_yaml(text: &str) -> Result<Yaml, String> {
 }
 
 /// YAML that is JSON, as programs write what they apply; read as such it takes a tenth of the time. `None` where the two could
-/// differ: in escapes, characters beyond ASCII, merge keys, members given twice, and numbers that are not plain integers.
+/// differ: in escapes, characters beyond ASCII, merge keys, members given twice, and numbers that are not whole or too large.
 fn read_json(text: &str) -> Option<serde_json::Value> {
     let plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n');
     if !text.starts_with('{') || text.contains("\\u") || text.contains("\"<<\"") || !text.bytes().all(plain) {

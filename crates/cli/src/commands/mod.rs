@@ -92,12 +92,12 @@ const SANDBOX: &str = "sandbox";
 pub fn main() -> ExitCode {
     let mut words = std::env::args_os();
     let called = words.next().unwrap_or_default();
-    if words.next().is_some_and(|word| word == SANDBOX) {
-        return capt_terraform::sandbox::run(words);
-    }
     let called = Path::new(&called).file_name().unwrap_or_default().to_owned();
     if called == PLUGIN_COMPLETION {
         return complete_for_kubectl();
+    }
+    if words.next().is_some_and(|word| word == SANDBOX) {
+        return capt_terraform::sandbox::run(words);
     }
     CompleteEnv::with_factory(Cli::command).var(completion::VARIABLE).complete();
     let mut command = Cli::command();

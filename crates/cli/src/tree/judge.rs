@@ -23,13 +23,17 @@ fn ready_type(kind: Kind) -> &'static str {
 
 /// Whether an object is what its current spec says.
 pub fn is_ready(kind: Kind, thing: &Thing) -> bool {
-    let current = thing.status.observed_generation.is_none_or(|seen| Some(seen) == thing.metadata.generation);
-    current && !thing.deleting() && thing.is_true(ready_type(kind))
+    is_current(thing) && !thing.deleting() && thing.is_true(ready_type(kind))
 }
 
 /// Why an object cannot become ready before somebody changes something.
 pub fn is_stalled(thing: &Thing) -> Option<&Condition> {
-    thing.condition(types::STALLED).filter(|condition| condition.status == "True")
+    thing.condition(types::STALLED).filter(|condition| condition.status == "True" && is_current(thing))
+}
+
+/// Whether the status is about the spec as it is.
+fn is_current(thing: &Thing) -> bool {
+    thing.status.observed_generation.is_none_or(|seen| Some(seen) == thing.metadata.generation)
 }
 
 /// Judges one object.
@@ -68,9 +72,7 @@ fn state(kind: Kind, thing: &Thing) -> (State, Option<&Condition>) {
     }
     let Some(said) = ready else { return (State::Working, None) };
     if said.status == "True" {
-        let current =
-            thing.status.observed_generation.is_none_or(|seen| Some(seen) == thing.metadata.generation);
-        return (if current { State::Ready } else { State::Working }, Some(said));
+        return (if is_current(thing) { State::Ready } else { State::Working }, Some(said));
     }
     if thing.status.failure_reason.is_some() || failing {
         return (State::Failed, Some(said));

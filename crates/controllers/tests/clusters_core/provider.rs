@@ -41,7 +41,10 @@ pub async fn install(client: &Client) {
     for name in [install::NAME, "democlusters.demo.example.com", "demoplanes.demo.example.com"] {
         let served =
             until("a served CRD", SOON, async || crds.get(name).await.ok().filter(install::is_served));
-        let spec = served.await.unwrap().spec;
+        let served = served.await.unwrap();
+        let wanted = capt_api::crd::written_cluster();
+        assert!(name != install::NAME || capt_api::crd::is_installed(&served, &wanted), "{served:?}");
+        let spec = served.spec;
         let gvk = GroupVersionKind::gvk(&spec.group, &spec.versions[0].name, &spec.names.kind);
         let kind = ApiResource::from_gvk_with_plural(&gvk, &spec.names.plural);
         let objects: Api<DynamicObject> = Api::all_with(client.clone(), &kind);

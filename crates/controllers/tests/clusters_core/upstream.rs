@@ -11,7 +11,7 @@ use kube::api::{
     ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
     ValidationDirective,
 };
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::stage::SOON;
@@ -133,12 +133,14 @@ async fn capts_own_schema_takes_them_too() {
     let server = capt_apiserver::Server::in_memory().await.unwrap();
     let client = server.client("default");
     assert_eq!(install::install(&client).await.unwrap(), Installed::Ours);
-    assert_eq!(install::install(&client).await.unwrap(), Installed::Ours, "again is the same");
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let served =
         until("a served CRD", SOON, async || crds.get(install::NAME).await.ok().filter(install::is_served));
     let mut crd = served.await.unwrap();
     assert!(install::is_ours(&crd));
+    assert_eq!(install::install(&client).await.unwrap(), Installed::Ours, "again is the same");
+    let again = crds.get(install::NAME).await.unwrap();
+    assert_eq!(again.resource_version(), crd.resource_version(), "and writes nothing");
     agrees(&client).await;
     // Upstream's applied over it: the label may stay, the conversion tells.
     crd.spec.conversion = Some(CustomResourceConversion { strategy: "Webhook".into(), webhook: None });

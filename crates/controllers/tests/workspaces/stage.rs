@@ -154,6 +154,7 @@ async fn install(client: &Client) {
         let objects: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
         let served = until("a served CRD", SOON, async || {
             let found = crds.get(&crd.name_any()).await.ok()?;
+            assert!(capt_api::crd::is_installed(&found, &crd), "{found:?}");
             let conditions = found.status?.conditions?;
             conditions.iter().any(|c| c.type_ == "Established" && c.status == "True").then_some(())?;
             // A kube-apiserver says so a moment before it answers.

@@ -78,7 +78,8 @@ impl Inputs {
         let block = match (&self.backend, &self.module) {
             (Backend::Hcl(text), _) => {
                 let wrapped = format!("terraform {{\n{text}\n}}\n");
-                let read = |text: &str| module::declared(text, Format::Hcl).ok()?.backend;
+                // Not remembered: people write keys into backends.
+                let read = |text: &str| module::read(text, Format::Hcl).ok()?.backend;
                 read(text).or_else(|| read(&wrapped))?
             }
             (Backend::Local, Module::Inline { text, format }) => {

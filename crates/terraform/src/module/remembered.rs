@@ -26,10 +26,14 @@ pub(super) fn declared(text: &str, format: Format) -> Result<Declared, Problem> 
     if text.len() > LONGEST {
         return read(text, format);
     }
-    let same = |read: &Read| read.format == format && *read.text == *text;
-    if let Some(known) = READ.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|read| same(read)) {
-        return known.found.clone();
+    let mut all = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = all.iter().position(|read| read.format == format && *read.text == *text);
+    if let Some(known) = known.and_then(|at| all.remove(at)) {
+        let found = known.found.clone();
+        all.push_front(known);
+        return found;
     }
+    drop(all);
     let found = read(text, format);
     let mut all = READ.lock().unwrap_or_else(PoisonError::into_inner);
     all.truncate(TEXTS - 1);

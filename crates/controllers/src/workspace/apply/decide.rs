@@ -168,7 +168,7 @@ fn in_step(observed: &Observed, prepared: &Prepared) -> bool {
 }
 
 /// What the last look for drift found; an apply since then has undone it.
-fn drift(observed: &Observed) -> Drift {
+pub fn drift(observed: &Observed) -> Drift {
     if observed.drift_policy() == DriftPolicy::Off {
         return Drift::NotWatched;
     }

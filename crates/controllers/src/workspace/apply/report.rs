@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::super::context::Context;
 use super::act::Acted;
-use super::decide::{Decision, Drift, Phase, failure};
+use super::decide::{Decision, Drift, Phase, drift, failure};
 use super::observe::Observed;
 use super::prepare::Blocked;
 use crate::runtime::conditions::{Conditions, Truth, find, seconds};
@@ -49,16 +49,13 @@ pub async fn report(
     if acted.released {
         return Ok(Shown::default());
     }
+    let old = observed.status.clone().unwrap_or_default();
     if acted.started.is_some() {
         return Ok(Shown { again: Some(STARTED) });
     }
-    let young = observed.view.run.as_ref().and_then(|run| {
-        STARTED.checked_sub(Duration::try_from(now.duration_since(run.since)).unwrap_or(STARTED))
-    });
-    if let Some(rest) = young.filter(|rest| !rest.is_zero()) {
+    if let Some(rest) = young(observed, now).filter(|_| may_wait(observed, &decision.phase, &old)) {
         return Ok(Shown { again: Some(rest) });
     }
-    let old = observed.status.clone().unwrap_or_default();
     let mut new = status(observed, &decision.phase, now);
     if only_progress(&old, &new)
         && let Some(shown) = context.history.progress_shown(&observed.name)
@@ -84,6 +81,21 @@ pub async fn report(
         context.events.publish(observed.object.as_ref(), &note).await;
     }
     Ok(Shown::default())
+}
+
+/// How much longer a run is young.
+fn young(observed: &Observed, now: Timestamp) -> Option<Duration> {
+    let run = observed.view.run.as_ref()?;
+    let age = Duration::try_from(now.duration_since(run.since)).unwrap_or(STARTED);
+    STARTED.checked_sub(age).filter(|rest| !rest.is_zero())
+}
+
+/// Whether a young run need not be told: what was told before stays true meanwhile, or nobody goes by it. The name of a
+/// workspace that is not its object's own must be written down before another object takes it.
+fn may_wait(observed: &Observed, phase: &Phase, old: &WorkspaceTemplateApplyStatus) -> bool {
+    let is_settled = is_ready(old) || find(&old.conditions, types::STALLED).is_some();
+    let is_named = old.workspace_name.is_some() || observed.workspace_name == observed.name.name;
+    (is_look(phase) || !is_settled) && is_named
 }
 
 fn only_progress(old: &WorkspaceTemplateApplyStatus, new: &WorkspaceTemplateApplyStatus) -> bool {
@@ -119,11 +131,9 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
         (Ok(_), None) => false,
     };
     // Who only looks for drift changes nothing: what was ready is ready, and others go on using it.
-    let conditions = if is_applied && is_look(phase) && is_ready(&old) {
-        old.conditions
-    } else {
-        conditions(observed, phase, is_applied, now)
-    };
+    let as_before = Phase::Ready { drift: drift(observed) };
+    let phase = if is_applied && is_look(phase) && is_ready(&old) { &as_before } else { phase };
+    let conditions = conditions(observed, phase, is_applied, now);
     WorkspaceTemplateApplyStatus {
         observed_generation: observed.object.metadata.generation,
         workspace_name: Some(observed.workspace_name.clone()),
