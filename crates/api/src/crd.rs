@@ -73,26 +73,16 @@ pub fn written() -> Vec<Value> {
 /// Whether what an API has is what was applied; it adds defaults of its own, and others may add labels.
 pub fn is_installed(found: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> bool {
     let spec = |crd: &CustomResourceDefinition| {
-        let mut spec = serde_json::to_value(&crd.spec).unwrap_or_default();
-        if spec.pointer("/conversion/strategy").is_some_and(|strategy| strategy == "None") {
-            spec["conversion"].take();
-        }
-        for name in ["listKind", "singular"] {
-            if wanted_name(wanted, name).is_none() {
-                spec["names"][name].take();
-            }
-        }
+        let mut spec = crd.spec.clone();
+        spec.conversion = spec.conversion.filter(|conversion| conversion.strategy != "None");
+        spec.names.list_kind = spec.names.list_kind.filter(|_| wanted.spec.names.list_kind.is_some());
+        let mut spec = serde_json::to_value(spec).unwrap_or_default();
         plain(&mut spec);
         spec
     };
     let labels = |crd: &CustomResourceDefinition| crd.metadata.labels.clone().unwrap_or_default();
     let there = labels(found);
     spec(found) == spec(wanted) && labels(wanted).iter().all(|(name, value)| there.get(name) == Some(value))
-}
-
-fn wanted_name<'a>(crd: &'a CustomResourceDefinition, name: &str) -> Option<&'a str> {
-    let names = &crd.spec.names;
-    if name == "singular" { names.singular.as_deref() } else { names.list_kind.as_deref() }
 }
 
 /// Without what says nothing: nulls, empty lists, and whether a number is written as a fraction.
@@ -187,6 +177,7 @@ mod tests {
             };
             let schema = "/spec/versions/0/schema/openAPIV3Schema";
             assert!(with("/spec/conversion", json!({"strategy": "None"})), "{name}");
+            assert!(with("/spec/names/listKind", json!("AnyList")), "{name}");
             assert!(with("/metadata/labels/another", json!("x")), "{name}");
             assert!(with("/metadata/uid", json!("x")), "{name}");
             assert!(!with(&format!("{schema}/description"), json!("older")), "{name}");

@@ -120,7 +120,7 @@ fn same(left: &Arc<Resource>, right: &Arc<Resource>) -> bool {
 fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     let title = |version: &Version| format!("{}/{} {}", resource.group, version.name, resource.kind);
     let mut kind = Kind::new(&resource.kind);
-    let mut schemas: Vec<(Arc<Version>, Arc<Schema>)> = Vec::new();
+    let mut schemas = Vec::new();
     for version in &resource.versions {
         let no_types = |error| ServeError::Types(title(version), error);
         if resource.custom {
@@ -129,14 +129,10 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
         } else {
             kind = builtin::field_kind(&resource.group, &resource.kind).map_err(no_types)?;
         }
-        let same = schemas.iter().find(|(other, _)| other.open_api == version.open_api);
-        let schema = match same {
-            Some((_, schema)) => Arc::clone(schema),
-            None => judged::take(&version.open_api).map_err(|errors| {
-                let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                ServeError::Schema(title(version), said.join("; "))
-            })?,
-        };
+        let schema = judged::take(&version.open_api).map_err(|errors| {
+            let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            ServeError::Schema(title(version), said.join("; "))
+        })?;
         schemas.push((Arc::clone(version), schema));
     }
     let kind = Arc::new(kind);

@@ -1,5 +1,5 @@
-//! Schemas that were compiled to be judged, until they are served. A definition is first one and then the other, and
-//! compiling its schemas is most of the work of both.
+//! Schemas that were compiled to be judged, until they are served, and those that are served. A definition is first judged
+//! and then served, often in several versions with one schema, and judged again at each write; compiling is most of the work.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

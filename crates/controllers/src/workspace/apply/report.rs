@@ -49,10 +49,11 @@ pub async fn report(
     if acted.released {
         return Ok(Shown::default());
     }
-    let old = observed.status.clone().unwrap_or_default();
+    // How far the run is, and for a quick one how it ended, a later look tells: one write instead of several.
     if acted.started.is_some() {
         return Ok(Shown { again: Some(STARTED) });
     }
+    let old = observed.status.clone().unwrap_or_default();
     if let Some(rest) = young(observed, now).filter(|_| may_wait(observed, &decision.phase, &old)) {
         return Ok(Shown { again: Some(rest) });
     }
@@ -92,7 +93,7 @@ fn young(observed: &Observed, now: Timestamp) -> Option<Duration> {
 
 /// Whether a young run need not be told: what was told before stays true meanwhile, or nobody goes by it. The name of a
 /// workspace that is not its object's own must be written down before another object takes it.
-fn may_wait(observed: &Observed, phase: &Phase, old: &WorkspaceTemplateApplyStatus) -> bool {
+pub(super) fn may_wait(observed: &Observed, phase: &Phase, old: &WorkspaceTemplateApplyStatus) -> bool {
     let is_settled = is_ready(old) || find(&old.conditions, types::STALLED).is_some();
     let is_named = old.workspace_name.is_some() || observed.workspace_name == observed.name.name;
     (is_look(phase) || !is_settled) && is_named

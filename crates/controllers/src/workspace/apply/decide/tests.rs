@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capt_api::conditions::reasons;
-use capt_api::workspace::{DriftDetection, WorkspaceTemplateApply, WorkspaceTemplateApplySpec};
+use capt_api::workspace::{
+    DriftDetection, WorkspaceTemplateApply, WorkspaceTemplateApplySpec, WorkspaceTemplateApplyStatus,
+};
 use capt_terraform::inputs::{Inputs, Revision};
 use capt_terraform::order::{PlanId, RunId};
 use capt_terraform::stream::Action;
@@ -12,6 +14,7 @@ use capt_terraform::view::View;
 
 use super::super::asked::Asked;
 use super::super::prepare::TemplateFacts;
+use super::super::report;
 use super::*;
 use crate::runtime::Name;
 use crate::runtime::backoff::Backoff;
@@ -379,4 +382,58 @@ fn an_object_on_its_way_out() {
     for (name, observed, expected) in rows {
         assert_eq!(step(&observed), expected, "{name}");
     }
+}
+
+/// What a status said of conditions, by type and truth.
+fn told(conditions: &[(&str, &str)]) -> WorkspaceTemplateApplyStatus {
+    let condition = |(kind, truth): &(&str, &str)| serde_json::json!({"type": kind, "status": truth, "reason": kind, "message": "", "lastTransitionTime": at(900)});
+    let conditions: Vec<_> = conditions.iter().map(condition).collect();
+    serde_json::from_value(serde_json::json!({"conditions": conditions})).expect("a status")
+}
+
+#[test]
+fn a_young_run_is_told_where_others_go_by_what_was_told() {
+    let apply = Phase::Running { operation: Operation::Apply, phase: RunPhase::Planning };
+    let look = Phase::Running { operation: Operation::Refresh, phase: RunPhase::Refreshing };
+    let (new, failing) = (told(&[]), told(&[("Ready", "False")]));
+    let (ready, stalled) = (told(&[("Ready", "True")]), told(&[("Ready", "False"), ("Stalled", "True")]));
+    for (old, phase, waits) in [
+        (&new, &apply, true),
+        (&failing, &apply, true),
+        (&ready, &apply, false),
+        (&stalled, &apply, false),
+        (&ready, &look, true),
+    ] {
+        assert_eq!(report::may_wait(&observed(), phase, old), waits, "{old:?} {phase:?}");
+    }
+    let short = with(observed(), |observed| observed.workspace_name = "short".into());
+    assert!(!report::may_wait(&short, &apply, &new), "a name that another object could take is written down");
+    let named = WorkspaceTemplateApplyStatus { workspace_name: Some("short".into()), ..new };
+    assert!(report::may_wait(&short, &apply, &named));
+}
+
+#[test]
+fn what_is_ready_stays_so_while_somebody_looks_and_nothing_else_does() {
+    let looking = running(
+        drifting(observed(), DriftPolicy::Report, true),
+        Operation::Refresh,
+        "new",
+        RunPhase::Refreshing,
+    );
+    let conditions = |old: &[(&str, &str)]| {
+        let looking = with(looking.clone(), |observed| observed.status = Some(told(old)));
+        let phase = decide(&looking, at(1000)).phase;
+        assert!(matches!(phase, Phase::Running { .. }), "{phase:?}");
+        let told = report::status(&looking, &phase, at(1000)).conditions;
+        told.into_iter()
+            .map(|told| format!("{} {} {}", told.type_, told.status, told.reason))
+            .collect::<Vec<_>>()
+    };
+    let ready = conditions(&[("Ready", "True")]);
+    assert!(ready.contains(&"Ready True Ready".to_owned()), "{ready:?}");
+    assert!(ready.contains(&"Drifted True DriftFound".to_owned()), "{ready:?}");
+    // It was ready and paused, and goes on.
+    assert_eq!(conditions(&[("Ready", "True"), ("Paused", "True"), ("Stalled", "True")]), ready);
+    let failing = conditions(&[("Ready", "False")]);
+    assert!(failing.contains(&"Ready False Refreshing".to_owned()), "{failing:?}");
 }
