@@ -14,6 +14,7 @@
 //! | [`door`] | TLS, who is who, limits, audit |
 //! | [`rbac`] | who may do what |
 //! | [`control`], [`gc`] | what the server does by itself |
+//! | [`seed`] | what a new store begins with |
 //! | [`Server`] | all of it, running |
 
 #![warn(missing_docs)]
@@ -25,6 +26,7 @@ pub mod door;
 pub mod engine;
 pub mod fields;
 pub mod gc;
+mod later;
 pub mod object;
 pub mod openapi;
 pub mod output;
@@ -33,9 +35,11 @@ pub mod rbac;
 pub mod registry;
 pub mod request;
 pub mod resource;
+pub mod seed;
 pub mod serve;
 mod server;
 pub mod status;
 pub mod store;
 
+pub use later::Later;
 pub use server::{Server, ServerOptions, StartError};

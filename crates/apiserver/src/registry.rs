@@ -4,12 +4,14 @@
 //! request works with the catalogue it began with.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use capt_schema::Schema;
 
 use crate::builtin;
 use crate::fields::{Kind, SchemaError, TypeInfo};
+use crate::later::Later;
 use crate::resource::crd::Known;
 use crate::resource::{Resource, Version, judged};
 use crate::serve::Descriptions;
@@ -26,9 +28,9 @@ pub struct Served {
     /// What the store calls the resource.
     pub store_name: Arc<str>,
     /// Checks, prunes and defaults bodies of this version.
-    pub schema: Arc<Schema>,
+    pub schema: Later<Arc<Schema>>,
     /// How fields hang together, in every version.
-    pub kind: Arc<Kind>,
+    pub kind: Later<Arc<Kind>>,
     /// What the version that is stored may hold, where that is another served one.
     pub stored_schema: Option<Arc<Schema>>,
     /// Whether what is written through one version may not be what another one would have written.
@@ -38,7 +40,7 @@ pub struct Served {
 }
 
 /// Why a resource cannot be served.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum ServeError {
     /// The schema is refused.
     #[error("schema of {0}: {1}")]
@@ -62,18 +64,36 @@ impl Catalogue {
         Self::default().with(resources)
     }
 
+    /// The built-in resources. They are the same in every server of a process, and made once.
+    pub fn built_in() -> Result<Self, ServeError> {
+        static BUILT_IN: LazyLock<Result<Catalogue, ServeError>> =
+            LazyLock::new(|| Catalogue::of(builtin::resources()));
+        let Self { served, resources, .. } = BUILT_IN.as_ref().map_err(Clone::clone)?;
+        Ok(Self {
+            served: served.clone(),
+            resources: resources.clone(),
+            descriptions: Descriptions::default(),
+        })
+    }
+
     /// A catalogue of these resources. What this one has of them is taken over: compiling the schema of a resource
     /// takes milliseconds, and a definition that changes leaves the others as they are.
     pub fn with(&self, resources: Vec<Arc<Resource>>) -> Result<Self, ServeError> {
         let mut served = HashMap::new();
-        for resource in &resources {
-            let known = self.known(resource);
-            let all = if known.is_empty() { serve(resource)? } else { known };
+        let mut add = |all: Vec<Arc<Served>>| {
             for one in all {
-                let key = (resource.group.clone(), one.version.name.clone(), resource.plural.clone());
-                served.insert(key, one);
+                let Resource { group, plural, .. } = &*one.resource;
+                served.insert((group.clone(), one.version.name.clone(), plural.clone()), one);
+            }
+        };
+        let mut new = Vec::new();
+        for resource in &resources {
+            match self.known(resource) {
+                known if known.is_empty() => new.push(resource),
+                known => add(known),
             }
         }
+        serve_all(&new)?.into_iter().for_each(add);
         Ok(Self { served, resources, descriptions: Descriptions::default() })
     }
 
@@ -117,18 +137,63 @@ fn same(left: &Arc<Resource>, right: &Arc<Resource>) -> bool {
     Arc::ptr_eq(left, right) || left == right
 }
 
+/// Serves several resources, on all cores: a start waits for it.
+fn serve_all(resources: &[&Arc<Resource>]) -> Result<Vec<Vec<Arc<Served>>>, ServeError> {
+    let lanes = std::thread::available_parallelism().map_or(1, usize::from).min(resources.len());
+    if lanes < 2 {
+        return resources.iter().map(|resource| serve(resource)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let lane = || {
+        let take = || resources.get(next.fetch_add(1, Ordering::Relaxed)).map(|resource| serve(resource));
+        std::iter::from_fn(take).collect::<Result<Vec<_>, _>>()
+    };
+    std::thread::scope(|scope| {
+        // A thread that cannot be had is not missed: the others do its part.
+        let start = |_| std::thread::Builder::new().name("schemas".to_owned()).spawn_scoped(scope, lane).ok();
+        let others: Vec<_> = (1..lanes).filter_map(start).collect();
+        let mut all = lane()?;
+        for other in others {
+            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(all)
+    })
+}
+
+/// A built-in resource. That each can be made is tested.
+fn serve_built_in(resource: &Arc<Resource>) -> Option<Served> {
+    let version = Arc::clone(resource.versions.first()?);
+    let (group, kind, of) = (resource.group.clone(), resource.kind.clone(), Arc::clone(&version));
+    Some(Served {
+        resource: Arc::clone(resource),
+        api_version: api_version(&resource.group, &version.name),
+        store_name: store_name(resource),
+        schema: Later::new(move || judged::take(&of.open_api).expect("a built-in schema")),
+        kind: Later::new(move || Arc::new(builtin::field_kind(&group, &kind).expect("a built-in kind"))),
+        stored_schema: None,
+        versions_differ: false,
+        defaults_since: None,
+        version,
+    })
+}
+
+/// What the store calls a resource. Events of both groups are the same objects.
+fn store_name(resource: &Resource) -> Arc<str> {
+    let group = if resource.group == "events.k8s.io" { "" } else { &resource.group };
+    format!("{group}/{}", resource.plural).into()
+}
+
 fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
+    if !resource.custom {
+        return Ok(serve_built_in(resource).map(Arc::new).into_iter().collect());
+    }
     let title = |version: &Version| format!("{}/{} {}", resource.group, version.name, resource.kind);
     let mut kind = Kind::new(&resource.kind);
     let mut schemas = Vec::new();
     for version in &resource.versions {
         let no_types = |error| ServeError::Types(title(version), error);
-        if resource.custom {
-            let types = TypeInfo::from_crd_schema(&version.open_api).map_err(no_types)?;
-            kind = kind.with_version(&api_version(&resource.group, &version.name), types);
-        } else {
-            kind = builtin::field_kind(&resource.group, &resource.kind).map_err(no_types)?;
-        }
+        let types = TypeInfo::from_crd_schema(&version.open_api).map_err(no_types)?;
+        kind = kind.with_version(&api_version(&resource.group, &version.name), types);
         let schema = judged::take(&version.open_api).map_err(|errors| {
             let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
             ServeError::Schema(title(version), said.join("; "))
@@ -138,24 +203,21 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     let kind = Arc::new(kind);
     let is_stored = |version: &Version| version.name == resource.storage_version;
     let stored = schemas.iter().find(|(version, _)| is_stored(version)).map(|(_, schema)| Arc::clone(schema));
-    // Events of both groups are the same objects.
-    let group = if resource.group == "events.k8s.io" { "" } else { &resource.group };
-    let store_name: Arc<str> = format!("{group}/{}", resource.plural).into();
+    let store_name = store_name(resource);
     let first = schemas.first().map(|(version, _)| Arc::clone(version));
-    let versions_differ = resource.custom
-        && schemas
-            .iter()
-            .any(|(version, _)| first.as_ref().is_some_and(|first| first.open_api != version.open_api));
+    let versions_differ = schemas
+        .iter()
+        .any(|(version, _)| first.as_ref().is_some_and(|first| first.open_api != version.open_api));
     let served = schemas.into_iter().map(|(version, schema)| Served {
         resource: Arc::clone(resource),
         api_version: api_version(&resource.group, &version.name),
-        defaults_since: (resource.custom && schema.has_defaults()).then_some(resource.defined_at.0),
+        defaults_since: schema.has_defaults().then_some(resource.defined_at.0),
         versions_differ,
         stored_schema: stored.clone().filter(|_| !is_stored(&version)),
         version,
         store_name: Arc::clone(&store_name),
-        schema,
-        kind: Arc::clone(&kind),
+        schema: schema.into(),
+        kind: Arc::clone(&kind).into(),
     });
     Ok(served.map(Arc::new).collect())
 }

@@ -10,16 +10,16 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::builtin;
 use crate::control;
 use crate::door::{Metrics, User};
 use crate::engine::{Change, Engine, PatchBody, Source, Target};
 use crate::rbac::{self, defaults};
 use crate::registry::{Catalogue, ServeError};
 use crate::request::write::WriteOptions;
+use crate::seed;
 use crate::serve::{Api, Body};
 use crate::status::ApiError;
-use crate::store::{OpenError, Options, Store};
+use crate::store::{OpenError, Options, Revision, Store, WriteError};
 
 /// Namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -39,6 +39,15 @@ pub enum StartError {
     /// The roles that are always there cannot be written.
     #[error("write the first roles: {0}")]
     Roles(ApiError),
+    /// What a new store begins with cannot be written.
+    #[error("write the first objects")]
+    Seed(#[source] WriteError),
+    /// What a new store is to begin with is not what [`crate::seed::write`] writes.
+    #[error("write the first objects: the text is no seed")]
+    NoSeed,
+    /// A definition that a store is to begin with is refused.
+    #[error("write the first definitions: {0}")]
+    Definitions(ApiError),
 }
 
 /// What may be chosen at a start.
@@ -49,12 +58,14 @@ pub struct ServerOptions {
     /// Whether it also does what kube-controller-manager does in a cluster: collects garbage, empties namespaces,
     /// collects the rules of roles. A test that compares with a kube-apiserver alone wants none of it.
     pub controllers: bool,
+    /// What a new store begins with, as [`crate::seed::write`] wrote it.
+    pub seed: Option<&'static str>,
 }
 
 impl Default for ServerOptions {
     /// Events stay for an hour, as kube-apiserver keeps them.
     fn default() -> Self {
-        Self { event_ttl: Some(Duration::from_secs(3600)), controllers: true }
+        Self { event_ttl: Some(Duration::from_secs(3600)), controllers: true, seed: None }
     }
 }
 
@@ -63,6 +74,7 @@ impl Default for ServerOptions {
 pub struct Server {
     api: Arc<Api>,
     tasks: JoinSet<()>,
+    sown: bool,
 }
 
 impl Server {
@@ -73,7 +85,7 @@ impl Server {
 
     /// Starts on a data folder, with options.
     pub async fn open_with(folder: &Path, options: &ServerOptions) -> Result<Self, StartError> {
-        Self::start(Store::open(folder, &Options::default())?, options).await
+        Self::on(Store::open(folder, &Options::default())?, options).await
     }
 
     /// Starts with nothing on disk, for tests.
@@ -83,26 +95,38 @@ impl Server {
 
     /// Starts with nothing on disk, with options.
     pub async fn in_memory_with(options: &ServerOptions) -> Result<Self, StartError> {
-        Self::start(Store::in_memory(&Options::default())?, options).await
+        Self::on(Store::in_memory(&Options::default())?, options).await
     }
 
-    async fn start(store: Store, options: &ServerOptions) -> Result<Self, StartError> {
+    /// Starts on a store that is open.
+    pub async fn on(store: Store, options: &ServerOptions) -> Result<Self, StartError> {
+        let is_new = store.revision() == Revision::START;
+        let seed = options.seed.filter(|_| is_new);
+        if let Some(seed) = seed {
+            seed::sow(&store, seed, &System).await?;
+        }
         let engine = Arc::new(Engine::new(store, Arc::new(System)));
-        engine.registry.replace(Catalogue::of(builtin::resources())?);
-        ensure_namespaces(&engine).await.map_err(StartError::Namespaces)?;
-        ensure_roles(&engine).await.map_err(StartError::Roles)?;
+        engine.registry.replace(Catalogue::built_in()?);
+        if seed.is_none() {
+            ensure(&engine).await?;
+        }
         // What CRDs define is served before the first request, not some time after it.
         control::refresh(&engine).await;
         let tasks = control::start(&engine, options);
-        Ok(Self { api: Arc::new(Api::new(engine)), tasks })
+        Ok(Self { api: Arc::new(Api::new(engine)), tasks, sown: seed.is_some() })
     }
 
     /// Stops, and closes the store even while clients are still around. Without it the store is closed when the last of
     /// them is dropped.
     pub async fn close(self) {
-        let Self { api, mut tasks } = self;
+        let Self { api, mut tasks, sown: _ } = self;
         tasks.shutdown().await;
         api.engine.store.close().await;
+    }
+
+    /// Whether the store was new, and began with the seed.
+    pub fn is_sown(&self) -> bool {
+        self.sown
     }
 
     /// The API, to be put behind a listener.
@@ -133,6 +157,12 @@ async fn respond(
     let (parts, body) = request.into_parts();
     let bytes: Bytes = body.collect().await?.to_bytes();
     Ok(api.respond(&User::admin(), Request::from_parts(parts, bytes)).await)
+}
+
+/// Makes what is always there.
+pub(crate) async fn ensure(engine: &Engine) -> Result<(), StartError> {
+    ensure_namespaces(engine).await.map_err(StartError::Namespaces)?;
+    ensure_roles(engine).await.map_err(StartError::Roles)
 }
 
 async fn ensure_namespaces(engine: &Engine) -> Result<(), ApiError> {

@@ -47,7 +47,7 @@ fn widgets() -> Arc<Resource> {
     let version = Version {
         name: "v1".into(),
         deprecation: None,
-        open_api: Arc::new(schema),
+        open_api: schema.into(),
         status: true,
         scale: None,
         columns: vec![],

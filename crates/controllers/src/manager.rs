@@ -21,7 +21,7 @@ use crate::runtime::cache::{Cache, Index, by_owner, metadata_changes, no_index, 
 use crate::runtime::events::Events;
 use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
-use crate::runtime::queue::{Pace, Starter};
+use crate::runtime::queue::{Begin, Pace, Starter, at_once};
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Clock, Clusters, Kind, Name, OwnWrites, Owners, SystemClock, Writer};
 use crate::workspace::context::{Context, MANAGER, instance_of};
@@ -51,6 +51,8 @@ pub struct Options {
     pub drain: machine::drain::Settings,
     /// Name of this process in events.
     pub instance: Option<String>,
+    /// When they begin: what they need is listed meanwhile.
+    pub begin: Begin,
 }
 
 impl Default for Options {
@@ -66,22 +68,25 @@ impl Default for Options {
             cluster_api: ClusterApi::default(),
             drain: machine::drain::Settings::default(),
             instance: None,
+            begin: at_once(),
         }
     }
 }
 
 impl Options {
     /// How fast each controller works.
-    fn pace(&self) -> Pace {
+    pub(crate) fn pace(&self) -> Pace {
         Pace { concurrency: usize::from(self.concurrency.max(1)), pause: self.pause, resync: self.resync }
     }
 }
 
 /// Running controllers. They stop when this is dropped; runs of Terraform go on.
-#[derive(Debug)]
 pub struct Controllers {
     tasks: JoinSet<()>,
     metrics: Arc<Metrics>,
+    events: Events,
+    /// Writes the events of all the others, and ends after them.
+    _writer: JoinSet<()>,
 }
 
 impl Controllers {
@@ -89,22 +94,32 @@ impl Controllers {
     pub fn start(client: &Client, engine: &Engine, options: &Options) -> Self {
         let mut tasks = JoinSet::new();
         let metrics = Arc::new(Metrics::default());
-        let context = Arc::new(context(client, engine, options, &mut tasks));
+        let (events, work) = Events::new(client.clone(), "capt", options.instance.clone());
+        let mut writer = JoinSet::new();
+        writer.spawn(work);
+        let context = Arc::new(context(client, engine, events.clone(), options, &mut tasks));
         let machines = Arc::new(machine_context(&context, options, &mut tasks));
         let access = cluster::access::AccessContext::new(Arc::clone(&context));
         let (networks, planes) = (cached(client, no_index, &mut tasks), cached(client, no_index, &mut tasks));
         let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access));
-        let mut starter = Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics };
+        let mut starter =
+            Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics, begin: &options.begin };
         start_workspaces(&context, &mut starter);
         machine::start(&machines, &mut starter);
         cluster::start(&clusters, &mut starter);
-        cluster::core::start(&machines, options.cluster_api, options.pace(), &metrics, &mut tasks);
-        Self { tasks, metrics }
+        cluster::core::start(&machines, options, &metrics, &mut tasks);
+        Self { tasks, metrics, events, _writer: writer }
     }
 
     /// What the controllers count.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// Stops them, and writes what they told.
+    pub async fn stop(mut self) {
+        self.tasks.shutdown().await;
+        self.events.flush().await;
     }
 
     /// Waits until one of them ends, which none should.
@@ -119,7 +134,13 @@ fn cached<K: Kind>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) ->
     cache
 }
 
-fn context(client: &Client, engine: &Engine, options: &Options, tasks: &mut JoinSet<()>) -> Context {
+fn context(
+    client: &Client,
+    engine: &Engine,
+    events: Events,
+    options: &Options,
+    tasks: &mut JoinSet<()>,
+) -> Context {
     let (applies, work) = Cache::packed(Api::all(client.clone()), apply::dependencies::index);
     tasks.spawn(work);
     Context {
@@ -128,7 +149,7 @@ fn context(client: &Client, engine: &Engine, options: &Options, tasks: &mut Join
         keeper: options.keeper.clone(),
         clock: Arc::clone(&options.clock),
         backoff: options.backoff,
-        events: Events::new(client.clone(), "capt", options.instance.clone()),
+        events,
         templates: cached::<WorkspaceTemplate>(client, no_index, tasks),
         applies,
         configs: cached::<WorkspaceProviderConfig>(client, no_index, tasks),

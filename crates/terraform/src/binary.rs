@@ -27,6 +27,10 @@ use crate::{
 /// Terraform under an open licence, so the oldest one that people have a reason to keep.
 const OLDEST: &str = "1.5.0";
 
+/// How long the folders of PATH are not looked through again, as long as what was found there is still there: every look at
+/// every workspace asks.
+const LOOKED: Duration = Duration::from_secs(1);
+
 /// How long a binary that could not tell its version is left alone.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 
@@ -50,7 +54,11 @@ pub fn find(choice: &Choice) -> Result<Binary, Failure> {
 pub(crate) struct Binaries {
     path: OsString,
     timeout: Duration,
+    found: Mutex<HashMap<Names, (Vec<PathBuf>, Instant)>>,
 }
+
+/// What a binary may be called, the better first.
+type Names = &'static [&'static str];
 
 /// What is known of a binary; nothing before it was asked.
 type Answer = Arc<Mutex<Option<Known>>>;
@@ -67,7 +75,7 @@ struct Known {
 impl Binaries {
     pub fn new(path: Option<OsString>, timeout: Duration) -> Self {
         let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-        Self { path, timeout }
+        Self { path, timeout, found: Mutex::default() }
     }
 
     /// Where binaries are looked for.
@@ -77,15 +85,10 @@ impl Binaries {
 
     /// The first binary that will do. Where none does, the failure is that of the first that is there.
     pub fn find(&self, choice: &Choice) -> Result<Binary, Failure> {
-        let names: &[&str] = match choice.name {
-            BinaryName::Auto => &["tofu", "terraform"],
-            BinaryName::Tofu => &["tofu"],
-            BinaryName::Terraform => &["terraform"],
-        };
+        let names = names(choice);
         let mut first = None;
-        for name in names {
-            let Some(path) = self.locate(name) else { continue };
-            match self.check(name, &path, choice) {
+        for path in self.locate(names) {
+            match self.check(&path, choice) {
                 Ok(binary) => return Ok(binary),
                 Err(failure) => first = first.or(Some(failure)),
             }
@@ -98,17 +101,30 @@ impl Binaries {
         }))
     }
 
-    fn locate(&self, name: &str) -> Option<PathBuf> {
-        std::env::split_paths(&self.path)
-            .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join(name))
-            .find(|path| {
-                path.metadata()
-                    .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
-            })
+    /// Whether there is a binary for a choice, whatever its version.
+    pub fn is_there(&self, choice: &Choice) -> bool {
+        !self.locate(names(choice)).is_empty()
     }
 
-    fn check(&self, name: &str, path: &Path, choice: &Choice) -> Result<Binary, Failure> {
+    /// Where programs of these names are.
+    fn locate(&self, names: Names) -> Vec<PathBuf> {
+        let found = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = found().get(names).filter(|(_, looked)| looked.elapsed() < LOOKED).cloned();
+        if let Some((paths, _)) = before.filter(|(paths, _)| paths.iter().all(|path| is_program(path))) {
+            return paths;
+        }
+        let folders: Vec<PathBuf> =
+            std::env::split_paths(&self.path).filter(|folder| folder.is_absolute()).collect();
+        let of = |name| folders.iter().map(|folder| folder.join(name)).find(|path| is_program(path));
+        let paths: Vec<PathBuf> = names.iter().filter_map(of).collect();
+        // Who installs what was missing is not to wait.
+        if !paths.is_empty() {
+            found().insert(names, (paths.clone(), Instant::now()));
+        }
+        paths
+    }
+
+    fn check(&self, path: &Path, choice: &Choice) -> Result<Binary, Failure> {
         let version = self.version(path)?;
         let broken = || {
             Failure::new(Reason::BinaryBroken, format!("{} says its version is {version:?}", path.display()))
@@ -128,7 +144,8 @@ impl Binaries {
                 return Err(Failure::new(Reason::BinaryTooOld, message));
             }
         }
-        Ok(Binary { name: name.to_owned(), path: path.to_owned(), version })
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Binary { name, path: path.to_owned(), version })
     }
 
     fn version(&self, path: &Path) -> Result<String, Failure> {
@@ -149,6 +166,18 @@ impl Binaries {
         *answer = Some(Known { modified, version: version.clone(), asked: Instant::now() });
         version
     }
+}
+
+fn names(choice: &Choice) -> Names {
+    match choice.name {
+        BinaryName::Auto => &["tofu", "terraform"],
+        BinaryName::Tofu => &["tofu"],
+        BinaryName::Terraform => &["terraform"],
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 fn ask(path: &Path, timeout: Duration) -> Result<String, Failure> {
@@ -187,4 +216,38 @@ fn ask(path: &Path, timeout: Duration) -> Result<String, Failure> {
     let version =
         answer["terraform_version"].as_str().ok_or_else(|| broken("the answer names no version"))?;
     Ok(version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn install(folder: &Path, name: &str) -> PathBuf {
+        fs::create_dir_all(folder).unwrap();
+        let path = folder.join(name);
+        fs::write(&path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_goes_is_missed_at_once_and_what_comes_first_is_found() {
+        let lab = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| lab.path().join(name));
+        let path = std::env::join_paths([Path::new("relative"), &first, &second]).unwrap();
+        let binaries = Binaries::new(Some(path), Duration::from_secs(1));
+        let choice = Choice::default();
+        let locate = || binaries.locate(names(&choice));
+        assert!(locate().is_empty() && !binaries.is_there(&choice));
+        // Nothing is remembered of what was missing.
+        let later = install(&second, "terraform");
+        assert_eq!(locate(), std::slice::from_ref(&later));
+        let other = install(&first, "terraform");
+        fs::remove_file(&later).unwrap();
+        assert_eq!(locate(), std::slice::from_ref(&other));
+        fs::remove_file(&other).unwrap();
+        assert!(locate().is_empty());
+    }
 }

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     folders::{Folders, write_private},
     inputs::{Inputs, Plugins, sha256},
+    sandbox::Rules,
 };
 
 /// Taken over from the engine's own environment: how to reach the network, and how to speak.
@@ -32,11 +33,11 @@ const TAKEN_OVER: [&str; 13] = [
 pub(crate) struct Environment {
     folders: Folders,
     path: OsString,
-    sandbox: Option<Vec<OsString>>,
+    sandbox: bool,
 }
 
 impl Environment {
-    pub fn new(folders: Folders, path: OsString, sandbox: Option<Vec<OsString>>) -> Self {
+    pub fn new(folders: Folders, path: OsString, sandbox: bool) -> Self {
         Self { folders, path, sandbox }
     }
 
@@ -98,16 +99,16 @@ impl Environment {
         Ok(path)
     }
 
-    /// The sandbox helper's command line for a process that may write in `writable`.
-    pub fn sandbox(&self, writable: &[&Path], inputs: &Inputs) -> Option<Vec<OsString>> {
-        let mut command = self.sandbox.clone()?;
+    /// What a process may do that writes in `writable`; `None` where none is shut in.
+    pub fn sandbox(&self, writable: &Path, inputs: &Inputs) -> Option<Rules> {
+        if !self.sandbox {
+            return None;
+        }
         let plugins = &inputs.plugins;
         let (home, tmp, cache) = (self.folders.home(), self.folders.tmp(), self.folders.plugins());
-        let write =
-            writable.iter().copied().chain([home.as_path(), &tmp, &cache]).chain(plugins.cache.as_deref());
+        let write = [writable, &home, &tmp, &cache].into_iter().chain(plugins.cache.as_deref());
         let (cli, shapes) = (self.folders.cli(), self.folders.shapes());
         let read = [cli.as_path(), &shapes].into_iter().chain(plugins.mirror.as_deref());
-        command.extend(crate::sandbox::arguments(write, read, &self.path));
-        Some(command)
+        Some(Rules::new(write, read, &self.path))
     }
 }

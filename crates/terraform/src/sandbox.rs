@@ -1,17 +1,15 @@
 //! Shutting a run in with Landlock, where the kernel has it.
 //!
-//! A program shuts itself in and then starts another: that needs no unsafe code between fork and exec. So the
-//! binary, told by its first argument, calls [`run`], and takes the place of the shell that otherwise wraps each process.
+//! A thread shuts itself in, starts the process and ends: what a thread may not, the processes that it starts may not
+//! either. That needs no unsafe code between fork and exec, and no program in between.
 //!
 //! A run may read the system's folders and those of programs, its shape and the plugins; it may write its own workspace, scratch and the
 //! plugin cache. It sees no other workspace, and not the home of whoever runs the engine.
 
 use std::{
-    ffi::{OsStr, OsString},
-    fs,
-    os::unix::process::ExitStatusExt,
+    ffi::OsStr,
+    fs, io,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
 };
 
 use landlock::{
@@ -28,6 +26,49 @@ const SYSTEM: [&str; 14] = [
 /// The newest version whose meaning is known here; older kernels do what they can.
 const VERSION: ABI = ABI::V5;
 
+/// What a process may write and read, besides the system's folders.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    write: Vec<PathBuf>,
+    read: Vec<PathBuf>,
+}
+
+impl Rules {
+    /// For a program that finds others on `path`.
+    pub fn new<'a>(
+        write: impl Iterator<Item = &'a Path>,
+        read: impl Iterator<Item = &'a Path>,
+        path: &OsStr,
+    ) -> Self {
+        let read = SYSTEM.iter().map(PathBuf::from).chain(read.map(Path::to_path_buf));
+        // What is relative would mean a folder of the engine's, and lets a run see that.
+        let absolute = |path: &PathBuf| path.is_absolute();
+        Self {
+            write: write.map(Path::to_path_buf).filter(absolute).collect(),
+            read: read.chain(std::env::split_paths(path)).filter(absolute).collect(),
+        }
+    }
+
+    /// Does `start` where only these rules allow something. What it starts stays shut in. Where the kernel has no Landlock,
+    /// nothing is shut in.
+    pub fn around<T: Send>(
+        mut self,
+        program: &Path,
+        start: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        // A link on PATH may lead to where nothing else may be read.
+        self.read.extend(fs::canonicalize(program));
+        let work = || match enter(&self.write, &self.read) {
+            Ok(_) => start(),
+            Err(error) => Err(io::Error::other(error)),
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("sandbox".to_owned()).spawn_scoped(scope, work)?;
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that shuts a run in died")))
+        })
+    }
+}
+
 /// Whether the kernel can shut a process in. Asks by trying, in a thread of its own that ends.
 pub fn available() -> bool {
     std::thread::spawn(|| {
@@ -35,54 +76,6 @@ pub fn available() -> bool {
     })
     .join()
     .unwrap_or(false)
-}
-
-/// The arguments for [`run`], up to where those of the wrapper begin.
-pub(crate) fn arguments<'a>(
-    write: impl Iterator<Item = &'a Path>,
-    read: impl Iterator<Item = &'a Path>,
-    path: &OsStr,
-) -> Vec<OsString> {
-    let mut arguments = Vec::new();
-    for folder in write {
-        arguments.extend([OsString::from("--write"), folder.into()]);
-    }
-    for folder in read.map(Path::to_path_buf).chain(std::env::split_paths(path)) {
-        arguments.extend([OsString::from("--read"), folder.into()]);
-    }
-    arguments.push("--".into());
-    arguments
-}
-
-/// Shuts this process in, runs a program, writes its exit code to a file, and has it itself.
-///
-/// Arguments: `[--write FOLDER]… [--read FOLDER]… -- EXIT_FILE PROGRAM [ARGUMENT]…`, as the engine gives them. Where the kernel has
-/// no Landlock the program runs as it is.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let (mut write, mut read) = (Vec::new(), SYSTEM.map(PathBuf::from).to_vec());
-    let mut arguments = arguments.into_iter();
-    loop {
-        match arguments.next() {
-            Some(word) if word == "--write" => write.extend(arguments.next().map(PathBuf::from)),
-            Some(word) if word == "--read" => read.extend(arguments.next().map(PathBuf::from)),
-            Some(word) if word == "--" => break,
-            _ => return ExitCode::from(64),
-        }
-    }
-    let (Some(exit), Some(program)) = (arguments.next(), arguments.next()) else { return ExitCode::from(64) };
-    // A link on PATH may lead to where nothing else may be read.
-    read.extend(fs::canonicalize(&program));
-    let code = match enter(&write, &read) {
-        // 126 and 127 are what a shell says of a program that cannot be run.
-        Err(_) => 126,
-        Ok(_) => match Command::new(program).args(arguments).status() {
-            Ok(status) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
-            Err(_) => 127,
-        },
-    };
-    // Where the disk is full the parent, if there is one, learns it from this process.
-    let _ = fs::write(exit, format!("{code}\n"));
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
 fn enter(write: &[PathBuf], read: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
@@ -100,4 +93,19 @@ fn enter(write: &[PathBuf], read: &[PathBuf]) -> Result<RulesetStatus, RulesetEr
         rules = rules.add_rule(PathBeneath::new(opened, access))?;
     }
     Ok(rules.restrict_self()?.ruleset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_relative_is_nobodys() {
+        let path = std::env::join_paths([".", "bin", "/usr/bin"]).unwrap();
+        let write = [Path::new("here"), Path::new("/work")];
+        let rules = Rules::new(write.into_iter(), [Path::new("../there")].into_iter(), &path);
+        assert_eq!(rules.write, [Path::new("/work")]);
+        assert!(rules.read.iter().all(|path| path.is_absolute()), "{rules:?}");
+        assert_eq!(rules.read.last().unwrap(), Path::new("/usr/bin"));
+    }
 }

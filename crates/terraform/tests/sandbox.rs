@@ -1,44 +1,28 @@
-//! Landlock around a run. Without the usual harness, because this program is also the helper that shuts runs in.
+//! Landlock around a run.
 
-#![expect(clippy::print_stdout, reason = "it is its own harness")]
-
-use std::{ffi::OsString, fs, process::ExitCode, time::Duration};
+use std::{fs, time::Duration};
 
 use capt_terraform::{
     Engine, Options,
-    inputs::Inputs,
+    inputs::{Choice, Inputs},
     order::{Operation, Order, WorkspaceId},
     sandbox,
     view::{Finished, Outcome},
 };
 
-fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if arguments.first().is_some_and(|word| word == "--write") {
-        return sandbox::run(arguments);
-    }
-    if arguments.iter().any(|word| word == "--list") {
-        return ExitCode::SUCCESS;
-    }
-    let installed = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .any(|folder| folder.join("terraform").is_file() || folder.join("tofu").is_file());
-    if !installed {
-        println!("skipped: neither terraform nor tofu is installed");
-        return ExitCode::SUCCESS;
-    }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(a_run_sees_its_own_folder_only());
-    println!("ok");
-    ExitCode::SUCCESS
-}
-
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_sees_its_own_folder_only() {
+    if capt_terraform::binary::find(&Choice::default()).is_err() {
+        assert!(!capt_e2e::required(), "neither terraform nor tofu is installed");
+        eprintln!("skipped: neither terraform nor tofu is installed");
+        return;
+    }
     // Not below the temporary folder of the system, which a run may use where the data folder lies deep.
     let lab = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let outside = lab.path().join("outside");
     fs::write(&outside, "a secret of somebody else").expect("write");
     let mut options = Options::new(lab.path().join("data"));
-    options.sandbox = Some(vec![std::env::current_exe().expect("this program").into()]);
+    options.sandbox = true;
     let engine = Engine::start(options).await.expect("starts");
 
     let inside = apply(
@@ -49,7 +33,7 @@ async fn a_run_sees_its_own_folder_only() {
     .await;
     assert_eq!(inside.outcome, Outcome::Done, "its own folder, scratch and the system: {inside:?}");
     if !sandbox::available() {
-        println!("skipped: the kernel has no Landlock");
+        eprintln!("skipped: the kernel has no Landlock");
         return;
     }
     let attempts = [

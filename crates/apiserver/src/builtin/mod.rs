@@ -25,6 +25,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Map, Value, json};
 
 use crate::fields::{Kind, SchemaError, TypeInfo};
+use crate::later::Later;
 use crate::registry::api_version;
 use crate::resource::{Resource, Version};
 
@@ -155,14 +156,15 @@ fn stored_verbs(row: &Row) -> Vec<&'static str> {
 }
 
 fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
-    let open_api = match definition_name(row.group, row.kind) {
+    let (group, kind) = (row.group, row.kind);
+    let open_api = Later::new(move || match definition_name(group, kind) {
         Some(name) => structural::of_kind(definitions(), &name),
-        None => structural::of_kind(definitions(), row.kind),
-    };
+        None => structural::of_kind(definitions(), kind),
+    });
     let version = Version {
         name: "v1".into(),
         deprecation: None,
-        open_api: Arc::new(open_api),
+        open_api,
         status: row.status,
         scale: None,
         // Not all of their cells stand at a path: `output::table` makes them.

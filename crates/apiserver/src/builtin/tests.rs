@@ -15,6 +15,8 @@ fn every_kind_has_a_definition_and_a_structural_schema() {
         let version = &resource.versions[0];
         let schema = Schema::compile(&version.open_api);
         assert!(schema.is_ok(), "{}: {:?}", resource.kind, schema.err());
+        let fields = field_kind(&resource.group, &resource.kind);
+        assert!(fields.is_ok(), "{}: {:?}", resource.kind, fields.err());
     }
     assert!(Schema::compile(&metadata_schema()).is_ok());
 }

@@ -163,7 +163,7 @@ fn served_version(spec: &Value, version: &Value) -> Version {
     Version {
         name: text(version, &["name"]).to_owned(),
         deprecation: is_true(version, "deprecated").then(|| deprecation(spec, version)),
-        open_api: Arc::new(open_api),
+        open_api: open_api.into(),
         status: get(version, &["subresources", "status"]).is_object(),
         scale: scale.is_object().then(|| Scale {
             spec_replicas: text(scale, &["specReplicasPath"]).to_owned(),

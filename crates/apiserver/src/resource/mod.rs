@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::later::Later;
+
 /// A kind of object that the server stores and serves, in all its versions.
 #[derive(Debug, PartialEq)]
 pub struct Resource {
@@ -61,7 +63,7 @@ pub struct Version {
     /// `deprecated: true` adds a warning to every answer; the text, where the CRD gives one.
     pub deprecation: Option<String>,
     /// OpenAPI v3 schema of the whole object, as JSON with `x-kubernetes-*` extensions. For built-ins too.
-    pub open_api: Arc<Value>,
+    pub open_api: Later<Value>,
     /// Whether `/status` is its own endpoint.
     pub status: bool,
     /// `/scale`, where there is one.

@@ -255,6 +255,11 @@ impl Snapshot {
         })
     }
 
+    /// Every object, by resource and place.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.0.tables.values().flat_map(|table| table.range(None, None))
+    }
+
     /// Every resource that has objects, with their number, by name.
     pub fn resources(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
         self.0.tables.iter().map(|(resource, table)| (resource, table.len())).filter(|(_, count)| *count > 0)

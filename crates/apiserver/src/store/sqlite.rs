@@ -210,6 +210,9 @@ impl Files<'_> {
             .open(&draft)
             .map_err(|source| self.refused("create", source))?;
         initialize(&draft).map_err(self.failed("create"))?;
+        // All of it at once, where SQLite would sync each step of its own.
+        let synced = fs::File::open(&draft).and_then(|file| file.sync_all());
+        synced.map_err(|source| self.refused("sync", source))?;
         fs::rename(&draft, self.0).map_err(|source| self.refused("create", source))?;
         folder.sync()
     }
@@ -325,18 +328,20 @@ fn set_up(connection: &Connection, quota: Option<u64>) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Nothing is lost with a draft: it is synced when it is whole.
 fn initialize(path: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.execute_batch(&format!(
-        "PRAGMA page_size = {PAGE};
+        "PRAGMA synchronous = OFF;
+         PRAGMA locking_mode = EXCLUSIVE;
+         PRAGMA page_size = {PAGE};
          PRAGMA auto_vacuum = INCREMENTAL;
-         PRAGMA synchronous = FULL;
-         PRAGMA fullfsync = ON;
          BEGIN;
          {SCHEMA}
          PRAGMA application_id = {APPLICATION};
          PRAGMA user_version = {FORMAT};
-         COMMIT;"
+         COMMIT;
+         PRAGMA journal_mode = WAL;"
     ))?;
     connection.close().map_err(|(_, error)| error)
 }

@@ -100,7 +100,7 @@ async fn work(args: &Args) -> io::Result<Outcome> {
     if let Some(slots) = args.slots {
         options.slots = slots;
     }
-    options.sandbox = sandbox_helper();
+    options.sandbox = true;
     let mut lease = take_lease(args.lease_namespace.as_deref(), &client).await?;
     let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let auto = args.state.map_or(in_cluster, |state| state == State::Secrets);
@@ -129,17 +129,11 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         lost = lease.keep() => return Err(in_words(lost)),
     }
     anstream::println!("stopping; runs of Terraform go on and are taken up at the next start");
-    drop(controllers);
+    controllers.stop().await;
     // Journals are written; a stop that hangs would only be killed.
     let _ = tokio::time::timeout(Duration::from_secs(10), engine.stop()).await;
     lease.release().await;
     Ok(Outcome::Good)
-}
-
-/// This program, as the one that shuts itself in before it becomes Terraform.
-pub fn sandbox_helper() -> Option<Vec<std::ffi::OsString>> {
-    let own = std::env::current_exe().ok()?;
-    Some(vec![own.into_os_string(), super::SANDBOX.into()])
 }
 
 /// Waits until no other controller works on this API.

@@ -84,20 +84,12 @@ enum Command {
 const PLUGIN: &str = "kubectl-capt";
 const PLUGIN_COMPLETION: &str = "kubectl_complete-capt";
 
-/// The word that makes this program the one that shuts itself in before it becomes Terraform. No command: it is said before
-/// every run, by this program alone, and does not wait for the command line being read.
-const SANDBOX: &str = "sandbox";
-
 /// Does what the command line says.
 pub fn main() -> ExitCode {
-    let mut words = std::env::args_os();
-    let called = words.next().unwrap_or_default();
+    let called = std::env::args_os().next().unwrap_or_default();
     let called = Path::new(&called).file_name().unwrap_or_default().to_owned();
     if called == PLUGIN_COMPLETION {
         return complete_for_kubectl();
-    }
-    if words.next().is_some_and(|word| word == SANDBOX) {
-        return capt_terraform::sandbox::run(words);
     }
     CompleteEnv::with_factory(Cli::command).var(completion::VARIABLE).complete();
     let mut command = Cli::command();

@@ -67,7 +67,8 @@ fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<Thing> {
     }
 }
 
-type Key = (Kind, String, String);
+/// What an object is called: its kind, namespace and name.
+pub type Key = (Kind, String, String);
 
 /// What has been seen so far.
 #[derive(Default)]
@@ -115,6 +116,12 @@ impl Follower {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let objects = u32::try_from(known.objects.len()).unwrap_or(u32::MAX);
         Duration::from_millis(10).saturating_add(Duration::from_micros(40).saturating_mul(objects))
+    }
+
+    /// Whether all of these are there and `is` of them is true.
+    pub fn all(&self, keys: &[Key], is: impl Fn(Kind, &Thing) -> bool) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.iter().all(|key| known.objects.get(key).is_some_and(|thing| is(key.0, thing)))
     }
 
     /// Hands the objects of this moment to `look`.

@@ -84,7 +84,7 @@ impl<K: Kind> Hands<'_, K> {
                 if let Some(existing) = self.existing {
                     self.replace(&child::retained(existing.as_ref(), self.object)).await?;
                     let text = format!("workspace {} stays, with what it built", self.child.name);
-                    self.tell(&Note::normal("RetainedWorkspace", "Delete", text)).await;
+                    self.tell(&Note::normal("RetainedWorkspace", "Delete", text));
                 }
             }
             Step::Release => return self.release().await,
@@ -106,18 +106,18 @@ impl<K: Kind> Hands<'_, K> {
     }
 
     /// Tells what is news.
-    pub async fn publish(&self, news: &News) {
+    pub fn publish(&self, news: &News) {
         let (reason, text) = (news.reason.clone(), news.message.clone());
         let note = if news.warning {
             Note::warning(reason, "Reconcile", text)
         } else {
             Note::normal(reason, "Reconcile", text)
         };
-        self.tell(&note).await;
+        self.tell(&note);
     }
 
-    async fn tell(&self, note: &Note) {
-        self.context.events.publish(self.object, note).await;
+    fn tell(&self, note: &Note) {
+        self.context.events.publish(self.object, note);
     }
 
     async fn create(&self) -> Result<(), Error> {
@@ -133,7 +133,7 @@ impl<K: Kind> Hands<'_, K> {
         }
         made?;
         let text = format!("workspace {} builds it", self.child.name);
-        self.tell(&Note::normal("CreatedWorkspace", "Create", text)).await;
+        self.tell(&Note::normal("CreatedWorkspace", "Create", text));
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl<K: Kind> Hands<'_, K> {
         for worker in self.context.due(&cluster) {
             workers::delete(&self.context.writer, &cluster.namespace, &worker).await?;
             let text = format!("{} {} goes with Cluster {}", worker.kind.as_str(), worker.name, cluster.name);
-            self.tell(&Note::normal("DeletedWorker", "Delete", text)).await;
+            self.tell(&Note::normal("DeletedWorker", "Delete", text));
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl<K: Kind> Hands<'_, K> {
         let outcome = self.context.writer.delete::<WorkspaceTemplateApply>(self.child, uid).await?;
         self.writes.deleted(self.name, self.child.clone(), uid, outcome);
         let text = format!("workspace {} is destroyed", self.child.name);
-        self.tell(&Note::normal("DeletedWorkspace", "Delete", text)).await;
+        self.tell(&Note::normal("DeletedWorkspace", "Delete", text));
         Ok(())
     }
 

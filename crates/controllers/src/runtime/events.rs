@@ -1,16 +1,21 @@
 //! Events: what happened to an object, for `kubectl describe`.
 //!
 //! Of one reason on one kind a few are written each second, and a hundred at once: those of a thousand machines that are
-//! made together would cost as much as the machines, and nobody reads them. Warnings are always written.
-
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+//! made together would cost as much as the machines, and nobody reads them. Warnings are written as long as there is room to wait.
+//!
+//! Nobody waits for an event being written: those of a moment are written together, beside the work they tell of.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
-use tokio::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Longest note that the API accepts, in bytes.
 const LONGEST_NOTE: usize = 1024;
@@ -18,6 +23,15 @@ const LONGEST_NOTE: usize = 1024;
 const AT_ONCE: f64 = 100.0;
 /// And each second after that.
 const EACH_SECOND: f64 = 2.0;
+
+/// How long an event waits for others; a warning does not.
+const GATHER: Duration = Duration::from_millis(100);
+/// Events that are written together.
+const TOGETHER: usize = 64;
+/// Events that may wait: more than a few fleets make at once.
+const WAITING: usize = 4096;
+/// How long the last ones may take.
+const LAST: Duration = Duration::from_secs(2);
 
 /// One thing that happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -55,8 +69,24 @@ impl Note {
 /// Writes events; one for the whole process, since it counts repetitions.
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
+    queue: mpsc::Sender<Said>,
     budget: Arc<Mutex<Budget>>,
+}
+
+/// What the task that writes is told.
+enum Said {
+    Event(Box<(Event, ObjectReference)>),
+    /// To answer when all before it are written.
+    Flush(oneshot::Sender<()>),
+}
+
+impl Said {
+    fn is_urgent(&self) -> bool {
+        match self {
+            Self::Event(about) => about.0.type_ == EventType::Warning,
+            Self::Flush(_) => true,
+        }
+    }
 }
 
 /// What may still be written, by kind and reason: how many as of when.
@@ -78,14 +108,19 @@ impl Budget {
 }
 
 impl Events {
-    /// Events of this program.
-    pub fn new(client: Client, controller: &str, instance: Option<String>) -> Self {
+    /// Events of this program, and the task that writes them.
+    pub fn new(
+        client: Client,
+        controller: &str,
+        instance: Option<String>,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let recorder = Recorder::new(client, Reporter { controller: controller.to_owned(), instance });
-        Self { recorder, budget: Arc::default() }
+        let (queue, said) = mpsc::channel(WAITING);
+        (Self { queue, budget: Arc::default() }, write(recorder, said))
     }
 
-    /// Writes one. An event that cannot be written is only logged: it must not stop the work it tells of.
-    pub async fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, note: &Note) {
+    /// Has one written. An event that cannot be is only logged: it must not stop the work it tells of.
+    pub fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, note: &Note) {
         if !note.warning {
             let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
             if !budget.spend(K::kind(&()).into_owned(), note.reason.clone(), Instant::now()) {
@@ -105,20 +140,72 @@ impl Events {
             note: Some(text),
             secondary: None,
         };
-        let about = object.object_ref(&());
-        let publish = self.recorder.publish(&event, &about);
-        match tokio::time::timeout(super::status::PATIENCE, publish).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(reason = %note.reason, %error, "an event was not written"),
-            Err(_) => tracing::warn!(reason = %note.reason, "an event was not written in time"),
+        let said = Said::Event(Box::new((event, object.object_ref(&()))));
+        if let Err(refused) = self.queue.try_send(said) {
+            tracing::warn!(reason = %note.reason, why = %refused, "an event was not written");
         }
+    }
+
+    /// Waits until those so far are written, for a while.
+    pub async fn flush(&self) {
+        let (answer, written) = oneshot::channel();
+        let flush = async {
+            if self.queue.send(Said::Flush(answer)).await.is_ok() {
+                // Not answered: there is nobody who writes.
+                let _ = written.await;
+            }
+        };
+        if timeout(LAST, flush).await.is_err() {
+            tracing::warn!("the last events were not written in time");
+        }
+    }
+}
+
+async fn write(recorder: Recorder, mut queue: mpsc::Receiver<Said>) {
+    while let Some(first) = queue.recv().await {
+        let (mut urgent, mut said) = (first.is_urgent(), vec![first]);
+        let end = Instant::now() + GATHER;
+        while said.len() < TOGETHER {
+            let next = if urgent {
+                queue.try_recv().ok()
+            } else {
+                timeout_at(end, queue.recv()).await.ok().flatten()
+            };
+            let Some(next) = next else { break };
+            urgent |= next.is_urgent();
+            said.push(next);
+        }
+        let (mut objects, mut waiting) = (HashMap::<_, Vec<_>>::new(), Vec::new());
+        for one in said {
+            match one {
+                Said::Event(about) => objects.entry(about.1.uid.clone()).or_default().push(about),
+                Said::Flush(answer) => waiting.push(answer),
+            }
+        }
+        // Those of one object in their order: what is said again is counted, not written again.
+        let in_order = async |events: &Vec<Box<(Event, ObjectReference)>>| {
+            for about in events {
+                write_one(&recorder, &about.0, &about.1).await;
+            }
+        };
+        join_all(objects.values().map(in_order)).await;
+        for answer in waiting {
+            // Nobody may wait any more.
+            let _ = answer.send(());
+        }
+    }
+}
+
+async fn write_one(recorder: &Recorder, event: &Event, about: &ObjectReference) {
+    match timeout(super::status::PATIENCE, recorder.publish(event, about)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(reason = %event.reason, %error, "an event was not written"),
+        Err(_) => tracing::warn!(reason = %event.reason, "an event was not written in time"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -132,5 +219,58 @@ mod tests {
         assert_eq!(written("CaptMachine", 10), 20);
         assert_eq!(written("CaptMachineSet", 10), 100, "each kind has its own");
         assert_eq!(written("CaptMachine", 10_000), 100, "never more at once");
+    }
+
+    /// What is written about a Namespace, as `reason` and how often, in the order of the API.
+    async fn written(client: &Client) -> Vec<(String, i32)> {
+        let events = kube::Api::<k8s_openapi::api::events::v1::Event>::all(client.clone());
+        let mut all = events.list(&kube::api::ListParams::default()).await.unwrap().items;
+        all.sort_by_key(|event| event.metadata.resource_version.clone().unwrap().parse::<u64>().unwrap());
+        let count = |event: &k8s_openapi::api::events::v1::Event| {
+            event.series.as_ref().map_or(1, |series| series.count)
+        };
+        all.iter().map(|event| (event.reason.clone().unwrap(), count(event))).collect()
+    }
+
+    #[tokio::test]
+    async fn events_are_written_in_order_and_counted_and_none_is_left_at_the_end() {
+        let server = capt_apiserver::Server::in_memory().await.unwrap();
+        let client = server.client("default");
+        let (events, work) = Events::new(client.clone(), "test", None);
+        let _writer = tokio::spawn(work);
+        let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(client.clone());
+        let object = namespaces.get("default").await.unwrap();
+        for reason in ["First", "Second", "Second", "Second", "Third"] {
+            events.publish(&object, &Note::normal(reason, "Test", "it happened"));
+        }
+        events.flush().await;
+        let expected = [("First", 1), ("Second", 3), ("Third", 1)];
+        let mut found = written(&client).await;
+        found.sort();
+        assert_eq!(found, expected.map(|(reason, count)| (reason.to_owned(), count)));
+        // A warning takes with it, at once, what was said before it.
+        events.publish(&object, &Note::normal("Fourth", "Test", "it happened"));
+        events.publish(&object, &Note::warning("Fifth", "Test", "it went wrong"));
+        let last = async {
+            loop {
+                let all = written(&client).await;
+                if all.iter().any(|(reason, _)| reason == "Fifth") {
+                    return all;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let all = timeout(Duration::from_secs(60), last).await.unwrap();
+        let at = |reason: &str| all.iter().position(|(known, _)| known == reason);
+        assert!(at("Fourth").unwrap() < at("Fifth").unwrap(), "{all:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_a_writer_that_is_gone() {
+        let client = capt_apiserver::Server::in_memory().await.unwrap().client("default");
+        let (events, work) = Events::new(client, "test", None);
+        drop(work);
+        events.publish(&k8s_openapi::api::core::v1::Namespace::default(), &Note::normal("A", "Test", "x"));
+        events.flush().await;
     }
 }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, Shared, join_all};
 use futures::stream::{BoxStream, select_all};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::task::{Id, JoinError, JoinSet};
@@ -53,6 +53,16 @@ pub struct Starter<'a> {
     pub pace: Pace,
     /// What they count.
     pub metrics: &'a Arc<Metrics>,
+    /// When they begin.
+    pub begin: &'a Begin,
+}
+
+/// When controllers begin to look at objects; until then they only list them.
+pub type Begin = Shared<BoxFuture<'static, ()>>;
+
+/// At once.
+pub fn at_once() -> Begin {
+    futures::future::ready(()).boxed().shared()
 }
 
 impl Starter<'_> {
@@ -92,9 +102,10 @@ impl Starter<'_> {
         F: Future<Output = Result<Next, Error>> + Send + 'static,
     {
         let (context, cache, metrics) = (Arc::clone(context), cache.clone(), Arc::clone(self.metrics));
-        let pace = self.pace;
+        let (pace, begin) = (self.pace, self.begin.clone());
         self.tasks.spawn(async move {
             join_all(listed).await;
+            begin.await;
             let reconcile = move |object: Arc<K>| {
                 let pauses = pauses(&object);
                 reconcile(Arc::clone(&context), object).map(move |next| (next, pauses))

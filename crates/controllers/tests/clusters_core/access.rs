@@ -76,13 +76,15 @@ impl<'a> Caller<'a> {
         tasks.spawn(work);
         let (configs, work) = Cache::new(Api::all(client.clone()), no_index);
         tasks.spawn(work);
+        let (events, work) = Events::new(client.clone(), "test", None);
+        tasks.spawn(work);
         let context = Context {
             client: client.clone(),
             engine: stage.house.engine.clone(),
             keeper: None,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             backoff: Backoff::RUN,
-            events: Events::new(client.clone(), "test", None),
+            events,
             templates,
             applies,
             configs,

@@ -117,6 +117,8 @@ pub async fn a_machine_of_cluster_api(stage: &Stage) {
     // Where a Machine owns it, core drains: nothing is said about that here.
     stage.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
     stage.when_gone::<CaptMachine>("m").await;
+    // What would be said of a drain is said before this.
+    stage.event("m-machine", "DeletedWorkspace").await;
     assert!(!stage.event_reasons("m").await.iter().any(|known| known.contains("Drain")));
     nothing_is_left(stage).await;
 }

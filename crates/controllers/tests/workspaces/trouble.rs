@@ -203,6 +203,7 @@ pub async fn secrets_stay_secret(stage: &Stage) {
     stage.event("a", "ApplyFailed").await;
     stage.apply("a", "loud", spec(1)).await;
     let ready = stage.ready("a").await;
+    stage.event("a", "WorkspaceReady").await;
     let events: Api<k8s_openapi::api::core::v1::Event> =
         Api::namespaced(stage.client.clone(), &stage.namespace);
     let events = events.list(&kube::api::ListParams::default()).await.unwrap();

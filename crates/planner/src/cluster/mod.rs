@@ -20,8 +20,8 @@ pub use facts::{Cluster, Owner, Reference, Workspace};
 
 use capt_api::conditions::{reasons, types};
 use capt_api::refs::Endpoint;
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use crate::conditions::find;
 
@@ -131,6 +131,18 @@ fn awaits_cluster(owner: &Owner) -> Option<Why> {
     }
 }
 
+/// How long after it was made an object says nothing of awaiting its owner: that mostly comes a moment later, and what is told
+/// and taken back at once is noise.
+const YOUNG: SignedDuration = SignedDuration::from_secs(2);
+
+/// Until when an object that awaits its owner says nothing; `told` is what it said before.
+fn silent_until<S>(owner: &Owner, meta: &ObjectMeta, told: Option<&S>, now: Timestamp) -> Option<Timestamp> {
+    let made = meta.creation_timestamp.as_ref()?.0;
+    let until = made.checked_add(YOUNG).ok()?;
+    let young = made <= now && now < until;
+    (matches!(owner, Owner::Awaited) && told.is_none() && young).then_some(until)
+}
+
 /// What to do about those who go before an object. Cluster API core deletes Machines of its own kinds with a Cluster, and
 /// knows no others; who deletes the object alone has to see to its workers.
 fn dismiss(owner: &Owner, undismissed: bool) -> Step {
@@ -156,4 +168,36 @@ fn end_of(workspace: &Workspace) -> String {
     let told = standing.deleting && !standing.under_way() && standing.reason != reasons::READY;
     let how = if told { format!(": {}", standing.message) } else { String::new() };
     format!("waits for WorkspaceTemplateApply {} to go{how}", workspace.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    #[test]
+    fn only_a_young_object_without_an_owner_says_nothing() {
+        let made: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+        let meta = ObjectMeta { creation_timestamp: Some(Time(made)), ..ObjectMeta::default() };
+        let after = |milliseconds| made + SignedDuration::from_millis(milliseconds);
+        let until = Some(after(2000));
+        let awaited = Owner::Awaited;
+        let missing = Owner::Missing("demo".to_owned());
+        let table = [
+            (&awaited, None, 0, until),
+            (&awaited, None, 1999, until),
+            (&awaited, None, 2000, None),
+            // Another's clock is ahead.
+            (&awaited, None, -1, None),
+            // It said so before.
+            (&awaited, Some(&()), 0, None),
+            (&missing, None, 0, None),
+        ];
+        for (owner, told, milliseconds, expected) in table {
+            let silent = silent_until(owner, &meta, told, after(milliseconds));
+            assert_eq!(silent, expected, "{owner:?} {told:?} {milliseconds}");
+        }
+        assert_eq!(silent_until::<()>(&awaited, &ObjectMeta::default(), None, made), None);
+    }
 }

@@ -248,7 +248,7 @@ impl Job {
             env: environment
                 .of(inputs, &data, !shape.plugins)
                 .map_err(|error| Failure::io("write a CLI configuration", &error))?,
-            sandbox: environment.sandbox(&[&self.folder.0], inputs),
+            sandbox: environment.sandbox(&self.folder.0, inputs),
             reserve: if stage.changes() { self.reserve() } else { 0 },
         };
         self.inner.table().numbers.processes += 1;

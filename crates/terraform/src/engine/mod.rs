@@ -119,8 +119,7 @@ impl Engine {
         .map_err(trouble)?;
         let Some(lock) = lock else { return Err(StartError::InUse(folder)) };
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
-        let environment =
-            Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox.clone());
+        let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox);
         let shapes = Shapes::new(Workshop::new(folders.clone(), environment));
         let runtime = tokio::runtime::Handle::current();
         let inner = Arc::new_cyclic(|own| Inner {
@@ -247,6 +246,11 @@ impl Engine {
     /// The binary a choice means. Asks for its version once per path and modification time, which blocks for that long.
     pub fn binary(&self, choice: &Choice) -> Result<Binary, Failure> {
         self.inner.binaries.find(choice)
+    }
+
+    /// Whether there is a binary for a choice at all. Asks it for nothing.
+    pub fn has_binary(&self, choice: &Choice) -> bool {
+        self.inner.binaries.is_there(choice)
     }
 
     /// Starts nothing more, and waits until what runs has ended; what waits for its turn is left alone.

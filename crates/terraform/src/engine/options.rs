@@ -18,9 +18,8 @@ pub struct Options {
     pub path: Option<OsString>,
     /// The durable place beside the folder.
     pub keeper: Option<Arc<dyn Keeper>>,
-    /// The program that shuts runs in with Landlock: `PROGRAM ARGUMENTS…` must call [`crate::sandbox::run`] with the arguments
-    /// that follow. `None`: runs are not shut in.
-    pub sandbox: Option<Vec<OsString>>,
+    /// Whether runs are shut in with Landlock, where the kernel has it.
+    pub sandbox: bool,
     /// How long an interrupted run has to save its state, before it is interrupted again, and then killed.
     pub grace: Duration,
     /// Size of a run's log; of a longer one the last part is kept.
@@ -44,7 +43,7 @@ impl Options {
             memory: None,
             path: None,
             keeper: None,
-            sandbox: None,
+            sandbox: false,
             grace: Duration::from_secs(60),
             log_bytes: 4 << 20,
             reserve_bytes: 1 << 20,

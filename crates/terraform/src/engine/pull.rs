@@ -132,7 +132,7 @@ impl Job {
             args: args.to_vec(),
             folder: ground.start.clone(),
             env: environment.of(inputs, &data, false).ok()?,
-            sandbox: environment.sandbox(&[&self.folder.0], inputs),
+            sandbox: environment.sandbox(&self.folder.0, inputs),
             reserve: 0,
         };
         let files = Files::new(self.folder.run(&self.id), name);

@@ -1,7 +1,7 @@
 //! One process of a run, which outlives the engine.
 //!
 //! ```text
-//! engine ── wrapper (sh, or the sandbox helper; leader of its own group) ── terraform ── plugins
+//! engine ── wrapper (sh; leader of its own group) ── terraform ── plugins
 //! ```
 //! Whether it lives is told by a lock: its standard input is an empty file that is locked before it starts, and the lock goes
 //! when the last process that has it open is gone. No pid can be mistaken for another one's. The wrapper writes the exit code
@@ -22,10 +22,11 @@ use std::{
 
 use tokio::{
     process::{Child, Command},
+    runtime::Handle,
     time::sleep,
 };
 
-use crate::folders::create_private;
+use crate::{folders::create_private, sandbox::Rules};
 
 /// Runs the rest, keeps its exit code where `$0` says, and has it itself.
 const WRAPPER: &str = r#""$@"; code=$?; echo $code >"$0"; exit $code"#;
@@ -39,8 +40,8 @@ pub(crate) struct Start {
     pub args: Vec<OsString>,
     pub folder: PathBuf,
     pub env: Vec<(OsString, OsString)>,
-    /// The sandbox helper with all its arguments up to where the wrapper's begin.
-    pub sandbox: Option<Vec<OsString>>,
+    /// What shuts it in.
+    pub sandbox: Option<Rules>,
     /// Space that is set aside for its stream.
     pub reserve: u64,
 }
@@ -142,19 +143,11 @@ impl Process {
         let alive = alive_file(&files.alive())?;
         let output = create_private(&files.output())?;
         reserve::reserve(&output, start.reserve)?;
-        let mut command = match &start.sandbox {
-            None => {
-                let mut shell = Command::new("/bin/sh");
-                shell.arg("-c").arg(WRAPPER).arg(files.exit());
-                shell
-            }
-            Some(helper) => {
-                let mut command = Command::new(&helper[0]);
-                command.args(&helper[1..]).arg(files.exit());
-                command
-            }
-        };
-        let child = command
+        let mut command = Command::new("/bin/sh");
+        command
+            .arg("-c")
+            .arg(WRAPPER)
+            .arg(files.exit())
             .arg(&start.program)
             .args(&start.args)
             .current_dir(&start.folder)
@@ -164,8 +157,17 @@ impl Process {
             .stdin(Stdio::from(alive))
             .stdout(output)
             .stderr(create_private(&files.errors())?)
-            .process_group(0)
-            .spawn()?;
+            .process_group(0);
+        let child = match start.sandbox {
+            None => command.spawn()?,
+            Some(rules) => {
+                let runtime = Handle::current();
+                rules.around(&start.program, || {
+                    let _within = runtime.enter();
+                    command.spawn()
+                })?
+            }
+        };
         let wrapper = child.id();
         Ok(Self { child: Some(child), files, wrapper })
     }

@@ -230,7 +230,7 @@ impl Workshop {
             args: step.args,
             folder: step.start.to_owned(),
             env: self.environment.of(inputs, step.data, false).map_err(io)?,
-            sandbox: self.environment.sandbox(&[step.folder], inputs),
+            sandbox: self.environment.sandbox(step.folder, inputs),
             reserve: 0,
         };
         let mut process = Process::start(start, files.clone()).map_err(io)?;

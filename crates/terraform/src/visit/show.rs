@@ -107,5 +107,5 @@ fn environment(
     data: &std::path::Path,
 ) -> io::Result<Vec<(OsString, OsString)>> {
     let without = Inputs { env: BTreeMap::new(), files: BTreeMap::new(), ..inputs.clone() };
-    Environment::new(folders.clone(), path.clone(), None).of(&without, data, false)
+    Environment::new(folders.clone(), path.clone(), false).of(&without, data, false)
 }

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Why a schema has no [`TypeInfo`].
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     /// `type` is none of JSON's.
     #[error("unrecognized type: '{0}'")]

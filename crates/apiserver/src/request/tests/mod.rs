@@ -16,7 +16,7 @@ pub(crate) fn version(columns: Vec<Column>, selectable: &[&str]) -> Version {
     Version {
         name: "v1".to_owned(),
         deprecation: None,
-        open_api: Arc::new(Value::Null),
+        open_api: Value::Null.into(),
         status: true,
         scale: None,
         columns,

@@ -1,5 +1,6 @@
 //! The files: read and checked as a whole, then applied in the order in which they can be.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -57,17 +58,20 @@ impl Manifests {
 
     /// Applies them, one after the other; the first that is refused ends it, with what was said.
     pub async fn apply(&self, client: &Client, show: &mut Show) -> io::Result<Applied> {
-        let mut applied = Vec::new();
+        let (mut applied, mut kinds) = (Vec::new(), HashMap::new());
         for object in &self.objects {
             let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
             let failed = |error: io::Error| io::Error::other(format!("apply {kind} {name}: {error}"));
             let gvk = gvk(object);
-            let (resource, namespaced) = find(client, &gvk).await.map_err(failed)?;
-            let api: Api<DynamicObject> = if namespaced {
+            if !kinds.contains_key(&gvk) {
+                kinds.insert(gvk.clone(), find(client, &gvk).await.map_err(failed)?);
+            }
+            let (resource, namespaced) = &kinds[&gvk];
+            let api: Api<DynamicObject> = if *namespaced {
                 let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
-                Api::namespaced_with(client.clone(), namespace.unwrap_or("default"), &resource)
+                Api::namespaced_with(client.clone(), namespace.unwrap_or("default"), resource)
             } else {
-                Api::all_with(client.clone(), &resource)
+                Api::all_with(client.clone(), resource)
             };
             let before = api.get_metadata_opt(&name).await.map_err(in_words).map_err(failed)?;
             let params = PatchParams::apply(MANAGER);
@@ -99,7 +103,7 @@ fn gvk(object: &Value) -> GroupVersionKind {
     GroupVersionKind::gvk(group, version, &text(object, "/kind"))
 }
 
-/// Kinds of CAPT are known; of others the API is asked.
+/// How the API serves a kind.
 async fn find(client: &Client, gvk: &GroupVersionKind) -> io::Result<(ApiResource, bool)> {
     match pinned_kind(client, gvk).await {
         Ok((resource, capabilities)) => Ok((resource, capabilities.scope == Scope::Namespaced)),

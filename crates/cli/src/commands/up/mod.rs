@@ -16,10 +16,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Outcome, Signals, duration, logging, place};
+use super::{Outcome, Signals, duration, place};
 use crate::tree::source::Follower;
 use apply::Manifests;
 use plane::Plane;
+pub use plane::definitions;
 use show::{Event, Show};
 use wait::{End, Waiting};
 
@@ -111,27 +112,39 @@ async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> 
     let settings =
         plane::Settings { folder, listen: args.listen, allow_remote: args.allow_remote, slots: args.slots };
     let mut plane = Plane::open(&settings).await?;
-    if args.demo {
-        plane.needs_terraform()?;
-    }
-    logging::to_file(&folder.join("capt.log"))?;
-    show.event(&Event::Listening { url: plane.url(), kubeconfig: plane.kubeconfig() })?;
-    let applied = match manifests.apply(plane.client(), &mut show).await {
-        Ok(applied) => applied,
+    match follow(args, &mut plane, manifests, &mut show, &mut signals).await {
+        Ok(end) => leave(plane, &mut show, end, &mut signals, args).await,
         Err(error) => {
             plane.close().await;
-            return Err(error);
+            Err(error)
         }
-    };
-    plane.start_controllers();
-    let waiting = Waiting::new(applied, args.wait, args.timeout, args.demo);
+    }
+}
+
+/// Applies the files, and shows what becomes of them.
+async fn follow(
+    args: &Args,
+    plane: &mut Plane,
+    manifests: &Manifests,
+    show: &mut Show,
+    signals: &mut Signals,
+) -> io::Result<End> {
+    if args.demo && !plane.has_terraform() {
+        plane.needs_terraform().await?;
+    }
+    show.event(&Event::Listening { url: plane.url(), kubeconfig: plane.kubeconfig() })?;
     let follower = Follower::start(plane.client(), None);
-    let end = tokio::select! {
-        end = waiting.until_the_end(follower, &mut show) => end?,
-        () = signals.next() => End::Asked,
-        why = plane.broken() => return Err(why),
-    };
-    leave(plane, &mut show, end, &mut signals, args).await
+    let applied = manifests.apply(plane.client(), show).await?;
+    plane.begin();
+    let waiting = Waiting::new(applied, args.wait, args.timeout, args.demo);
+    let terraform = plane.needs_terraform();
+    tokio::select! {
+        end = waiting.until_the_end(follower, show) => end,
+        () = signals.next() => Ok(End::Asked),
+        why = plane.broken() => Err(why),
+        // It takes its time to tell its version. What is applied stays, and goes on with one that will do.
+        Err(why) = terraform, if args.demo => Err(why),
+    }
 }
 
 /// Stops without losing anything: what runs ends first, or goes on alone.

@@ -7,20 +7,28 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use capt_apiserver::door::{Door, Identity, write_kubeconfig};
-use capt_apiserver::{Server, ServerOptions};
-use capt_controllers::cluster::core::install;
+use capt_apiserver::store::Store;
+use capt_apiserver::{Server, ServerOptions, StartError};
+use capt_controllers::cluster::core::{MANAGER as CLUSTERS, install};
 use capt_controllers::runtime::lease::Held;
 use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
+use capt_terraform::inputs::Choice;
 use capt_terraform::keeper::Keeper;
+use futures::FutureExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
+use serde_json::Value;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::super::client::in_words;
-use super::super::{controller, place, server};
+use super::super::{controller, logging, place, server};
+
+/// A server that has all [`definitions`], as `make crds` wrote it down.
+const SEED: &str = include_str!("seed.txt");
 
 /// How a plane is opened.
 pub struct Settings<'a> {
@@ -30,15 +38,15 @@ pub struct Settings<'a> {
     pub slots: Option<usize>,
 }
 
-/// An open plane. It answers requests; its controllers are started apart, when all is applied.
+/// An open plane. It answers requests; its controllers only list what is there before they are told to [begin](Plane::begin).
 pub struct Plane {
     server: Server,
     door: Door,
     client: Client,
     engine: Engine,
     lease: Held,
-    options: Options,
-    controllers: Option<Controllers>,
+    controllers: Controllers,
+    begin: Option<oneshot::Sender<()>>,
     folder: PathBuf,
 }
 
@@ -51,8 +59,15 @@ impl Plane {
             let failed = |error| io::Error::other(format!("make folder {}: {error}", parent.display()));
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
-        let server = Server::open_with(folder, &ServerOptions::default()).await.map_err(in_words)?;
-        let identity = Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?;
+        let store = Store::open(folder, &capt_apiserver::store::Options::default());
+        let store = store.map_err(|error| in_words(StartError::Store(error)))?;
+        logging::to_file(&folder.join("capt.log"))?;
+        let place = folder.to_owned();
+        let identity =
+            tokio::task::spawn_blocking(move || Identity::in_folder(&place, &[], SystemTime::now()));
+        let options = ServerOptions { seed: Some(SEED), ..ServerOptions::default() };
+        let server = Server::on(store, &options).await.map_err(in_words)?;
+        let identity = identity.await.map_err(in_words)?.map_err(in_words)?;
         let doors = capt_apiserver::door::Settings {
             listen: settings.listen,
             allow_remote: settings.allow_remote,
@@ -61,29 +76,31 @@ impl Plane {
         };
         let door = Door::open(Arc::clone(server.api()), &identity, doors).await.map_err(in_words)?;
         let client = server.client("default");
-        let (lease, installed) = tokio::join!(controller::take_lease(None, &client), install_crds(&client));
-        let (lease, ()) = (lease?, installed?);
+        if !server.is_sown() {
+            install_crds(&client).await?;
+        }
+        let lease = controller::take_lease(None, &client).await?;
         let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), false));
         let mut options = capt_terraform::Options::new(place::engine(folder));
         if let Some(slots) = settings.slots {
             options.slots = slots;
         }
-        options.sandbox = controller::sandbox_helper();
+        options.sandbox = true;
         options.keeper = Some(Arc::clone(&keeper) as Arc<dyn Keeper>);
         let engine = Engine::start(options).await.map_err(in_words)?;
         // Last: whoever finds it finds an API that is ready.
         write_kubeconfig(&place::kubeconfig(folder), &door.url(), &identity).map_err(in_words)?;
-        let options = Options { keeper: Some(keeper), cluster_api: ClusterApi::Own, ..Options::default() };
-        Ok(Self {
-            server,
-            door,
-            client,
-            engine,
-            lease,
-            options,
-            controllers: None,
-            folder: folder.to_owned(),
-        })
+        let (begin, begun) = oneshot::channel();
+        let options = Options {
+            keeper: Some(keeper),
+            // The CRD of Cluster is installed: whose it is decides who takes care of Clusters.
+            cluster_api: ClusterApi::Auto,
+            begin: told(begun).boxed().shared(),
+            ..Options::default()
+        };
+        let controllers = Controllers::start(&client, &engine, &options);
+        let folder = folder.to_owned();
+        Ok(Self { server, door, client, engine, lease, controllers, begin: Some(begin), folder })
     }
 
     pub fn client(&self) -> &Client {
@@ -99,27 +116,36 @@ impl Plane {
         std::path::absolute(&path).unwrap_or(path)
     }
 
-    /// Says what to do where neither binary is installed.
-    pub fn needs_terraform(&self) -> io::Result<()> {
-        let found = self.engine.binary(&capt_terraform::inputs::Choice::default());
-        found.map(drop).map_err(|failure| {
-            io::Error::other(format!(
-                "{}\n  install one of them; in a checkout of CAPT, make tools gets OpenTofu",
-                failure.message
-            ))
-        })
+    /// Whether Terraform or OpenTofu is installed, whatever is the matter with it.
+    pub fn has_terraform(&self) -> bool {
+        self.engine.has_binary(&Choice::default())
     }
 
-    pub fn start_controllers(&mut self) {
-        self.controllers = Some(Controllers::start(&self.client, &self.engine, &self.options));
+    /// Says what to do where neither binary is installed, or none will do.
+    pub fn needs_terraform(&self) -> impl Future<Output = io::Result<()>> + use<> {
+        let engine = self.engine.clone();
+        async move {
+            let found = tokio::task::spawn_blocking(move || engine.binary(&Choice::default()));
+            found.await.map_err(io::Error::other)?.map(drop).map_err(|failure| {
+                io::Error::other(format!(
+                    "{}\n  install one of them; in a checkout of CAPT, make tools gets OpenTofu",
+                    failure.message
+                ))
+            })
+        }
+    }
+
+    /// All is applied: the controllers may look at it.
+    pub fn begin(&mut self) {
+        // Told once, and heard as long as the controllers live.
+        let _ = self.begin.take().map(|begin| begin.send(()));
     }
 
     /// Ends when something ended that never should, and says what. Renews certificates meanwhile.
     pub async fn broken(&mut self) -> io::Error {
         let kubeconfig = place::kubeconfig(&self.folder);
-        let controllers = self.controllers.as_mut();
         tokio::select! {
-            () = async { match controllers { Some(controllers) => controllers.ended().await, None => std::future::pending().await } } => io::Error::other("a controller ended"),
+            () = self.controllers.ended() => io::Error::other("a controller ended"),
             lost = self.lease.keep() => in_words(lost),
             () = server::renew_daily(&self.folder, &self.door, &kubeconfig) => io::Error::other("certificates are not renewed any more"),
         }
@@ -138,7 +164,7 @@ impl Plane {
     /// Closes it. What still runs goes on, and is taken up at the next start.
     pub async fn close(self) {
         let Self { server, door, engine, lease, controllers, .. } = self;
-        drop(controllers);
+        controllers.stop().await;
         // Journals are written; a stop that hangs would only be killed.
         let _ = tokio::time::timeout(Duration::from_secs(10), engine.stop()).await;
         lease.release().await;
@@ -147,15 +173,31 @@ impl Plane {
     }
 }
 
+/// Ends when that is told, and never where nobody can tell it any more.
+async fn told(begun: oneshot::Receiver<()>) {
+    if begun.await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Who applies the CRDs of CAPT.
+const MANAGER: &str = "capt-up";
+
+/// The CRDs of CAPT and that of Cluster, and who applies each.
+pub fn definitions() -> impl Iterator<Item = (&'static str, Value)> {
+    let manager = |crd: &Value| if crd["metadata"]["name"] == install::NAME { CLUSTERS } else { MANAGER };
+    capt_api::crd::written().into_iter().map(move |crd| (manager(&crd), crd))
+}
+
 /// Installs the CRDs of CAPT and that of Cluster, or brings them up to date.
 async fn install_crds(client: &Client) -> io::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let params = PatchParams::apply("capt-up").force();
+    let params = PatchParams::apply(MANAGER).force();
     // All at once: the store writes together what comes together.
     let mut installs = JoinSet::new();
-    for crd in capt_api::crd::written() {
+    for (manager, crd) in definitions() {
         let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        if name != install::NAME {
+        if manager == MANAGER {
             let (api, params) = (api.clone(), params.clone());
             // What comes back is long, and known.
             installs.spawn(async move { api.patch_metadata(&name, &params, &Patch::Apply(&crd)).await });
@@ -167,4 +209,15 @@ async fn install_crds(client: &Client) -> io::Result<()> {
     }
     own.map_err(in_words)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_seed_is_what_the_definitions_make() {
+        let fresh = capt_apiserver::seed::write(definitions()).await.unwrap();
+        assert!(fresh == SEED, "crates/cli/src/commands/up/seed.txt is out of date: make crds");
+    }
 }

@@ -76,7 +76,7 @@ impl Waiting {
                 }
             }
             tokio::select! {
-                () = follower.changed() => tokio::time::sleep(follower.pause()).await,
+                () = self.next_look(&mut follower, was_ready) => {}
                 () = tokio::time::sleep(Duration::from_secs(1)), if show.is_live() => {}
                 () = at(deadline) => {
                     let roots = follower.with(build::build);
@@ -84,6 +84,19 @@ impl Waiting {
                     show.event(&Event::NotReady { why: "it took too long", reasons: &reasons(&roots) })?;
                     return Ok(End::NotReady);
                 }
+            }
+        }
+    }
+
+    /// Waits until something changed, and then for more of it; not once all is ready that is waited for.
+    async fn next_look(&self, follower: &mut Follower, was_ready: bool) {
+        follower.changed().await;
+        let enough = tokio::time::sleep(follower.pause());
+        tokio::pin!(enough);
+        while was_ready || self.applied.is_empty() || !follower.all(&self.applied, is_ready) {
+            tokio::select! {
+                () = &mut enough => return,
+                () = follower.changed() => {}
             }
         }
     }

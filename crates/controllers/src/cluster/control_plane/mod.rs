@@ -11,12 +11,10 @@
 mod observe;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use capt_api::cluster::CAPTControlPlane;
 use capt_planner::cluster::Why;
 use capt_planner::cluster::control_plane::{self, Access, Plan, State};
-use jiff::Timestamp;
 
 use super::access::{self, AccessRequest, AccessStanding};
 use super::act::{Acted, Hands};
@@ -45,7 +43,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTControlPlane>) -> 
     let hands = found.hands(&context);
     let acted = hands.act(&plan.step).await?;
     report(&context, &found, &hands, plan, &acted).await?;
-    Ok(next(wake, now, standing.and_then(|standing| standing.next)))
+    Ok(super::next(wake, now, standing.and_then(|standing| standing.next)))
 }
 
 /// Keeps the Secrets, once the control plane can be reached.
@@ -67,13 +65,6 @@ async fn keep(context: &Context, found: &Found) -> Result<Option<AccessStanding>
         region: region.as_deref(),
     };
     access::keep(&context.access, &mut looker, &request).await.map(Some)
-}
-
-/// When to look again though nothing changes.
-fn next(wake: Option<Timestamp>, now: Timestamp, renew: Option<Duration>) -> Next {
-    let late = wake.map(|wake| Duration::try_from(wake.duration_since(now)).unwrap_or_default());
-    let soonest = [late, renew].into_iter().flatten().min();
-    soonest.map_or(Next::OnChange, |delay| Next::After(delay.max(Duration::from_secs(1))))
 }
 
 async fn report(
@@ -98,7 +89,7 @@ async fn report(
     let client = context.writer.client();
     context.plane_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
     if let Some(news) = &plan.news {
-        hands.publish(news).await;
+        hands.publish(news);
     }
     let running = found.workspace.as_ref().is_some_and(|workspace| workspace.ours() && workspace.running);
     if !matches!(plan.state, State::Deleting(_)) {

@@ -16,34 +16,35 @@ use tokio::task::JoinSet;
 use super::install::{self, Installed};
 use super::parts::Parts;
 use super::{ClusterApi, Context, MANAGER};
+use crate::Options;
 use crate::machine;
 use crate::machine::context::controller_uid;
 use crate::runtime::cache::no_index;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::queue::{Pace, Starter};
+use crate::runtime::queue::Starter;
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Kind, Name, Writer, queue};
 
 /// How long until the CRD is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Starts it, as far as `mode` wants it.
+/// Starts it, as far as it is wanted.
 pub fn start(
     machines: &Arc<machine::Context>,
-    mode: ClusterApi,
-    pace: Pace,
+    options: &Options,
     metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<()>,
 ) {
+    let mode = options.cluster_api;
     if mode == ClusterApi::Core {
         return;
     }
-    let (machines, metrics) = (Arc::clone(machines), Arc::clone(metrics));
+    let (machines, metrics, options) = (Arc::clone(machines), Arc::clone(metrics), options.clone());
     tasks.spawn(async move {
         if mode == ClusterApi::Own {
             put_crd(machines.writer.client()).await;
         }
-        supervise(&machines, pace, &metrics).await;
+        supervise(&machines, &options, &metrics).await;
     });
 }
 
@@ -65,12 +66,12 @@ async fn put_crd(client: &Client) {
 }
 
 /// Follows the CRD, which may come, go, or become somebody else's at any time.
-async fn supervise(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) {
+async fn supervise(machines: &Arc<machine::Context>, options: &Options, metrics: &Arc<Metrics>) {
     let client = machines.writer.client();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let events = watcher::watch_object(crds, install::NAME).default_backoff();
     futures::pin_mut!(events);
-    let mut running: Option<JoinSet<()>> = None;
+    let (mut running, mut left) = (None::<JoinSet<()>>, false);
     while let Some(event) = events.next().await {
         let ours = match event {
             Ok(crd) => crd.is_some_and(|crd| install::is_ours(&crd) && install::is_served(&crd)),
@@ -81,15 +82,16 @@ async fn supervise(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<M
         };
         if ours && running.is_none() {
             tracing::info!("Cluster API core is not installed: CAPT takes care of Clusters");
-            running = Some(run(machines, pace, metrics));
-        } else if !ours && running.take().is_some() {
-            tracing::info!("the CRD of Cluster is not CAPT's any more: Clusters are left alone");
+            running = Some(run(machines, options, metrics));
+        } else if !ours && (running.take().is_some() || !left) {
+            tracing::info!(crd = install::NAME, "is not there, or not CAPT's: Clusters are left alone");
         }
+        left = !ours;
     }
 }
 
 /// The controller, until what is given back is dropped.
-fn run(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) -> JoinSet<()> {
+fn run(machines: &Arc<machine::Context>, options: &Options, metrics: &Arc<Metrics>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let client = machines.writer.client();
     let (clusters, work) = Cache::<Cluster>::new(Api::all(client.clone()), no_index);
@@ -117,7 +119,7 @@ fn run(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) -> 
     let Context { clusters, deployments, sets, machines, groups, .. } = context.as_ref();
     let listed =
         vec![clusters.listed(), deployments.listed(), sets.listed(), machines.listed(), groups.listed()];
-    let mut starter = Starter { tasks: &mut tasks, pace, metrics };
+    let mut starter = Starter { tasks: &mut tasks, pace: options.pace(), metrics, begin: &options.begin };
     starter.start("cluster", &context, clusters, listed, triggers, super::reconcile);
     tasks
 }

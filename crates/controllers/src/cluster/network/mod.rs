@@ -48,11 +48,13 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTCluster>) -> Resul
         return Ok(CATCH_UP);
     }
     let found = observe(&context, object, name);
-    let plan = network::decide(&found.observed(), context.clock.now());
+    let now = context.clock.now();
+    let plan = network::decide(&found.observed(), now);
+    let next = super::next(plan.wake, now, None);
     let hands = found.hands(&context);
     let acted = hands.act(&plan.step).await?;
     report(&context, &found, &hands, plan, &acted).await?;
-    Ok(Next::OnChange)
+    Ok(next)
 }
 
 fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
@@ -163,7 +165,7 @@ async fn report(
     let client = context.writer.client();
     context.network_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
     if let Some(news) = &plan.news {
-        hands.publish(news).await;
+        hands.publish(news);
     }
     let running = found.workspace.as_ref().is_some_and(|workspace| workspace.ours() && workspace.running);
     if !matches!(plan.state, State::Deleting(_)) {

@@ -23,7 +23,7 @@ pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Opti
         match one(context, family, action).await? {
             Done::Well => {
                 let (reason, verb) = words(action);
-                context.events.publish(deployment, &Note::normal(reason, verb, action.to_string())).await;
+                context.events.publish(deployment, &Note::normal(reason, verb, action.to_string()));
             }
             Done::Again => return Ok(Some(Duration::from_millis(10))),
             // The deployment was written, or is gone: its status is the next plan's matter.
@@ -87,7 +87,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
             let stored = context.writer.replace(&changed).await?;
             context.own_deployments.wrote(&parent, parent.clone(), version(&stored));
             let (reason, verb) = words(action);
-            context.events.publish(deployment, &Note::normal(reason, verb, action.to_string())).await;
+            context.events.publish(deployment, &Note::normal(reason, verb, action.to_string()));
             Ok(Done::Last)
         }
         Action::Finish { .. } => {
@@ -131,7 +131,7 @@ async fn create(
         },
         Some(400..=499) => {
             let note = Note::warning("FailedCreate", "Create", crate::runtime::queue::chain(&error));
-            context.events.publish(deployment, &note).await;
+            context.events.publish(deployment, &note);
             Err(error)
         }
         _ => {

@@ -32,7 +32,7 @@ pub async fn act(context: &Context, observed: &Observed, step: &Step) -> Result<
             }
             made?;
             let text = format!("workspace {} builds it", child.name);
-            context.events.publish(object, &Note::normal("CreatedWorkspace", "Create", text)).await;
+            context.events.publish(object, &Note::normal("CreatedWorkspace", "Create", text));
         }
         Step::Change(changed) => {
             // A workspace that was left behind is taken up: the group must not go before it again.

@@ -69,7 +69,8 @@ pub fn decide(observed: &Observed) -> Decision {
     };
     let (Some(apply), Some(kinship)) = (&observed.workspace, kinship) else {
         let reason = reasons::CREATING.to_owned();
-        let standing = Standing { reason, message: "its workspace is made".into(), ..Standing::default() };
+        let standing =
+            Standing { reason, message: "its workspace is being built".into(), ..Standing::default() };
         return Decision { step: Step::Create, phase: Phase::Workspace(standing) };
     };
     let left_behind = kinship == Kinship::Orphan && apply.spec.template_ref == wanted.template;

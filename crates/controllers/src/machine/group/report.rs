@@ -26,7 +26,7 @@ pub async fn report(
     let (client, object) = (context.writer.client(), observed.object.as_ref());
     context.group_status.write(client, object, observed.status.as_ref(), new).await?;
     if let Some(note) = note {
-        context.events.publish(object, &note).await;
+        context.events.publish(object, &note);
     }
     Ok(())
 }

@@ -30,29 +30,29 @@ pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Opti
         let status = plan.status.as_ref().or(set.status.as_ref());
         let version = context.writer.status(set, &status).await?;
         context.own_sets.wrote(&name, name.clone(), version);
-        warn(context, set, status.map(|status| status.conditions.as_slice()).unwrap_or_default()).await;
+        warn(context, set, status.map(|status| status.conditions.as_slice()).unwrap_or_default());
     }
     let mut done: Vec<&Action> = Vec::new();
     let outcome = carry_out(context, family, &plan.actions, &mut done).await;
-    tell(context, set, &done).await;
+    tell(context, set, &done);
     if let Err(error) = &outcome
         && matches!(error.code(), Some(400 | 403 | 422))
     {
         let note = Note::warning("FailedCreate", "Create", crate::runtime::queue::chain(error));
-        context.events.publish(set, &note).await;
+        context.events.publish(set, &note);
     }
     let again = outcome?;
     Ok(again.then(|| Duration::from_millis(10)))
 }
 
 /// Tells of machines that others select, too, when that is news.
-async fn warn(context: &Context, set: &CaptMachineSet, conditions: &[Condition]) {
+fn warn(context: &Context, set: &CaptMachineSet, conditions: &[Condition]) {
     let old = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     if let Some(overlap) = find(conditions, types::SELECTOR_OVERLAPS)
         && find(old, types::SELECTOR_OVERLAPS).is_none()
     {
         let note = Note::warning(reasons::SELECTOR_OVERLAPS, "Select", overlap.message.clone());
-        context.events.publish(set, &note).await;
+        context.events.publish(set, &note);
     }
 }
 
@@ -258,7 +258,7 @@ fn updated(set: &CaptMachineSet, machine: &CaptMachine) -> Value {
 }
 
 /// One event for each kind of thing that was done.
-async fn tell(context: &Context, set: &CaptMachineSet, done: &[&Action]) {
+fn tell(context: &Context, set: &CaptMachineSet, done: &[&Action]) {
     let said = |reason: &'static str, verb: &'static str, which: fn(&Action) -> bool| {
         let lines: Vec<String> = done.iter().filter(|one| which(one)).map(ToString::to_string).collect();
         (!lines.is_empty()).then(|| Note::normal(reason, verb, few(&lines)))
@@ -271,6 +271,6 @@ async fn tell(context: &Context, set: &CaptMachineSet, done: &[&Action]) {
         said("UpdatedMachine", "Update", |one| matches!(one, Action::Update { .. })),
     ];
     for note in notes.into_iter().flatten() {
-        context.events.publish(set, &note).await;
+        context.events.publish(set, &note);
     }
 }

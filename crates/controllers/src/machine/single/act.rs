@@ -40,8 +40,7 @@ pub async fn act(context: &Context, observed: &Observed, step: &Step) -> Result<
             let text = format!("workspace {} builds it", child.name);
             context
                 .events
-                .publish(observed.object.as_ref(), &Note::normal("CreatedWorkspace", "Create", text))
-                .await;
+                .publish(observed.object.as_ref(), &Note::normal("CreatedWorkspace", "Create", text));
         }
         Step::Change(changed) => {
             // A workspace that was left behind is taken up: the machine must not go before it again.
@@ -112,7 +111,7 @@ async fn release(context: &Context, observed: &Observed) -> Result<Acted, Error>
     let left = observed.node.as_ref().filter(|_| !observed.orphans() && !observed.external);
     if let Some(Verdict::Over(End { well: false, message, .. })) = left.map(depart::removed) {
         let note = Note::warning("NodeLeft", "Delete", format!("its Node was not removed: {message}"));
-        context.events.publish(observed.object.as_ref(), &note).await;
+        context.events.publish(observed.object.as_ref(), &note);
     }
     context.writer.release(observed.object.as_ref(), finalizers::MACHINE).await?;
     context.apply_writes.forget(name);

@@ -104,7 +104,7 @@ fn begin(observed: &Observed) -> Decision {
         let step = if joins { Step::Hold } else { Step::Rest };
         return Decision::new(step, Phase::Waiting(reason, message));
     }
-    let message = format!("workspace {} is made", observed.wanted.name.name);
+    let message = format!("workspace {} builds it", observed.wanted.name.name);
     let standing = Standing { reason: reasons::CREATING.into(), message, ..Standing::default() };
     Decision::new(Step::Create, Phase::Workspace(standing))
 }

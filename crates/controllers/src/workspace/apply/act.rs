@@ -155,8 +155,7 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
                 let text = format!("run {run} builds workspace {}", observed.workspace_name);
                 context
                     .events
-                    .publish(observed.object.as_ref(), &Note::normal("CreatedWorkspace", "Apply", text))
-                    .await;
+                    .publish(observed.object.as_ref(), &Note::normal("CreatedWorkspace", "Apply", text));
             }
             Ok(Acted { started: Some(run), ..Acted::default() })
         }
@@ -174,7 +173,7 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
         Ok(state) => state,
         Err(problem) => {
             let note = Note::warning("StateRefused", "TakeOver", problem.clone());
-            context.events.publish(observed.object.as_ref(), &note).await;
+            context.events.publish(observed.object.as_ref(), &note);
             return Err(failed(problem));
         }
     };
@@ -185,7 +184,7 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
         }
         Err(error) => Note::warning("StateRefused", "TakeOver", error.to_string()),
     };
-    context.events.publish(observed.object.as_ref(), &note).await;
+    context.events.publish(observed.object.as_ref(), &note);
     let notes = json!({ annotations::IMPORT_STATE: null });
     let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await?;
@@ -215,7 +214,7 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
     for secret in secrets {
         connection::remove(context, observed, &secret).await?;
     }
-    context.events.publish(observed.object.as_ref(), &note).await;
+    context.events.publish(observed.object.as_ref(), &note);
     let rest: Vec<&String> = observed
         .object
         .finalizers()

@@ -29,10 +29,7 @@ pub async fn write(context: &Context, observed: &Observed) -> Result<(), Error> 
     if let Some(found) = &found {
         if !is_ours(found, &observed.name) {
             let text = format!("Secret {name} belongs to somebody else: outputs are not written to it");
-            context
-                .events
-                .publish(observed.object.as_ref(), &Note::warning("SecretError", "Write", text))
-                .await;
+            context.events.publish(observed.object.as_ref(), &Note::warning("SecretError", "Write", text));
             return Ok(());
         }
         if found.data.clone().unwrap_or_default() == wanted {

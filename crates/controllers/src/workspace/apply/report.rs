@@ -79,7 +79,7 @@ pub async fn report(
         .write(&context.client, observed.object.as_ref(), observed.status.as_ref(), new)
         .await?;
     for note in notes {
-        context.events.publish(observed.object.as_ref(), &note).await;
+        context.events.publish(observed.object.as_ref(), &note);
     }
     Ok(Shown::default())
 }

@@ -103,7 +103,7 @@ async fn report(
     };
     context.template_status.write(&context.client, object, current.as_ref(), status).await?;
     if let Some(note) = note {
-        context.events.publish(object, &note).await;
+        context.events.publish(object, &note);
     }
     Ok(())
 }

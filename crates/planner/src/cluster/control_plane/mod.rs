@@ -158,8 +158,15 @@ pub struct Plan {
 /// Decides.
 pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let (state, step) = next(observed, now);
+    let silent = match state {
+        State::WaitingForCluster(_) => {
+            super::silent_until(&observed.owner, &observed.object.metadata, observed.status, now)
+        }
+        _ => None,
+    };
     let mut status = match state {
         State::External | State::Gone => None,
+        _ if silent.is_some() => None,
         _ => Some(status::status(observed, &state, now)),
     };
     // What is about to be written is what will be there.
@@ -169,7 +176,7 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let old = observed.status.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let news = status.as_ref().and_then(|new| super::news(old, &new.conditions, state.alarming()));
     let wake = status.as_ref().and_then(|new| timing::wake(observed.object, &state, &new.conditions));
-    Plan { state, step, status, news, wake }
+    Plan { state, step, status, news, wake: wake.or(silent) }
 }
 
 /// The endpoint of a control plane that is built: its Secrets can be made.
@@ -241,7 +248,7 @@ fn start(observed: &Observed<'_>, taken: Option<&Workspace>, now: Timestamp) -> 
         let message = format!("WorkspaceTemplateApply {} belongs to another", workspace.name);
         return (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest);
     }
-    let message = format!("workspace {} is made", workspace_of(&observed.object.name_any()));
+    let message = format!("workspace {} builds it", workspace_of(&observed.object.name_any()));
     (creating(observed, Why::new(reasons::CREATING, message), now), Step::Create)
 }
 

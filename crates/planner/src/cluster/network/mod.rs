@@ -112,19 +112,28 @@ pub struct Plan {
     pub status: Option<CAPTClusterStatus>,
     /// What people should hear of.
     pub news: Option<News>,
+    /// When to look again, though nothing may change.
+    pub wake: Option<Timestamp>,
 }
 
 /// Decides.
 pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Plan {
     let (state, step) = next(observed);
+    let silent = match state {
+        State::WaitingForCluster(_) => {
+            super::silent_until(&observed.owner, &observed.object.metadata, observed.status, now)
+        }
+        _ => None,
+    };
     let status = match state {
         State::External | State::Gone => None,
+        _ if silent.is_some() => None,
         _ => Some(status::status(observed, &state, now)),
     };
     let old = observed.status.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let warning = matches!(state, State::Invalid(_) | State::Failed { .. } | State::UpdateFailed { .. });
     let news = status.as_ref().and_then(|new| super::news(old, &new.conditions, warning));
-    Plan { state, step, status, news }
+    Plan { state, step, status, news, wake: silent }
 }
 
 fn next(observed: &Observed<'_>) -> (State, Step) {
@@ -175,7 +184,7 @@ fn start(observed: &Observed<'_>, taken: Option<&Workspace>, held: bool) -> (Sta
         let message = format!("WorkspaceTemplateApply {} belongs to another", workspace.name);
         return (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest);
     }
-    let message = format!("workspace {} is made", workspace_of(&observed.object.name_any()));
+    let message = format!("workspace {} builds it", workspace_of(&observed.object.name_any()));
     (State::Creating(Why::new(reasons::VPC_CREATING, message)), Step::Create)
 }
 
