@@ -159,6 +159,7 @@ fn context(
         backends: apply::backends::Backends::default(),
         apply_status: StatusWriter::new(MANAGER),
         template_status: StatusWriter::new(MANAGER),
+        template_counts: template::Counts::default(),
         config_status: StatusWriter::new(MANAGER),
     }
 }

@@ -128,3 +128,22 @@ fn a_binary_that_is_gone() {
     let text = crate::plane::said(&output);
     assert!(!output.status.success() && text.contains("make tools"), "{text}");
 }
+
+/// The demo with a binary that is too old.
+#[test]
+fn a_binary_that_is_too_old() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let binary = folder.path().join("terraform");
+    std::fs::write(&binary, "#!/bin/sh\necho '{\"terraform_version\": \"1.4.6\"}'\n").unwrap();
+    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = capt(&["up", "--demo", "--data-dir"])
+        .arg(folder.path().join("data"))
+        .env("PATH", folder.path())
+        .output()
+        .unwrap();
+    let text = crate::plane::said(&output);
+    let told = text.contains("is 1.4.6; 1.5.0 or newer is needed") && text.contains("make tools");
+    assert!(!output.status.success() && told, "{text}");
+}

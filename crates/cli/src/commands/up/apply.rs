@@ -1,10 +1,12 @@
 //! The files: read and checked as a whole, then applied in the order in which they can be.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::path::PathBuf;
 
 use capt_yaml::documents;
+use futures::StreamExt;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Scope, pinned_kind};
@@ -19,6 +21,9 @@ use crate::validate::{Report, check_sources, items};
 
 /// Owner of the fields that files set.
 const MANAGER: &str = "capt-up";
+
+/// Objects that are applied at the same time: the store writes them together.
+const AT_ONCE: usize = 4;
 
 /// What was applied, and may become ready: kind, namespace and name.
 pub type Applied = Vec<(Kind, String, String)>;
@@ -47,50 +52,85 @@ impl Manifests {
                 items(&document.root, &mut |item| objects.push(item.to_json()));
             }
         }
-        // What others live in or are kinds of comes first; all else in the order of the files.
-        objects.sort_by_key(|object| match object["kind"].as_str() {
-            Some("Namespace") => 0,
-            Some("CustomResourceDefinition") => 1,
-            _ => 2,
-        });
+        // All else in the order of the files.
+        objects.sort_by_key(rank);
         Ok(Self { objects })
     }
 
-    /// Applies them, one after the other; the first that is refused ends it, with what was said.
+    /// Applies them, in their order and a few at a time; the first that is refused ends it, with what was said.
     pub async fn apply(&self, client: &Client, show: &mut Show) -> io::Result<Applied> {
-        let (mut applied, mut kinds) = (Vec::new(), HashMap::new());
-        for object in &self.objects {
-            let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
-            let failed = |error: io::Error| io::Error::other(format!("apply {kind} {name}: {error}"));
-            let gvk = gvk(object);
-            if !kinds.contains_key(&gvk) {
-                kinds.insert(gvk.clone(), find(client, &gvk).await.map_err(failed)?);
+        let mut applied = Vec::new();
+        // What others need is there before they are looked at.
+        for objects in self.objects.chunk_by(|one, next| rank(one) == rank(next)) {
+            let kinds = find_all(client, objects).await?;
+            let each = |object| apply_one(client, &kinds, object);
+            let mut done = futures::stream::iter(objects).map(each).buffered(AT_ONCE);
+            while let Some(done) = done.next().await {
+                let Done { gvk, namespace, name, result } = done?;
+                show.event(&Event::Applied { kind: &gvk.kind, namespace: &namespace, name: &name, result })?;
+                applied.extend(Kind::find(&gvk.group, &gvk.kind).map(|kind| (kind, namespace, name)));
             }
-            let (resource, namespaced) = &kinds[&gvk];
-            let api: Api<DynamicObject> = if *namespaced {
-                let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
-                Api::namespaced_with(client.clone(), namespace.unwrap_or("default"), resource)
-            } else {
-                Api::all_with(client.clone(), resource)
-            };
-            let before = api.get_metadata_opt(&name).await.map_err(in_words).map_err(failed)?;
-            let params = PatchParams::apply(MANAGER);
-            let now =
-                api.patch(&name, &params, &Patch::Apply(object)).await.map_err(conflict).map_err(failed)?;
-            let result = match before {
-                None => "created",
-                Some(before) if before.metadata.resource_version == now.metadata.resource_version => {
-                    "unchanged"
-                }
-                Some(_) => "changed",
-            };
-            let namespace = now.namespace().unwrap_or_default();
-            show.event(&Event::Applied { kind: &kind, namespace: &namespace, name: &name, result })?;
-            applied.extend(Kind::find(&gvk.group, &gvk.kind).map(|kind| (kind, namespace, name)));
         }
         show.event(&Event::AllApplied { objects: self.objects.len() })?;
         Ok(applied)
     }
+}
+
+/// What others live in or are kinds of comes first.
+fn rank(object: &Value) -> u8 {
+    match object["kind"].as_str() {
+        Some("Namespace") => 0,
+        Some("CustomResourceDefinition") => 1,
+        _ => 2,
+    }
+}
+
+/// How the API serves each kind, and whether its objects are in namespaces.
+type Kinds = HashMap<GroupVersionKind, (ApiResource, bool)>;
+
+async fn find_all(client: &Client, objects: &[Value]) -> io::Result<Kinds> {
+    let mut kinds = Kinds::new();
+    for object in objects {
+        if let Entry::Vacant(vacant) = kinds.entry(gvk(object)) {
+            let found = find(client, vacant.key()).await.map_err(failed(object))?;
+            vacant.insert(found);
+        }
+    }
+    Ok(kinds)
+}
+
+/// An object that was applied.
+struct Done {
+    gvk: GroupVersionKind,
+    namespace: String,
+    name: String,
+    result: &'static str,
+}
+
+async fn apply_one(client: &Client, kinds: &Kinds, object: &Value) -> io::Result<Done> {
+    let (gvk, name) = (gvk(object), text(object, "/metadata/name"));
+    let (resource, namespaced) = &kinds[&gvk];
+    let api: Api<DynamicObject> = if *namespaced {
+        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str);
+        Api::namespaced_with(client.clone(), namespace.unwrap_or("default"), resource)
+    } else {
+        Api::all_with(client.clone(), resource)
+    };
+    let before = api.get_metadata_opt(&name).await.map_err(in_words).map_err(failed(object))?;
+    let params = PatchParams::apply(MANAGER);
+    let now =
+        api.patch(&name, &params, &Patch::Apply(object)).await.map_err(conflict).map_err(failed(object))?;
+    let result = match before {
+        None => "created",
+        Some(before) if before.metadata.resource_version == now.metadata.resource_version => "unchanged",
+        Some(_) => "changed",
+    };
+    Ok(Done { gvk, namespace: now.namespace().unwrap_or_default(), name, result })
+}
+
+fn failed(object: &Value) -> impl Fn(io::Error) -> io::Error {
+    let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
+    move |error| io::Error::other(format!("apply {kind} {name}: {error}"))
 }
 
 fn text(object: &Value, path: &str) -> String {
@@ -103,8 +143,12 @@ fn gvk(object: &Value) -> GroupVersionKind {
     GroupVersionKind::gvk(group, version, &text(object, "/kind"))
 }
 
-/// How the API serves a kind.
+/// How the API serves a kind. Those of the tree are known; of others it is asked.
 async fn find(client: &Client, gvk: &GroupVersionKind) -> io::Result<(ApiResource, bool)> {
+    let known = Kind::find(&gvk.group, &gvk.kind).map(Kind::resource);
+    if let Some(resource) = known.filter(|resource| resource.version == gvk.version) {
+        return Ok((resource, true));
+    }
     match pinned_kind(client, gvk).await {
         Ok((resource, capabilities)) => Ok((resource, capabilities.scope == Scope::Namespaced)),
         Err(_) => Err(io::Error::other(format!("the API knows no {} of {}", gvk.kind, gvk.api_version()))),

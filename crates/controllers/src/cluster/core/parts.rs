@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capt_api::cluster::core::{Cluster, ClusterPartRef};
+use capt_api::cluster::{CAPTCluster, CAPTControlPlane};
 use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::core::PartialObjectMeta;
@@ -120,13 +121,13 @@ impl Parts {
         if let Some(known) = self.known().get(&kind) {
             return Ok(Some(known.clone()));
         }
-        let attempt = format!("find the kind {} of {}", kind.1, kind.0);
-        let group = match in_time(attempt, kube::discovery::group(&self.client, &kind.0)).await {
-            Ok(group) => group,
-            Err(Error::Api { source, .. }) if is_missing(&source) => return Ok(None),
-            Err(error) => return Err(error),
+        let resource = match own(&kind) {
+            Some(resource) => resource,
+            None => match self.discover(&kind).await? {
+                Some(resource) => resource,
+                None => return Ok(None),
+            },
         };
-        let Some((resource, _)) = group.recommended_kind(&kind.1) else { return Ok(None) };
         let fresh = self.known().insert(kind.clone(), resource.clone()).is_none();
         if fresh {
             let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(self.client.clone(), &resource);
@@ -136,9 +137,24 @@ impl Parts {
         Ok(Some(resource))
     }
 
+    async fn discover(&self, kind: &GroupKind) -> Result<Option<ApiResource>, Error> {
+        let attempt = format!("find the kind {} of {}", kind.1, kind.0);
+        match in_time(attempt, kube::discovery::group(&self.client, &kind.0)).await {
+            Ok(group) => Ok(group.recommended_kind(&kind.1).map(|(resource, _)| resource)),
+            Err(Error::Api { source, .. }) if is_missing(&source) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<GroupKind, ApiResource>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The kinds of CAPT have one version, and are installed where it runs.
+fn own(kind: &GroupKind) -> Option<ApiResource> {
+    let own = [ApiResource::erase::<CAPTCluster>(&()), ApiResource::erase::<CAPTControlPlane>(&())];
+    own.into_iter().find(|own| own.group == kind.0 && own.kind == kind.1)
 }
 
 /// Whether the group or kind is not served: an answer, not a failure.
