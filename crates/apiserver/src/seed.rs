@@ -1,7 +1,7 @@
 //! What a new store begins with: the objects of a server that was made ready once, written down as text.
 //!
 //! To define a dozen kinds takes a server longer than all else it does at its first start: each is checked, written,
-//! judged and written again. A [seed](write) is all of that done before, and put into a new store as one write. Objects
+//! judged and written again. A [seed](write()) is all of that done before, and put into a new store as one write. Objects
 //! get uids and times of their own.
 //!
 //! One object a line: `RESOURCE NAMESPACE|- NAME JSON`.

@@ -21,7 +21,7 @@ use crate::runtime::cache::{Cache, Index, by_owner, metadata_changes, no_index, 
 use crate::runtime::events::Events;
 use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
-use crate::runtime::queue::{Begin, Pace, Starter, at_once};
+use crate::runtime::queue::{Pace, Round, Starter};
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Clock, Clusters, Kind, Name, OwnWrites, Owners, SystemClock, Writer};
 use crate::workspace::context::{Context, MANAGER, instance_of};
@@ -51,8 +51,6 @@ pub struct Options {
     pub drain: machine::drain::Settings,
     /// Name of this process in events.
     pub instance: Option<String>,
-    /// When they begin: what they need is listed meanwhile.
-    pub begin: Begin,
 }
 
 impl Default for Options {
@@ -68,14 +66,13 @@ impl Default for Options {
             cluster_api: ClusterApi::default(),
             drain: machine::drain::Settings::default(),
             instance: None,
-            begin: at_once(),
         }
     }
 }
 
 impl Options {
     /// How fast each controller works.
-    pub(crate) fn pace(&self) -> Pace {
+    fn pace(&self) -> Pace {
         Pace { concurrency: usize::from(self.concurrency.max(1)), pause: self.pause, resync: self.resync }
     }
 }
@@ -85,6 +82,7 @@ pub struct Controllers {
     tasks: JoinSet<()>,
     metrics: Arc<Metrics>,
     events: Events,
+    round: Round,
     /// Writes the events of all the others, and ends after them.
     _writer: JoinSet<()>,
 }
@@ -102,18 +100,25 @@ impl Controllers {
         let access = cluster::access::AccessContext::new(Arc::clone(&context));
         let (networks, planes) = (cached(client, no_index, &mut tasks), cached(client, no_index, &mut tasks));
         let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access));
+        let round = Round::default();
         let mut starter =
-            Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics, begin: &options.begin };
+            Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics, round: &round };
         start_workspaces(&context, &mut starter);
         machine::start(&machines, &mut starter);
         cluster::start(&clusters, &mut starter);
-        cluster::core::start(&machines, options, &metrics, &mut tasks);
-        Self { tasks, metrics, events, _writer: writer }
+        cluster::core::start(&machines, options.cluster_api, options.pace(), &metrics, &mut tasks);
+        Self { tasks, metrics, events, round, _writer: writer }
     }
 
     /// What the controllers count.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// Ends when each of them has looked once at everything that was there when it began, and has told what it found. Clusters
+    /// are left out: what they say follows from what they are made of.
+    pub fn looked(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.round.over()
     }
 
     /// Stops them, and writes what they told.

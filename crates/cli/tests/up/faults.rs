@@ -132,12 +132,15 @@ fn a_binary_that_is_gone() {
 /// The demo with a binary that is too old.
 #[test]
 fn a_binary_that_is_too_old() {
-    use std::os::unix::fs::PermissionsExt;
-
     let folder = tempfile::tempdir().unwrap();
-    let binary = folder.path().join("terraform");
-    std::fs::write(&binary, "#!/bin/sh\necho '{\"terraform_version\": \"1.4.6\"}'\n").unwrap();
-    std::fs::set_permissions(&binary, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Written by another process: a child that is forked here meanwhile would hold it open, and it could not be run.
+    let script =
+        r#"printf '%s\n' '#!/bin/sh' "echo '{\"terraform_version\": \"1.4.6\"}'" >"$0" && chmod 755 "$0""#;
+    let made = std::process::Command::new("/bin/sh")
+        .args(["-c", script])
+        .arg(folder.path().join("terraform"))
+        .status();
+    assert!(made.unwrap().success());
     let output = capt(&["up", "--demo", "--data-dir"])
         .arg(folder.path().join("data"))
         .env("PATH", folder.path())

@@ -92,3 +92,36 @@ fn wait_ends_with_the_tree() {
         assert_eq!(text.contains("created Cluster demo"), time == "first", "{text}");
     }
 }
+
+/// What is ready still, from the last time, is not what is waited for: the template is another one.
+#[test]
+fn wait_waits_for_what_a_changed_template_makes() {
+    if !capt_e2e::has_terraform() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (data, file) = (folder.path().join("data"), folder.path().join("one.yaml"));
+    for value in ["first", "second", "third"] {
+        let text = format!(
+            "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplate
+metadata: {{name: t}}
+spec: {{template: {{spec: {{module: 'resource \"terraform_data\" \"a\" {{ input = \"{value}\" }}'}}}}}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplateApply
+metadata: {{name: w}}
+spec: {{templateRef: {{name: t}}}}
+"
+        );
+        std::fs::write(&file, text).unwrap();
+        let output = capt(&["up", "--wait", "--data-dir"]).arg(&data).arg("-f").arg(&file).output().unwrap();
+        assert!(output.status.success(), "{value}: {}", said(&output));
+        let workspaces = std::fs::read_dir(data.join("terraform/workspaces")).unwrap();
+        let states: Vec<String> = workspaces
+            .map(|entry| entry.unwrap().path().join("state/terraform.tfstate"))
+            .map(|path| std::fs::read_to_string(path).unwrap())
+            .collect();
+        assert!(states.len() == 1 && states[0].contains(value), "{value}: {states:?}");
+    }
+}

@@ -1,13 +1,14 @@
 //! Runs a reconcile for each name that a stream brings: one at a time for one object, a few at a time for all.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{BoxFuture, Shared, join_all};
+use futures::future::{BoxFuture, join_all};
 use futures::stream::{BoxStream, select_all};
 use futures::{FutureExt, Stream, StreamExt};
+use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
@@ -53,16 +54,39 @@ pub struct Starter<'a> {
     pub pace: Pace,
     /// What they count.
     pub metrics: &'a Arc<Metrics>,
-    /// When they begin.
-    pub begin: &'a Begin,
+    /// How far their first round is.
+    pub round: &'a Round,
 }
 
-/// When controllers begin to look at objects; until then they only list them.
-pub type Begin = Shared<BoxFuture<'static, ()>>;
+/// The first round of controllers: the look of each at everything that was there when it began.
+#[derive(Clone, Debug)]
+pub struct Round(watch::Sender<usize>);
 
-/// At once.
-pub fn at_once() -> Begin {
-    futures::future::ready(()).boxed().shared()
+impl Default for Round {
+    fn default() -> Self {
+        Self(watch::channel(0).0)
+    }
+}
+
+impl Round {
+    /// One more controller has to go round.
+    fn joined(&self) {
+        self.0.send_modify(|left| *left += 1);
+    }
+
+    /// One has gone round.
+    fn gone(&self) {
+        self.0.send_modify(|left| *left -= 1);
+    }
+
+    /// Waits until all that joined have gone round.
+    pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut left = self.0.subscribe();
+        async move {
+            // Whoever could say more is gone: then nothing more will be seen.
+            let _ = left.wait_for(|left| *left == 0).await;
+        }
+    }
 }
 
 impl Starter<'_> {
@@ -102,15 +126,15 @@ impl Starter<'_> {
         F: Future<Output = Result<Next, Error>> + Send + 'static,
     {
         let (context, cache, metrics) = (Arc::clone(context), cache.clone(), Arc::clone(self.metrics));
-        let (pace, begin) = (self.pace, self.begin.clone());
+        let (pace, round) = (self.pace, self.round.clone());
+        round.joined();
         self.tasks.spawn(async move {
             join_all(listed).await;
-            begin.await;
             let reconcile = move |object: Arc<K>| {
                 let pauses = pauses(&object);
                 reconcile(Arc::clone(&context), object).map(move |next| (next, pauses))
             };
-            run(controller, &cache, select_all(triggers), pace, metrics, reconcile).await;
+            run(controller, &cache, select_all(triggers), pace, (metrics, round), reconcile).await;
         });
     }
 }
@@ -139,7 +163,7 @@ async fn run<K, F>(
     cache: &Cache<K>,
     triggers: impl Stream<Item = Name> + Send + 'static,
     pace: Pace,
-    metrics: Arc<Metrics>,
+    (metrics, round): (Arc<Metrics>, Round),
     reconcile: impl Fn(Arc<K>) -> F + Send + Sync + 'static,
 ) where
     K: Kind,
@@ -149,9 +173,11 @@ async fn run<K, F>(
     let failures = Failures::default();
     let mut work = JoinSet::new();
     let mut names: HashMap<Id, Name> = HashMap::new();
-    for name in cache.names() {
-        agenda.wake(&name, Instant::now());
+    let mut unseen: HashSet<Name> = cache.names().into_iter().collect();
+    for name in &unseen {
+        agenda.wake(name, Instant::now());
     }
+    let mut in_round = true;
     let slice = (pace.resync / SLICES).max(Duration::from_millis(1));
     let mut resync = interval_at(Instant::now() + slice, slice);
     resync.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -165,9 +191,14 @@ async fn run<K, F>(
             let Some(object) = cache.get(&name) else {
                 agenda.forget(&name);
                 failures.clear(&name);
+                unseen.remove(&name);
                 continue;
             };
             names.insert(work.spawn(reconcile(object)).id(), name);
+        }
+        if in_round && unseen.is_empty() {
+            in_round = false;
+            round.gone();
         }
         let due = agenda.due().filter(|_| work.len() < pace.concurrency);
         tokio::select! {
@@ -178,6 +209,7 @@ async fn run<K, F>(
             Some(ended) = work.join_next_with_id() => {
                 let Some((name, (next, pauses))) = settle(controller, &mut names, ended) else { continue };
                 metrics.reconciled(controller, next.as_ref().err());
+                unseen.remove(&name);
                 let pauses = if matches!(next, Ok(Next::CatchUp)) { 0 } else { pauses };
                 let delay = after(controller, &name, next, &failures);
                 let now = Instant::now();
@@ -268,5 +300,19 @@ mod tests {
         assert_eq!(Next::soonest([Some(long), None, Some(short)]), Next::After(short));
         assert_eq!(Next::soonest([Some(Duration::ZERO), Some(long)]), Next::After(Next::SHORTEST));
         assert_eq!(Next::soonest([None, None]), Next::OnChange);
+    }
+
+    #[tokio::test]
+    async fn a_round_is_over_when_all_have_gone_round() {
+        let round = Round::default();
+        round.over().await;
+        round.joined();
+        round.joined();
+        let mut over = std::pin::pin!(round.over());
+        assert!(futures::poll!(&mut over).is_pending());
+        round.gone();
+        assert!(futures::poll!(&mut over).is_pending());
+        round.gone();
+        over.await;
     }
 }

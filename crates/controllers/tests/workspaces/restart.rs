@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use capt_api::workspace::WorkspaceTemplate;
 use capt_controllers::runtime::lease::{Held, LeaseError};
 use capt_controllers::workspace::keeper::SecretKeeper;
-use capt_controllers::{Controllers, Options};
 use capt_e2e::until;
 use capt_terraform::keeper::{KeepError, Keeper, Kept};
 use capt_terraform::order::WorkspaceId;
-use futures::FutureExt;
 use kube::api::ListParams;
 use serde_json::json;
 
@@ -96,42 +93,6 @@ async fn a_lost_folder_loses_nothing() {
     assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
     let left = stage.secrets().list(&ListParams::default()).await.unwrap();
     assert!(left.items.is_empty(), "nothing is left behind: {:?}", left.items);
-}
-
-/// Controllers that may not begin yet change nothing, and do all of it when they may.
-#[tokio::test]
-async fn nothing_is_done_before_it_may_begin() {
-    let server = capt_apiserver::Server::in_memory().await.unwrap();
-    let client = server.client("default");
-    for crd in capt_api::crds() {
-        kube::Api::all(client.clone()).create(&kube::api::PostParams::default(), &crd).await.unwrap();
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let engine = capt_terraform::Engine::start(capt_terraform::Options::new(folder.path().join("engine")));
-    let engine = engine.await.unwrap();
-    let (begin, begun) = tokio::sync::oneshot::channel::<()>();
-    let options = Options { begin: begun.map(drop).boxed().shared(), ..Options::default() };
-    let controllers = Controllers::start(&client, &engine, &options);
-    let templates: kube::Api<WorkspaceTemplate> = kube::Api::default_namespaced(client.clone());
-    let template: WorkspaceTemplate = serde_json::from_value(json!({
-        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
-        "metadata": {"name": "t"}, "spec": {"template": {"spec": {"module": ""}}},
-    }))
-    .unwrap();
-    let made = templates.create(&kube::api::PostParams::default(), &template).await.unwrap();
-    // As long as they would need for it, and longer.
-    let waited = until("never", std::time::Duration::from_secs(1), async || {
-        let now = templates.get("t").await.unwrap();
-        (now.metadata.resource_version != made.metadata.resource_version).then_some(())
-    });
-    assert!(waited.await.is_err());
-    begin.send(()).unwrap();
-    let held = until("held", SOON, async || {
-        templates.get("t").await.unwrap().metadata.finalizers.is_some().then_some(())
-    });
-    held.await.unwrap();
-    controllers.stop().await;
-    engine.stop().await;
 }
 
 #[tokio::test]

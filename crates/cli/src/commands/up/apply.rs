@@ -1,7 +1,7 @@
 //! The files: read and checked as a whole, then applied in the order in which they can be.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 
@@ -57,11 +57,10 @@ impl Manifests {
         Ok(Self { objects })
     }
 
-    /// Applies them, in their order and a few at a time; the first that is refused ends it, with what was said.
+    /// Applies them, a few at a time; the first that is refused ends it, with what was said, though some after it may be applied.
     pub async fn apply(&self, client: &Client, show: &mut Show) -> io::Result<Applied> {
         let mut applied = Vec::new();
-        // What others need is there before they are looked at.
-        for objects in self.objects.chunk_by(|one, next| rank(one) == rank(next)) {
+        for objects in together(&self.objects) {
             let kinds = find_all(client, objects).await?;
             let each = |object| apply_one(client, &kinds, object);
             let mut done = futures::stream::iter(objects).map(each).buffered(AT_ONCE);
@@ -74,6 +73,24 @@ impl Manifests {
         show.event(&Event::AllApplied { objects: self.objects.len() })?;
         Ok(applied)
     }
+}
+
+/// Parts of a list that may be applied in any order: what others need comes before them, and of an object that is there twice the
+/// last wins.
+fn together(objects: &[Value]) -> Vec<&[Value]> {
+    let (mut parts, mut begin) = (Vec::new(), 0);
+    let mut names = HashSet::new();
+    for (at, object) in objects.iter().enumerate() {
+        let name = (gvk(object), text(object, "/metadata/namespace"), text(object, "/metadata/name"));
+        if rank(object) != rank(&objects[begin]) || names.contains(&name) {
+            parts.push(&objects[begin..at]);
+            names.clear();
+            begin = at;
+        }
+        names.insert(name);
+    }
+    parts.push(&objects[begin..]);
+    parts
 }
 
 /// What others live in or are kinds of comes first.
@@ -163,5 +180,31 @@ fn conflict(error: kube::Error) -> io::Error {
             status.message
         )),
         _ => in_words(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_applied_together() {
+        let object = |word: &str| {
+            let (kind, name) = word.split_once('/').unwrap();
+            json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})
+        };
+        for (words, expected) in [
+            ("", vec![0]),
+            ("ConfigMap/a ConfigMap/b Secret/a", vec![3]),
+            ("Namespace/a Namespace/b CustomResourceDefinition/c ConfigMap/a", vec![2, 1, 1]),
+            ("ConfigMap/a ConfigMap/b ConfigMap/a ConfigMap/b ConfigMap/c", vec![2, 3]),
+            ("ConfigMap/a ConfigMap/a ConfigMap/a", vec![1, 1, 1]),
+        ] {
+            let objects: Vec<Value> = words.split_whitespace().map(object).collect();
+            let parts: Vec<usize> = together(&objects).iter().map(|part| part.len()).collect();
+            assert_eq!(parts, expected, "{words}");
+        }
     }
 }

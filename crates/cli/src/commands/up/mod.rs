@@ -17,7 +17,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{Outcome, Signals, duration, place};
-use crate::tree::source::Follower;
 use apply::Manifests;
 use plane::Plane;
 pub use plane::definitions;
@@ -133,13 +132,12 @@ async fn follow(
         plane.needs_terraform().await?;
     }
     show.event(&Event::Listening { url: plane.url(), kubeconfig: plane.kubeconfig() })?;
-    let follower = Follower::start(plane.client(), None);
     let applied = manifests.apply(plane.client(), show).await?;
-    plane.begin();
+    let looked = plane.start_controllers();
     let waiting = Waiting::new(applied, args.wait, args.timeout, args.demo);
-    let terraform = plane.needs_terraform();
+    let (client, terraform) = (plane.client().clone(), plane.needs_terraform());
     tokio::select! {
-        end = waiting.until_the_end(follower, show) => end,
+        end = waiting.until_the_end(&client, looked, show) => end,
         () = signals.next() => Ok(End::Asked),
         why = plane.broken() => Err(why),
         // It takes its time to tell its version. What is applied stays, and goes on with one that will do.

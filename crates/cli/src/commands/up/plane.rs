@@ -16,12 +16,10 @@ use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
 use capt_terraform::inputs::Choice;
 use capt_terraform::keeper::Keeper;
-use futures::FutureExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::Value;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::super::client::in_words;
@@ -38,15 +36,15 @@ pub struct Settings<'a> {
     pub slots: Option<usize>,
 }
 
-/// An open plane. It answers requests; its controllers only list what is there before they are told to [begin](Plane::begin).
+/// An open plane. It answers requests; its controllers are started apart, when all is applied.
 pub struct Plane {
     server: Server,
     door: Door,
     client: Client,
     engine: Engine,
     lease: Held,
-    controllers: Controllers,
-    begin: Option<oneshot::Sender<()>>,
+    options: Options,
+    controllers: Option<Controllers>,
     folder: PathBuf,
 }
 
@@ -90,17 +88,10 @@ impl Plane {
         let engine = Engine::start(options).await.map_err(in_words)?;
         // Last: whoever finds it finds an API that is ready.
         write_kubeconfig(&place::kubeconfig(folder), &door.url(), &identity).map_err(in_words)?;
-        let (begin, begun) = oneshot::channel();
-        let options = Options {
-            keeper: Some(keeper),
-            // The CRD of Cluster is installed: whose it is decides who takes care of Clusters.
-            cluster_api: ClusterApi::Auto,
-            begin: told(begun).boxed().shared(),
-            ..Options::default()
-        };
-        let controllers = Controllers::start(&client, &engine, &options);
+        // The CRD of Cluster is installed: whose it is decides who takes care of Clusters.
+        let options = Options { keeper: Some(keeper), cluster_api: ClusterApi::Auto, ..Options::default() };
         let folder = folder.to_owned();
-        Ok(Self { server, door, client, engine, lease, controllers, begin: Some(begin), folder })
+        Ok(Self { server, door, client, engine, lease, options, controllers: None, folder })
     }
 
     pub fn client(&self) -> &Client {
@@ -135,17 +126,26 @@ impl Plane {
         }
     }
 
-    /// All is applied: the controllers may look at it.
-    pub fn begin(&mut self) {
-        // Told once, and heard as long as the controllers live.
-        let _ = self.begin.take().map(|begin| begin.send(()));
+    /// Starts the controllers. What is given back ends when they have looked at all that is there.
+    pub fn start_controllers(&mut self) -> impl Future<Output = ()> + use<> {
+        let controllers = Controllers::start(&self.client, &self.engine, &self.options);
+        let looked = controllers.looked();
+        self.controllers = Some(controllers);
+        looked
     }
 
     /// Ends when something ended that never should, and says what. Renews certificates meanwhile.
     pub async fn broken(&mut self) -> io::Error {
         let kubeconfig = place::kubeconfig(&self.folder);
+        let controllers = self.controllers.as_mut();
+        let ended = async {
+            match controllers {
+                Some(controllers) => controllers.ended().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            () = self.controllers.ended() => io::Error::other("a controller ended"),
+            () = ended => io::Error::other("a controller ended"),
             lost = self.lease.keep() => in_words(lost),
             () = server::renew_daily(&self.folder, &self.door, &kubeconfig) => io::Error::other("certificates are not renewed any more"),
         }
@@ -164,19 +164,14 @@ impl Plane {
     /// Closes it. What still runs goes on, and is taken up at the next start.
     pub async fn close(self) {
         let Self { server, door, engine, lease, controllers, .. } = self;
-        controllers.stop().await;
+        if let Some(controllers) = controllers {
+            controllers.stop().await;
+        }
         // Journals are written; a stop that hangs would only be killed.
         let _ = tokio::time::timeout(Duration::from_secs(10), engine.stop()).await;
         lease.release().await;
         door.close().await;
         server.close().await;
-    }
-}
-
-/// Ends when that is told, and never where nobody can tell it any more.
-async fn told(begun: oneshot::Receiver<()>) {
-    if begun.await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

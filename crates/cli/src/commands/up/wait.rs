@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use kube::Client;
 use tokio::time::Instant;
 
 use super::apply::Applied;
@@ -11,6 +12,9 @@ use crate::tree::judge::{is_ready, is_stalled};
 use crate::tree::source::Follower;
 use crate::tree::thing::{Kind, Thing};
 use crate::tree::{Cause, Node, State, build};
+
+/// How long the tree waits for the first look of the controllers: a large fleet takes longer, and should be seen meanwhile.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Why it ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,9 +50,18 @@ impl Waiting {
         Self { applied, ends, timeout, demo }
     }
 
-    /// Shows what happens. Without `--wait` it never ends by itself.
-    pub async fn until_the_end(&self, mut follower: Follower, show: &mut Show) -> io::Result<End> {
+    /// Shows what happens. Without `--wait` it never ends by itself. Nothing is judged before the controllers have `looked` at
+    /// all of it: until then a status tells of an earlier time.
+    pub async fn until_the_end(
+        &self,
+        client: &Client,
+        looked: impl Future<Output = ()>,
+        show: &mut Show,
+    ) -> io::Result<End> {
         let started = Instant::now();
+        tokio::pin!(looked);
+        let mut judged = tokio::time::timeout(PATIENCE, &mut looked).await.is_ok();
+        let mut follower = Follower::start(client, None);
         let deadline = (self.ends && !self.timeout.is_zero()).then(|| started + self.timeout);
         let mut was_ready = false;
         loop {
@@ -56,7 +69,7 @@ impl Waiting {
                 let roots = build::build(things);
                 (self.stand(things, &roots), roots)
             });
-            let stand = if follower.is_complete() { stand } else { Stand::Under };
+            let stand = if judged && follower.is_complete() { stand } else { Stand::Under };
             show.tree(&roots)?;
             if stand == Stand::Ready && !was_ready && !self.applied.is_empty() {
                 was_ready = true;
@@ -76,6 +89,11 @@ impl Waiting {
                 }
             }
             tokio::select! {
+                () = &mut looked, if !judged => {
+                    judged = true;
+                    // What was written until now is in what is listed now.
+                    follower = Follower::start(client, None);
+                }
                 () = self.next_look(&mut follower, was_ready) => {}
                 () = tokio::time::sleep(Duration::from_secs(1)), if show.is_live() => {}
                 () = at(deadline) => {

@@ -16,35 +16,34 @@ use tokio::task::JoinSet;
 use super::install::{self, Installed};
 use super::parts::Parts;
 use super::{ClusterApi, Context, MANAGER};
-use crate::Options;
 use crate::machine;
 use crate::machine::context::controller_uid;
 use crate::runtime::cache::no_index;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::queue::Starter;
+use crate::runtime::queue::{Pace, Round, Starter};
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Kind, Name, Writer, queue};
 
 /// How long until the CRD is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Starts it, as far as it is wanted.
+/// Starts it, as far as `mode` wants it.
 pub fn start(
     machines: &Arc<machine::Context>,
-    options: &Options,
+    mode: ClusterApi,
+    pace: Pace,
     metrics: &Arc<Metrics>,
     tasks: &mut JoinSet<()>,
 ) {
-    let mode = options.cluster_api;
     if mode == ClusterApi::Core {
         return;
     }
-    let (machines, metrics, options) = (Arc::clone(machines), Arc::clone(metrics), options.clone());
+    let (machines, metrics) = (Arc::clone(machines), Arc::clone(metrics));
     tasks.spawn(async move {
         if mode == ClusterApi::Own {
             put_crd(machines.writer.client()).await;
         }
-        supervise(&machines, &options, &metrics).await;
+        supervise(&machines, pace, &metrics).await;
     });
 }
 
@@ -66,7 +65,7 @@ async fn put_crd(client: &Client) {
 }
 
 /// Follows the CRD, which may come, go, or become somebody else's at any time.
-async fn supervise(machines: &Arc<machine::Context>, options: &Options, metrics: &Arc<Metrics>) {
+async fn supervise(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) {
     let client = machines.writer.client();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let events = watcher::watch_object(crds, install::NAME).default_backoff();
@@ -82,7 +81,7 @@ async fn supervise(machines: &Arc<machine::Context>, options: &Options, metrics:
         };
         if ours && running.is_none() {
             tracing::info!("Cluster API core is not installed: CAPT takes care of Clusters");
-            running = Some(run(machines, options, metrics));
+            running = Some(run(machines, pace, metrics));
         } else if !ours && (running.take().is_some() || !left) {
             tracing::info!(crd = install::NAME, "is not there, or not CAPT's: Clusters are left alone");
         }
@@ -91,7 +90,7 @@ async fn supervise(machines: &Arc<machine::Context>, options: &Options, metrics:
 }
 
 /// The controller, until what is given back is dropped.
-fn run(machines: &Arc<machine::Context>, options: &Options, metrics: &Arc<Metrics>) -> JoinSet<()> {
+fn run(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let client = machines.writer.client();
     let (clusters, work) = Cache::<Cluster>::new(Api::all(client.clone()), no_index);
@@ -119,7 +118,7 @@ fn run(machines: &Arc<machine::Context>, options: &Options, metrics: &Arc<Metric
     let Context { clusters, deployments, sets, machines, groups, .. } = context.as_ref();
     let listed =
         vec![clusters.listed(), deployments.listed(), sets.listed(), machines.listed(), groups.listed()];
-    let mut starter = Starter { tasks: &mut tasks, pace: options.pace(), metrics, begin: &options.begin };
+    let mut starter = Starter { tasks: &mut tasks, pace, metrics, round: &Round::default() };
     starter.start("cluster", &context, clusters, listed, triggers, super::reconcile);
     tasks
 }

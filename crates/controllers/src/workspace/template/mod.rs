@@ -68,7 +68,10 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplate>) ->
             context.template_counts.told(&name);
             return Ok(Next::OnChange);
         }
-        (true, false) => return Ok(Next::OnChange),
+        (true, false) => {
+            context.template_counts.told(&name);
+            return Ok(Next::OnChange);
+        }
         (false, false) => {
             set_finalizers(&context, &object, |known| known.push(finalizers::WORKSPACE_TEMPLATE.into()))
                 .await?;
@@ -132,8 +135,8 @@ async fn report(
     {
         return Ok(Next::After(left));
     }
-    context.template_counts.told(&name);
     context.template_status.write(&context.client, object, current.as_ref(), status).await?;
+    context.template_counts.told(&name);
     if let Some(note) = note {
         context.events.publish(object, &note);
     }
