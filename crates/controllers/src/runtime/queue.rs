@@ -209,7 +209,10 @@ async fn run<K, F>(
             Some(ended) = work.join_next_with_id() => {
                 let Some((name, (next, pauses))) = settle(controller, &mut names, ended) else { continue };
                 metrics.reconciled(controller, next.as_ref().err());
-                unseen.remove(&name);
+                // One that did something has yet to tell of it.
+                if !matches!(next, Ok(Next::CatchUp)) {
+                    unseen.remove(&name);
+                }
                 let pauses = if matches!(next, Ok(Next::CatchUp)) { 0 } else { pauses };
                 let delay = after(controller, &name, next, &failures);
                 let now = Instant::now();

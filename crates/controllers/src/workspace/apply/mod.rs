@@ -36,6 +36,10 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplateApply
     let decision = decide::decide(&observed, now);
     let acted = act::act(&context, &observed, &decision).await?;
     let shown = report::report(&context, &observed, &decision, &acted, now).await?;
+    // Others go by what was told before: the next look tells of the run at once.
+    if acted.started.is_some() && report::is_settled(observed.status.as_ref()) {
+        return Ok(Next::CatchUp);
+    }
     let wake = decision.wake.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
     Ok(Next::soonest([wake, shown.again, acted.again]))
 }

@@ -94,9 +94,13 @@ fn young(observed: &Observed, now: Timestamp) -> Option<Duration> {
 /// Whether a young run need not be told: what was told before stays true meanwhile, or nobody goes by it. The name of a
 /// workspace that is not its object's own must be written down before another object takes it.
 pub(super) fn may_wait(observed: &Observed, phase: &Phase, old: &WorkspaceTemplateApplyStatus) -> bool {
-    let is_settled = is_ready(old) || find(&old.conditions, types::STALLED).is_some();
     let is_named = old.workspace_name.is_some() || observed.workspace_name == observed.name.name;
-    (is_look(phase) || !is_settled) && is_named
+    (is_look(phase) || !is_settled(Some(old))) && is_named
+}
+
+/// Whether a status says that nothing is on its way.
+pub(super) fn is_settled(status: Option<&WorkspaceTemplateApplyStatus>) -> bool {
+    status.is_some_and(|status| is_ready(status) || find(&status.conditions, types::STALLED).is_some())
 }
 
 fn only_progress(old: &WorkspaceTemplateApplyStatus, new: &WorkspaceTemplateApplyStatus) -> bool {
