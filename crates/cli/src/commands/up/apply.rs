@@ -52,7 +52,7 @@ impl Manifests {
                 items(&document.root, &mut |item| objects.push(item.to_json()));
             }
         }
-        // All else in the order of the files.
+        // Objects of one rank stay in the order of the files.
         objects.sort_by_key(rank);
         Ok(Self { objects })
     }
@@ -81,7 +81,11 @@ fn together(objects: &[Value]) -> Vec<&[Value]> {
     let (mut parts, mut begin) = (Vec::new(), 0);
     let mut names = HashSet::new();
     for (at, object) in objects.iter().enumerate() {
-        let name = (gvk(object), text(object, "/metadata/namespace"), text(object, "/metadata/name"));
+        let GroupVersionKind { group, kind, .. } = gvk(object);
+        // An object is the same in every version, and without a namespace in the default one.
+        let namespace = Some(text(object, "/metadata/namespace")).filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.unwrap_or_else(|| "default".to_owned());
+        let name = (group, kind, namespace, text(object, "/metadata/name"));
         if rank(object) != rank(&objects[begin]) || names.contains(&name) {
             parts.push(&objects[begin..at]);
             names.clear();
@@ -206,5 +210,8 @@ mod tests {
             let parts: Vec<usize> = together(&objects).iter().map(|part| part.len()).collect();
             assert_eq!(parts, expected, "{words}");
         }
+        let mut same = [object("ConfigMap/a"), object("ConfigMap/a")];
+        same[1]["metadata"]["namespace"] = "default".into();
+        assert_eq!(together(&same).len(), 2, "one object, named in two ways");
     }
 }
