@@ -1,7 +1,8 @@
 //! Finds `tofu` and `terraform`, and knows their versions.
 //!
-//! A version is asked for once per path and modification time in the life of the process. A binary that is garbage or hangs
-//! gives a failure, kept for a while so that it is not run on every question.
+//! A version is asked for once per path and modification time in the life of the process, and not at all where a run tells it:
+//! the first line of its stream does. A binary that is garbage or hangs gives a failure, kept for a while so that it is not run
+//! on every question.
 
 use std::{
     collections::HashMap,
@@ -25,7 +26,7 @@ use crate::{
 
 /// Older ones are refused: 1.5 has everything the engine uses (`terraform_data` came in 1.4, `import` blocks in 1.5), and is the last
 /// Terraform under an open licence, so the oldest one that people have a reason to keep.
-const OLDEST: &str = "1.5.0";
+pub(crate) const OLDEST: &str = "1.5.0";
 
 /// How long the folders of PATH are not looked through again, as long as what was found there is still there: every look at
 /// every workspace asks.
@@ -43,6 +44,24 @@ pub struct Binary {
     pub path: PathBuf,
     /// Its version.
     pub version: String,
+}
+
+/// A binary that runs may be started with, though it may not have told its version yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub name: String,
+    pub path: PathBuf,
+    /// `None`: it was not asked. Its runs tell.
+    pub version: Option<String>,
+    modified: SystemTime,
+}
+
+impl Program {
+    /// Remembers what a run of it told.
+    pub fn learn(&self, version: &str) {
+        let known = Known { modified: self.modified, version: Ok(version.to_owned()), asked: Instant::now() };
+        *answer(&self.path).lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    }
 }
 
 /// The binary that a choice means on `$PATH`. Asks it for its version.
@@ -72,6 +91,13 @@ struct Known {
     asked: Instant,
 }
 
+impl Known {
+    /// Whether it still is the binary that was asked.
+    fn is_of(&self, path: &Path) -> bool {
+        self.modified == modified(path)
+    }
+}
+
 impl Binaries {
     pub fn new(path: Option<OsString>, timeout: Duration) -> Self {
         let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
@@ -99,6 +125,32 @@ impl Binaries {
                 format!("{} is not installed: no such program on PATH", names.join(" or ")),
             )
         }))
+    }
+
+    /// The same for runs that can do with any version, and refuse by themselves what is too old: what is the only choice is not
+    /// asked, for that takes as long as half a run.
+    pub fn find_unasked(&self, choice: &Choice) -> Result<Program, Failure> {
+        if let ([path], None) = (self.locate(names(choice)).as_slice(), &choice.constraint)
+            && !answer(path)
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .as_ref()
+                .is_some_and(|known| known.is_of(path))
+        {
+            return Ok(Program {
+                name: name(path),
+                path: path.clone(),
+                version: None,
+                modified: modified(path),
+            });
+        }
+        self.find_asked(choice)
+    }
+
+    /// The same for runs that depend on the version.
+    pub fn find_asked(&self, choice: &Choice) -> Result<Program, Failure> {
+        let Binary { name, path, version } = self.find(choice)?;
+        Ok(Program { modified: modified(&path), name, path, version: Some(version) })
     }
 
     /// Whether there is a binary for a choice, whatever its version.
@@ -144,20 +196,15 @@ impl Binaries {
                 return Err(Failure::new(Reason::BinaryTooOld, message));
             }
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Binary { name, path: path.to_owned(), version })
+        Ok(Binary { name: name(path), path: path.to_owned(), version })
     }
 
     fn version(&self, path: &Path) -> Result<String, Failure> {
-        let modified =
-            path.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = Arc::clone(answers.entry(path.to_owned()).or_default());
-        drop(answers);
+        let (modified, answer) = (modified(path), answer(path));
         // Held while the question is asked: nobody asks twice.
         let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*answer
-            && known.modified == modified
+            && known.is_of(path)
             && (known.version.is_ok() || known.asked.elapsed() < LEFT_ALONE)
         {
             return known.version.clone();
@@ -166,6 +213,19 @@ impl Binaries {
         *answer = Some(Known { modified, version: version.clone(), asked: Instant::now() });
         version
     }
+}
+
+fn answer(path: &Path) -> Answer {
+    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(answers.entry(path.to_owned()).or_default())
+}
+
+fn modified(path: &Path) -> SystemTime {
+    path.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn names(choice: &Choice) -> Names {

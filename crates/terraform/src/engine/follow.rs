@@ -1,7 +1,8 @@
 //! Following a process to its end: its stream into log and progress, interrupts when it is stopped.
 
-use std::{fs, time::Duration};
+use std::{fs, pin::pin, time::Duration};
 
+use futures::FutureExt;
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval_at, sleep_until},
@@ -58,8 +59,14 @@ pub(super) struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    /// Follows it to its end. `None`: the engine stops, and the process lives on.
-    pub async fn follow(mut self, mut process: Process) -> Option<Followed> {
+    /// Follows it to its end. `None`: the engine stops, and the process lives on. `doubted` ends where the binary turns out to
+    /// be none that can be run.
+    pub async fn follow(
+        mut self,
+        mut process: Process,
+        doubted: impl Future<Output = ()>,
+    ) -> Option<Followed> {
+        let mut doubted = pin!(doubted.fuse());
         let mut tail = Tail::new(self.files.output());
         let mut words = String::new();
         // A run that was adopted may have been stopped by the engine before.
@@ -78,6 +85,8 @@ impl Follower<'_> {
                 ended = process.ended() => break ended,
                 _ = stopping.wait_for(|stopping| *stopping) => return None,
                 asked = wanted(&mut self.stop), if why.is_none() => self.halt(&mut why, asked, &mut interrupts, &mut process),
+                // Who tells its version is heard.
+                () = &mut doubted, if self.tally.binary.is_none() => process.kill(),
                 () = sleep_until(self.deadline), if why.is_none() => {
                     self.halt(&mut why, Why::TimedOut, &mut interrupts, &mut process);
                 }

@@ -291,7 +291,7 @@ impl Inner {
         if self.options.imagine.is_some() {
             return revision_of(inputs, "none");
         }
-        let binary = self.binaries.find(&inputs.binary)?;
+        let binary = self.binaries.find_unasked(&inputs.binary)?;
         revision_of(inputs, &binary.name)
     }
 

@@ -287,7 +287,17 @@ impl Job {
             ahead: stage.changes().then(|| Ahead::of(&self.files(stage).output(), self.reserve())),
         };
         let mirror = self.mirror(ground);
-        let followed = follower.follow(process).await;
+        let doubted = async {
+            if ground.binary.as_ref().is_none_or(|binary| binary.version.is_some()) {
+                std::future::pending::<()>().await;
+            }
+            // What hangs would not end before its run's timeout.
+            tokio::time::sleep(self.inner.options.version_timeout).await;
+            if self.ask(ground).await.is_ok() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let followed = follower.follow(process, doubted).await;
         if let Some(mirror) = mirror {
             mirror.abort();
         }

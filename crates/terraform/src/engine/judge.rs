@@ -43,6 +43,7 @@ impl Job {
         {
             return Err(Halt::Stopped(why.clone()));
         }
+        self.get_to_know(ground, followed).await?;
         let redactor = ground.redactor();
         if !good {
             return Err(failure(stage, followed).redacted(&redactor).into());
@@ -77,6 +78,18 @@ impl Job {
             Stage::Import => {}
         }
         Ok(verdict)
+    }
+
+    /// Learns the version of a binary that was run unasked. One that did not tell it, or is too old, is the cause of whatever
+    /// came of the run.
+    async fn get_to_know(&self, ground: &Ground, followed: &Followed) -> Result<(), Failure> {
+        let Some(binary) = ground.binary.as_ref().filter(|binary| binary.version.is_none()) else {
+            return Ok(());
+        };
+        if let Some((_, version)) = &followed.tally.binary {
+            binary.learn(version);
+        }
+        self.ask(ground).await
     }
 
     /// Reads the plan that was just made, and keeps it with what it was made from.

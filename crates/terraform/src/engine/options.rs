@@ -28,7 +28,7 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Runs whose logs are kept, per workspace.
     pub runs_kept: usize,
-    /// How long `version` may take.
+    /// How long a binary may take to tell its version, asked for it or in the first line of a run.
     pub version_timeout: Duration,
     /// Runs are only imagined: nothing is built, kept or destroyed. For measuring and testing what stands around an engine.
     pub imagine: Option<Imagine>,

@@ -12,7 +12,7 @@ use super::{
     told::Told,
 };
 use crate::{
-    binary::Binary,
+    binary::Program,
     failure::{Failure, Reason},
     folders::make_private,
     inputs::{Inputs, Revision, sha256},
@@ -20,7 +20,7 @@ use crate::{
     record::{Journal, Planned, Record, Stage},
     redact::Redactor,
     secrets,
-    shape::{Held, Shape, work},
+    shape::{self, Held, Shape, work},
     state::State,
     view::{Phase, Plan},
 };
@@ -30,7 +30,7 @@ pub(super) struct Ground {
     pub record: Record,
     pub inputs: Option<Inputs>,
     pub revision: Option<Revision>,
-    pub binary: Option<Binary>,
+    pub binary: Option<Program>,
     pub shape: Option<Arc<Shape>>,
     pub start: PathBuf,
     pub remote: bool,
@@ -115,8 +115,16 @@ impl Job {
         }
         let inputs = self.choose(&ground.record)?;
         let (inner, chosen) = (self.inner.clone(), inputs.clone());
+        // An import tells nothing of itself.
+        let tells = !matches!(self.operation, Operation::Import { .. });
+        let plain = tells && state.as_ref().is_none_or(State::builtin_only) && shape::is_plain(&inputs);
         let (binary, revision) = blocking(move || {
-            let binary = inner.binaries.find(&chosen.binary)?;
+            let binaries = &inner.binaries;
+            let binary = if plain {
+                binaries.find_unasked(&chosen.binary)?
+            } else {
+                binaries.find_asked(&chosen.binary)?
+            };
             let revision = revision_of(&chosen, &binary.name)?;
             Ok::<_, Failure>((binary, revision))
         })
@@ -141,11 +149,18 @@ impl Job {
         Ok(ground)
     }
 
+    /// Whether the binary will do: asks it, unless somebody knows.
+    pub async fn ask(&self, ground: &Ground) -> Result<(), Failure> {
+        let Some(inputs) = &ground.inputs else { return Ok(()) };
+        let (inner, choice) = (self.inner.clone(), inputs.binary.clone());
+        blocking(move || inner.binaries.find(&choice)).await.map(drop)
+    }
+
     /// Waits for the shape, which many may wait for.
     async fn shape(
         &self,
         inputs: &Inputs,
-        binary: &Binary,
+        binary: &Program,
         state: Option<&State>,
     ) -> Result<Arc<Shape>, Halt> {
         let held = match state.filter(|state| !state.builtin_only()) {

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Shape, content, key, local_folder};
+use super::{Shape, content, is_plain, key, local_folder};
 use crate::{
-    binary::Binary,
+    binary::{OLDEST, Program},
     environment::Environment,
     failure::{self, Failure, Reason},
     folders::{Folders, copy_tree, make_private, read_optional, remove, write_durable, write_private},
@@ -31,6 +31,9 @@ use crate::{
 
 /// How long fetching and initialising may take: a provider of 700 MB over a slow line.
 const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// Lets a binary that was not asked for its version refuse to run where it is too old.
+const OLDEST_FILE: &str = "capt_version.tf";
 
 /// Makes shapes.
 pub(crate) struct Workshop {
@@ -62,7 +65,7 @@ impl Workshop {
         &self,
         key: String,
         inputs: Inputs,
-        binary: Binary,
+        binary: Program,
         state: Option<Vec<u8>>,
     ) -> Result<Arc<Shape>, Failure> {
         let folder = self.folders.shape(&key);
@@ -88,7 +91,7 @@ impl Workshop {
         self.shape(key, &made, &inputs, &binary).map(Arc::new)
     }
 
-    fn shape(&self, key: String, made: &Made, inputs: &Inputs, binary: &Binary) -> Result<Shape, Failure> {
+    fn shape(&self, key: String, made: &Made, inputs: &Inputs, binary: &Program) -> Result<Shape, Failure> {
         let folder = self.folders.shape(&key);
         let package = folder.join("package");
         let (_, texts) = look(inputs, &package.join(&made.root), binary)?;
@@ -112,7 +115,7 @@ impl Workshop {
         &self,
         folder: &Path,
         inputs: &Inputs,
-        binary: &Binary,
+        binary: &Program,
     ) -> Result<(PathBuf, bool), Failure> {
         let Module::Source { source, entrypoint, .. } = &inputs.module else {
             return Ok((PathBuf::new(), false));
@@ -137,7 +140,7 @@ impl Workshop {
     }
 
     /// Lets the binary fetch a module, as it does for any module call: registries, git, archives, with their versions.
-    async fn download(&self, folder: &Path, inputs: &Inputs, binary: &Binary) -> Result<PathBuf, Failure> {
+    async fn download(&self, folder: &Path, inputs: &Inputs, binary: &Program) -> Result<PathBuf, Failure> {
         let Module::Source { source, version, .. } = &inputs.module else { return Ok(PathBuf::new()) };
         let scratch = folder.join("fetch");
         let io = |error: io::Error| Failure::io("fetch a module", &error);
@@ -173,7 +176,7 @@ impl Workshop {
         root: &Path,
         files: &[(String, Vec<u8>)],
         inputs: &Inputs,
-        binary: &Binary,
+        binary: &Program,
     ) -> Result<(), Failure> {
         let io = |error: io::Error| Failure::io("render a module for init", &error);
         // A package is copied into each workspace: what `init` needs beside it must not end up there.
@@ -190,7 +193,7 @@ impl Workshop {
             write_private(&root.join(name), bytes).map_err(io)?;
         }
         let mut args: Vec<OsString> = ["init", "-input=false", "-no-color"].map(OsString::from).to_vec();
-        if speaks_json(&binary.version) {
+        if binary.version.as_deref().is_some_and(speaks_json) {
             args.push("-json".into());
         }
         args.extend(inputs.args.init.iter().map(OsString::from));
@@ -222,7 +225,7 @@ impl Workshop {
     }
 
     /// Runs one command to its end.
-    async fn step(&self, step: Step<'_>, inputs: &Inputs, binary: &Binary) -> Result<(), Failure> {
+    async fn step(&self, step: Step<'_>, inputs: &Inputs, binary: &Program) -> Result<(), Failure> {
         let files = Files::new(step.folder, step.stage);
         let io = |error: io::Error| Failure::io("start the binary", &error);
         let start = Start {
@@ -266,7 +269,7 @@ impl Workshop {
 }
 
 /// The name of a workspace's shape.
-pub(crate) fn name(workspace: &WorkspaceId, inputs: &Inputs, binary: &Binary) -> Result<String, Failure> {
+pub(crate) fn name(workspace: &WorkspaceId, inputs: &Inputs, binary: &Program) -> Result<String, Failure> {
     let content = content(&inputs.module).map_err(|error| not_found(&inputs.module, &error))?;
     let own_backend = match (&inputs.backend, &inputs.module) {
         (Backend::Hcl(_), _) => true,
@@ -307,7 +310,11 @@ async fn settle(folder: &Path) -> io::Result<()> {
 
 /// What module and configuration declare together, and the files that are rendered into the root of the module. A text that is
 /// not understood promises nothing, and Terraform says what is wrong with it.
-fn look(inputs: &Inputs, root: &Path, binary: &Binary) -> Result<(Declared, Vec<(String, String)>), Failure> {
+fn look(
+    inputs: &Inputs,
+    root: &Path,
+    binary: &Program,
+) -> Result<(Declared, Vec<(String, String)>), Failure> {
     let mut texts = Vec::new();
     let mut declared = match &inputs.module {
         Module::Inline { text, format } => {
@@ -332,6 +339,10 @@ fn look(inputs: &Inputs, root: &Path, binary: &Binary) -> Result<(Declared, Vec<
         };
         let name = if backend_block { "capt_backend_override.tf" } else { "capt_backend.tf" };
         texts.push((name.to_owned(), block));
+    }
+    if is_plain(inputs) {
+        let oldest = format!("terraform {{\n  required_version = \">= {OLDEST}\"\n}}\n");
+        texts.push((OLDEST_FILE.to_owned(), oldest));
     }
     if let Some(problem) = &declared.refused {
         let failure = Failure::new(Reason::InvalidModule, problem.message.clone());

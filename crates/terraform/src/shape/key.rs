@@ -8,9 +8,9 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    binary::Binary,
+    binary::Program,
     inputs::{Backend, Inputs, canonical, sha256},
-    module::Module,
+    module::{self, Module},
     order::WorkspaceId,
 };
 
@@ -55,10 +55,20 @@ pub(crate) fn content(module: &Module) -> io::Result<Option<String>> {
     Ok(Some(sha256(parts.iter().map(Vec::as_slice))))
 }
 
+/// Whether nothing has to be initialised, as far as the inputs tell: then any version of the binary does the same.
+pub(crate) fn is_plain(inputs: &Inputs) -> bool {
+    let Module::Inline { text, format } = &inputs.module else { return false };
+    inputs.configuration.is_none()
+        && inputs.backend == Backend::Local
+        && inputs.args.init.is_empty()
+        && module::declared(text, *format)
+            .is_ok_and(|declared| declared.builtin_only && declared.backend.is_none())
+}
+
 /// The name of a shape. Workspaces with a backend of their own are never of one shape: what `init` leaves behind names the backend.
 pub(crate) fn key(
     inputs: &Inputs,
-    binary: &Binary,
+    binary: &Program,
     content: Option<&str>,
     workspace: Option<&WorkspaceId>,
 ) -> String {
@@ -66,9 +76,10 @@ pub(crate) fn key(
         Backend::Local => None,
         Backend::Hcl(text) => Some(text),
     };
+    let version = binary.version.as_ref().filter(|_| !is_plain(inputs));
     let all = json!({
         "module": inputs.module, "content": content, "configuration": inputs.configuration, "backend": backend,
-        "workspace": workspace, "binary": binary.path, "version": binary.version,
+        "workspace": workspace, "binary": binary.path, "version": version,
         "plugins": inputs.plugins, "init": inputs.args.init,
     });
     sha256([canonical(&all).as_bytes()])[..24].to_owned()

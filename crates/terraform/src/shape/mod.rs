@@ -1,7 +1,7 @@
 //! Shapes: what workspaces of one template share, so that `init` runs once.
 //!
 //! A shape is a module with its provider configuration, backend, binary and plugins. Where the module uses built-ins alone and
-//! no other modules, nothing has to be initialised at all.
+//! no other modules, nothing has to be initialised at all: such a shape is plain, and the same for each version of the binary.
 //!
 //! ```text
 //! shapes/HASH/
@@ -32,10 +32,10 @@ use futures::{
 };
 
 pub(crate) use build::Workshop;
-pub(crate) use key::{content, key, local_folder};
+pub(crate) use key::{content, is_plain, key, local_folder};
 
 use crate::{
-    binary::Binary,
+    binary::Program,
     failure::Failure,
     inputs::{Inputs, sha256},
     module::BUILTIN,
@@ -121,14 +121,16 @@ impl Shapes {
         &self,
         workspace: &WorkspaceId,
         inputs: &Inputs,
-        binary: &Binary,
+        binary: &Program,
         state: Option<&Held>,
     ) -> Result<Arc<Shape>, Failure> {
         let key = build::name(workspace, inputs, binary)?;
         let shape = self.made(key.clone(), inputs, binary, None).await?;
         let missing = |held: &&Held| held.providers.iter().any(|source| !shape.has(source));
         let Some(held) = state.filter(missing) else { return Ok(shape) };
-        let parts = std::iter::once(key.as_bytes()).chain(held.providers.iter().map(String::as_bytes));
+        let version = binary.version.as_deref().unwrap_or_default();
+        let parts = [key.as_bytes(), version.as_bytes()];
+        let parts = parts.into_iter().chain(held.providers.iter().map(String::as_bytes));
         self.made(sha256(parts)[..24].to_owned(), inputs, binary, Some(held.bytes.clone())).await
     }
 
@@ -136,7 +138,7 @@ impl Shapes {
         &self,
         key: String,
         inputs: &Inputs,
-        binary: &Binary,
+        binary: &Program,
         state: Option<Vec<u8>>,
     ) -> Result<Arc<Shape>, Failure> {
         let building = {
@@ -153,7 +155,7 @@ impl Shapes {
         building.await
     }
 
-    fn begin(&self, key: String, inputs: Inputs, binary: Binary, state: Option<Vec<u8>>) -> Building {
+    fn begin(&self, key: String, inputs: Inputs, binary: Program, state: Option<Vec<u8>>) -> Building {
         let workshop = self.workshop.clone();
         let task = tokio::spawn(async move { workshop.make(key, inputs, binary, state).await });
         async move { task.await.unwrap_or_else(|error| Err(Failure::killed(format!("make the shape: {error}")))) }

@@ -96,7 +96,9 @@ async fn odd_names_and_large_modules_are_fine() {
 
 #[tokio::test]
 async fn bad_binaries_are_told_apart() {
+    let tells = r#"test "$1" = apply && echo '{"type":"version","terraform":"1.4.6","ui":"1.0"}'; exit 1"#;
     let cases = [
+        ("old and run before it is asked", tells, "BinaryTooOld"),
         ("old", "echo '{\"terraform_version\":\"1.4.6\"}'", "BinaryTooOld"),
         ("garbage", "echo hello", "BinaryBroken"),
         ("silent", "exit 3", "BinaryBroken"),
@@ -123,6 +125,56 @@ async fn bad_binaries_are_told_apart() {
     program(&bin.path().join("terraform"), "\u{0}\u{1}ELF no more");
     let lab = Lab::new(&Tool { name: BinaryName::Terraform, path: bin.path().into() }).await;
     assert_eq!(reason(&lab.apply("a", lab.inputs("output \"x\" { value = 1 }")).await), "BinaryBroken");
+}
+
+/// What a program is called with, a word for each call, before it does what the tool does.
+fn noted(tool: &Tool, bin: &Path, notes: &Path) -> Tool {
+    let name = if tool.name == BinaryName::Tofu { "tofu" } else { "terraform" };
+    let real = std::env::split_paths(&tool.path).map(|folder| folder.join(name)).find(|path| path.is_file());
+    let (real, notes) = (real.expect("the tool is there"), notes.display().to_string());
+    program(&bin.join(name), &format!("#!/bin/sh\necho $1 >>{notes}\nexec {} \"$@\"\n", real.display()));
+    let path = std::env::join_paths([bin, Path::new("/bin"), Path::new("/usr/bin")]).expect("a path");
+    Tool { name: tool.name, path }
+}
+
+#[tokio::test]
+async fn a_binary_is_asked_for_its_version_only_where_that_matters() {
+    let plain = "resource \"terraform_data\" \"a\" {}";
+    let backend = "terraform {\n  backend \"local\" {}\n}";
+    for tool in tools() {
+        let cases = [
+            ("any will do", plain, None, "apply"),
+            ("one is asked for", plain, Some(">= 1.5"), "version apply"),
+            ("it is initialised", backend, None, "version init apply state"),
+        ];
+        for (case, text, constraint, expected) in cases {
+            let bin = tempfile::tempdir().expect("a folder");
+            let notes = bin.path().join("notes");
+            let lab = Lab::new(&noted(&tool, bin.path(), &notes)).await;
+            let mut inputs = lab.inputs(text);
+            inputs.binary.constraint = constraint.map(Into::into);
+            assert_eq!(lab.apply("a", inputs.clone()).await.outcome, Outcome::Done, "{case}");
+            // And then it is known.
+            let choice = Choice { name: tool.name, constraint: Some(">= 1.5, < 99".into()) };
+            lab.engine.binary(&choice).expect("known");
+            lab.engine.revision(&inputs).expect("known");
+            let called = fs::read_to_string(&notes).expect("called");
+            assert_eq!(called.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{case}");
+        }
+    }
+}
+
+/// One that is run before it is asked refuses by itself what it is too old for. No OpenTofu is too old.
+#[tokio::test]
+async fn modules_that_any_version_runs_say_which_is_the_oldest() {
+    for tool in tools().into_iter().filter(|tool| tool.name == BinaryName::Terraform) {
+        let lab = Lab::new(&tool).await;
+        lab.apply("a", lab.inputs("resource \"terraform_data\" \"a\" {}")).await;
+        let file = lab.folder_of("a").join("work/capt_version.tf");
+        let text = fs::read_to_string(&file).expect("rendered");
+        let other = lab.inputs(&text.replace("1.5.0", "99.0.0"));
+        assert_eq!(reason(&lab.apply("b", other).await), "BinaryTooOld", "{text}");
+    }
 }
 
 #[tokio::test]

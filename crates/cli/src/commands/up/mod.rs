@@ -30,6 +30,9 @@ const DEMO: [&str; 3] = [
     include_str!("../../../../../examples/cluster/20-workers.yaml"),
 ];
 
+/// When a run has told the version of Terraform, if one does.
+const HEARD: Duration = Duration::from_secs(1);
+
 /// Start everything: a Kubernetes API, the controllers and Terraform, in this process.
 ///
 /// Applies the files and shows what becomes of them as a tree. All is kept in the data folder: stopped at any moment
@@ -88,7 +91,6 @@ enum Format {
 pub fn run(args: &Args) -> io::Result<Outcome> {
     // What takes its time and needs nothing: done before anybody waits for it.
     std::thread::spawn(capt_apiserver::door::warm_up);
-    std::thread::spawn(|| capt_terraform::binary::find(&capt_terraform::inputs::Choice::default()));
     let manifests = match Manifests::read(&args.files, args.recursive, args.demo) {
         Ok(manifests) => manifests,
         Err(report) => {
@@ -136,11 +138,16 @@ async fn follow(
     let looked = plane.start_controllers();
     let waiting = Waiting::new(applied, args.wait, args.timeout, args.demo);
     let (client, terraform) = (plane.client().clone(), plane.needs_terraform());
+    // Runs tell the version, for nothing. Asked now, it would be in their way.
+    let terraform = async {
+        tokio::time::sleep(HEARD).await;
+        terraform.await
+    };
     tokio::select! {
         end = waiting.until_the_end(&client, looked, show) => end,
         () = signals.next() => Ok(End::Asked),
         why = plane.broken() => Err(why),
-        // It takes its time to tell its version. What is applied stays, and goes on with one that will do.
+        // What is applied stays, and goes on with one that will do.
         Err(why) = terraform, if args.demo => Err(why),
     }
 }
