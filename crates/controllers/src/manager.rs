@@ -163,8 +163,7 @@ fn context(
         history: apply::history::RunHistory::default(),
         backends: apply::backends::Backends::default(),
         apply_status: StatusWriter::new(MANAGER),
-        template_status: StatusWriter::new(MANAGER),
-        template_counts: template::Counts::default(),
+        template_status: StatusWriter::with_details(MANAGER, template::gist),
         config_status: StatusWriter::new(MANAGER),
     }
 }
@@ -197,7 +196,7 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
         absent: machine::context::Absent::default(),
         interests: Arc::default(),
         machine_status: StatusWriter::new(machine::context::MANAGER),
-        group_status: StatusWriter::new(machine::context::MANAGER),
+        group_status: StatusWriter::with_details(machine::context::MANAGER, machine::group::report::gist),
     }
 }
 

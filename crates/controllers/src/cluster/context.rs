@@ -80,8 +80,8 @@ impl Context {
             applies: machines.applies.clone(),
             network_writes: OwnWrites::default(),
             plane_writes: OwnWrites::default(),
-            network_status: StatusWriter::new(MANAGER),
-            plane_status: StatusWriter::new(MANAGER),
+            network_status: StatusWriter::with_details(MANAGER, super::network::gist),
+            plane_status: StatusWriter::with_details(MANAGER, super::control_plane::gist),
             interests: Arc::default(),
             access,
         }

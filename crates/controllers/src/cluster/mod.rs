@@ -25,9 +25,63 @@ use crate::runtime::queue::Next;
 pub use context::Context;
 pub use start::start;
 
-/// When to look again though nothing changes.
-fn next(wake: Option<Timestamp>, now: Timestamp, renew: Option<Duration>) -> Next {
+/// When to look again though nothing changes. What is late already is not now: that would keep a core busy.
+fn next(wake: Option<Timestamp>, now: Timestamp, renew: Option<Duration>, held: Option<Duration>) -> Next {
     let late = wake.map(|wake| Duration::try_from(wake.duration_since(now)).unwrap_or_default());
     let soonest = [late, renew].into_iter().flatten().min();
-    soonest.map_or(Next::OnChange, |delay| Next::After(delay.max(Duration::from_secs(1))))
+    Next::soonest([soonest.map(|delay| delay.max(Duration::from_secs(1))), held])
+}
+
+#[cfg(test)]
+mod tests {
+    use capt_api::cluster::core::ClusterStatus;
+    use capt_api::cluster::{CAPTClusterStatus, CAPTControlPlaneStatus};
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::{control_plane, core, network};
+
+    /// Whether a change of one field is worth a write at once.
+    fn is_news<S: DeserializeOwned + PartialEq>(gist: fn(&mut S), at: &str, value: &Value) -> bool {
+        let old = json!({
+            "ready": false, "observedGeneration": 1, "workers": {"replicas": 1},
+            "workspaceTemplateStatus": {"ready": false, "state": "Queued"},
+            "workspaceStatus": {"ready": false, "state": "Queued"},
+            "conditions": [{
+                "type": "Ready", "status": "False", "reason": "Creating", "message": "a plan is made",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        });
+        let mut new = old.clone();
+        *new.pointer_mut(at).unwrap() = value.clone();
+        let [old, new] = [old, new].map(|status| {
+            let mut status: S = serde_json::from_value(status).unwrap();
+            gist(&mut status);
+            status
+        });
+        old != new
+    }
+
+    #[test]
+    fn words_and_numbers_wait_and_what_others_act_upon_does_not() {
+        let cases = [
+            ("/conditions/0/message", json!("1 of 3 done"), [false, false, false]),
+            ("/conditions/0/reason", json!("Failed"), [true, true, false]),
+            ("/conditions/0/status", json!("True"), [true, true, true]),
+            ("/observedGeneration", json!(2), [true, true, true]),
+            ("/workspaceTemplateStatus/state", json!("Planning"), [false, false, false]),
+            ("/workspaceTemplateStatus/ready", json!(true), [true, true, false]),
+            ("/workspaceStatus/ready", json!(true), [false, true, false]),
+            ("/workers/replicas", json!(2), [false, false, false]),
+        ];
+        for (at, value, [of_network, of_plane, of_cluster]) in cases {
+            assert_eq!(is_news::<CAPTClusterStatus>(network::gist, at, &value), of_network, "network {at}");
+            assert_eq!(
+                is_news::<CAPTControlPlaneStatus>(control_plane::gist, at, &value),
+                of_plane,
+                "control plane {at}"
+            );
+            assert_eq!(is_news::<ClusterStatus>(core::report::gist, at, &value), of_cluster, "cluster {at}");
+        }
+    }
 }

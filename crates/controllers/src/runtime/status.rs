@@ -1,15 +1,18 @@
-//! One status write per reconcile, and none where nothing changed.
+//! One status write per reconcile, and none where nothing changed. Where only details changed, it may wait for the next.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+
+use tokio::time::Instant;
 
 use super::error::Error;
 use super::name::Name;
@@ -17,11 +20,17 @@ use super::name::Name;
 /// How long an answer may take: the client's own retries could hold a reconcile for minutes.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
+/// How long details wait for the next ones: what changes around an object mostly changes together.
+const HOLD: Duration = Duration::from_millis(500);
+
 /// Writes the status of objects of one kind, and remembers what it wrote: the cache may still show the one before.
 #[derive(Debug)]
 pub struct StatusWriter<S> {
     manager: &'static str,
+    /// Takes the details out of a status.
+    gist: fn(&mut S),
     written: Mutex<HashMap<Name, Written<S>>>,
+    held: Held,
 }
 
 #[derive(Debug)]
@@ -36,7 +45,12 @@ where
 {
     /// A writer that owns its fields under this name.
     pub fn new(manager: &'static str) -> Self {
-        Self { manager, written: Mutex::default() }
+        Self::with_details(manager, |_| {})
+    }
+
+    /// The same for a kind whose status has details that nobody acts upon: what is left without them is worth a write at once.
+    pub fn with_details(manager: &'static str, gist: fn(&mut S)) -> Self {
+        Self { manager, gist, written: Mutex::default(), held: Held::default() }
     }
 
     /// The status as it is: that of the cache, or ours where the cache is behind.
@@ -53,24 +67,30 @@ where
         }
     }
 
-    /// Writes the status, if it is another one.
+    /// Writes the status, if it is another one. `Some`: only details are, and they are written after that time.
     pub async fn write<K>(
         &self,
         client: &Client,
         object: &K,
         current: Option<&S>,
         status: S,
-    ) -> Result<(), Error>
+    ) -> Result<Option<Duration>, Error>
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
             + Clone
             + Debug
             + DeserializeOwned,
     {
-        if current == Some(&status) {
-            return Ok(());
-        }
         let name = Name::of(object);
+        if current == Some(&status) {
+            self.held.told(&name);
+            return Ok(None);
+        }
+        if current.is_some_and(|current| self.differs_in_details(current, &status))
+            && let Some(left) = self.held.wait(&name, Instant::now())
+        {
+            return Ok(Some(left));
+        }
         let api: Api<K> = Api::namespaced(client.clone(), &name.namespace);
         let patch = json!({
             "apiVersion": K::api_version(&()),
@@ -86,8 +106,18 @@ where
         let answer = tokio::time::timeout(PATIENCE, write).await.map_err(|_| Error::Slow(attempt()))?;
         let stored = answer.map_err(Error::api(attempt()))?;
         let written = Written { version: version(&stored), status };
+        self.held.told(&name);
         self.written.lock().unwrap_or_else(PoisonError::into_inner).insert(name, written);
-        Ok(())
+        Ok(None)
+    }
+
+    fn differs_in_details(&self, current: &S, status: &S) -> bool {
+        let [current, status] = [current, status].map(|status| {
+            let mut gist = status.clone();
+            (self.gist)(&mut gist);
+            gist
+        });
+        current == status
     }
 
     /// Objects whose status, as this writer wrote it, says so; only while the cache may still show the one before.
@@ -99,10 +129,51 @@ where
     /// Drops what is known of an object that is gone.
     pub fn forget(&self, name: &Name) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.held.told(name);
+    }
+}
+
+/// Since when details of objects are others than their status says.
+#[derive(Debug, Default)]
+struct Held(Mutex<HashMap<Name, Instant>>);
+
+impl Held {
+    /// How long those of this one still wait.
+    fn wait(&self, name: &Name, now: Instant) -> Option<Duration> {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *since.entry(name.clone()).or_insert(now);
+        HOLD.checked_sub(now.duration_since(since)).filter(|left| !left.is_zero())
+    }
+
+    fn told(&self, name: &Name) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}
+
+/// Takes the words out of conditions: they follow what is told elsewhere.
+pub fn without_messages(conditions: &mut [Condition]) {
+    for condition in conditions {
+        condition.message.clear();
     }
 }
 
 /// Resource versions are numbers that grow; Kubernetes promises so since 1.35.
 pub fn version<K: Resource>(object: &K) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_wait_once_and_not_for_ever() {
+        let (held, start) = (Held::default(), Instant::now());
+        let name = Name::new("default", "t");
+        assert_eq!(held.wait(&name, start), Some(HOLD));
+        assert_eq!(held.wait(&name, start + HOLD / 2), Some(HOLD / 2), "another change does not prolong it");
+        assert_eq!(held.wait(&name, start + HOLD), None);
+        held.told(&name);
+        assert_eq!(held.wait(&name, start + HOLD), Some(HOLD), "the next one waits again");
+    }
 }

@@ -54,8 +54,6 @@ pub struct Context {
     pub apply_status: StatusWriter<WorkspaceTemplateApplyStatus>,
     /// Writes the status of templates.
     pub template_status: StatusWriter<WorkspaceTemplateStatus>,
-    /// Numbers of users that wait to be told.
-    pub template_counts: super::template::Counts,
     /// Writes the status of provider configs.
     pub config_status: StatusWriter<WorkspaceProviderConfigStatus>,
 }

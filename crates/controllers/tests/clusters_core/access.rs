@@ -94,7 +94,6 @@ impl<'a> Caller<'a> {
             history: capt_controllers::workspace::apply::history::RunHistory::default(),
             apply_status: StatusWriter::new(MANAGER),
             template_status: StatusWriter::new(MANAGER),
-            template_counts: capt_controllers::workspace::template::Counts::default(),
             config_status: StatusWriter::new(MANAGER),
         };
         context.templates.listed().await;

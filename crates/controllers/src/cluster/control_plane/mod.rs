@@ -11,8 +11,9 @@
 mod observe;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use capt_api::cluster::CAPTControlPlane;
+use capt_api::cluster::{CAPTControlPlane, CAPTControlPlaneStatus};
 use capt_planner::cluster::Why;
 use capt_planner::cluster::control_plane::{self, Access, Plan, State};
 
@@ -21,6 +22,7 @@ use super::act::{Acted, Hands};
 use super::context::Context;
 use crate::machine::context::CATCH_UP;
 use crate::runtime::queue::Next;
+use crate::runtime::status::without_messages;
 use crate::runtime::{Error, Name};
 use observe::Found;
 
@@ -42,8 +44,8 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTControlPlane>) -> 
     let wake = plan.wake;
     let hands = found.hands(&context);
     let acted = hands.act(&plan.step).await?;
-    report(&context, &found, &hands, plan, &acted).await?;
-    Ok(super::next(wake, now, standing.and_then(|standing| standing.next)))
+    let held = report(&context, &found, &hands, plan, &acted).await?;
+    Ok(super::next(wake, now, standing.and_then(|standing| standing.next), held))
 }
 
 /// Keeps the Secrets, once the control plane can be reached.
@@ -73,13 +75,13 @@ async fn report(
     hands: &Hands<'_, CAPTControlPlane>,
     plan: Plan,
     acted: &Acted,
-) -> Result<(), Error> {
+) -> Result<Option<Duration>, Error> {
     if acted.released {
         context.plane_status.forget(&found.name);
         context.interests.forget(&found.name);
-        return Ok(());
+        return Ok(None);
     }
-    let Some(mut status) = plan.status else { return Ok(()) };
+    let Some(mut status) = plan.status else { return Ok(None) };
     if let Some(generation) = acted.generation {
         status.observed_generation = Some(generation);
         for condition in &mut status.conditions {
@@ -87,13 +89,21 @@ async fn report(
         }
     }
     let client = context.writer.client();
-    context.plane_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
-    if let Some(news) = &plan.news {
+    let held =
+        context.plane_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
+    if let Some(news) = plan.news.as_ref().filter(|_| held.is_none()) {
         hands.publish(news);
     }
     let running = found.workspace.as_ref().is_some_and(|workspace| workspace.ours() && workspace.running);
     if !matches!(plan.state, State::Deleting(_)) {
         hands.guard_move(running).await?;
     }
-    Ok(())
+    Ok(held)
+}
+
+/// A status without its details: how far its workspace is.
+pub fn gist(status: &mut CAPTControlPlaneStatus) {
+    without_messages(&mut status.conditions);
+    status.workspace_template_status.take_if(|workspace| !workspace.ready);
+    status.workspace_status.take_if(|workspace| !workspace.ready);
 }

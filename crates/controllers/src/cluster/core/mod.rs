@@ -21,6 +21,7 @@ mod start;
 pub(in crate::cluster) mod workers;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use capt_api::cluster::core::{Cluster, ClusterStatus};
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
@@ -76,15 +77,13 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<Cluster>) -> Result<Ne
     let observed = observe::observe(&context, object).await?;
     let decision = decide::decide(&observed);
     let acted = act::act(&context, &observed, &decision.steps).await?;
-    report::report(&context, &observed, &decision, &acted, context.clock.now()).await?;
-    Ok(next(&observed))
+    let held = report::report(&context, &observed, &decision, &acted, context.clock.now()).await?;
+    Ok(next(&observed, held))
 }
 
 /// A part whose kind is not installed cannot be watched.
-fn next(observed: &observe::Observed) -> Next {
+fn next(observed: &observe::Observed, held: Option<Duration>) -> Next {
     let wrong = |part: &part::Part| matches!(part, part::Part::Wrong(_));
-    if wrong(&observed.infrastructure) || wrong(&observed.control_plane) {
-        return Next::After(std::time::Duration::from_secs(30));
-    }
-    Next::OnChange
+    let unwatched = wrong(&observed.infrastructure) || wrong(&observed.control_plane);
+    Next::soonest([unwatched.then_some(Duration::from_secs(30)), held])
 }

@@ -1,5 +1,7 @@
 //! How a Cluster stands, as its status and events tell it.
 
+use std::time::Duration;
+
 use capt_api::cluster::core::{
     ClusterDeprecated, ClusterInitialization, ClusterPhase, ClusterStatus, ClusterV1beta1,
 };
@@ -15,6 +17,7 @@ use super::workers::Workers;
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, Truth};
 use crate::runtime::events::Note;
+use crate::runtime::status::without_messages;
 
 /// Longest message of a failure that upstream's schema takes.
 const LONGEST_FAILURE: usize = 10_000;
@@ -26,9 +29,9 @@ pub async fn report(
     decision: &Decision,
     acted: &Acted,
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<Option<Duration>, Error> {
     if acted.released || decision.standing == Standing::Gone {
-        return Ok(());
+        return Ok(None);
     }
     let mut new = status(observed, decision, now);
     if let Some(generation) = acted.generation {
@@ -39,11 +42,20 @@ pub async fn report(
     }
     let note = news(observed, &new);
     let (client, object) = (context.writer.client(), observed.object.as_ref());
-    context.status.write(client, object, observed.status.as_ref(), new).await?;
-    if let Some(note) = note {
+    let held = context.status.write(client, object, observed.status.as_ref(), new).await?;
+    if let Some(note) = note.filter(|_| held.is_none()) {
         context.events.publish(object, &note);
     }
-    Ok(())
+    Ok(held)
+}
+
+/// A status without its details: what the objects of a Cluster say of themselves, and how many there are.
+pub fn gist(status: &mut ClusterStatus) {
+    without_messages(&mut status.conditions);
+    for condition in &mut status.conditions {
+        condition.reason.clear();
+    }
+    (status.workers, status.deprecated) = (None, None);
 }
 
 /// The whole status.

@@ -99,7 +99,7 @@ fn run(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) -> 
         writer: Writer::new(client.clone(), MANAGER),
         clock: Arc::clone(&machines.clock),
         events: machines.events.clone(),
-        status: StatusWriter::new(MANAGER),
+        status: StatusWriter::with_details(MANAGER, super::report::gist),
         parts: Parts::new(client.clone()),
         deployments: machines.deployments.clone(),
         sets: machines.sets.clone(),

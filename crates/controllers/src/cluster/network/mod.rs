@@ -8,6 +8,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use capt_api::cluster::{CAPTCluster, CAPTClusterStatus};
 use capt_api::names::{annotations, finalizers};
@@ -22,6 +23,7 @@ use super::context::{Context, cluster_of};
 use crate::child::{self, Terms, Wanted};
 use crate::machine::context::CATCH_UP;
 use crate::runtime::queue::Next;
+use crate::runtime::status::without_messages;
 use crate::runtime::{Error, Name};
 
 /// What was found.
@@ -50,11 +52,11 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTCluster>) -> Resul
     let found = observe(&context, object, name);
     let now = context.clock.now();
     let plan = network::decide(&found.observed(), now);
-    let next = super::next(plan.wake, now, None);
+    let wake = plan.wake;
     let hands = found.hands(&context);
     let acted = hands.act(&plan.step).await?;
-    report(&context, &found, &hands, plan, &acted).await?;
-    Ok(next)
+    let held = report(&context, &found, &hands, plan, &acted).await?;
+    Ok(super::next(wake, now, None, held))
 }
 
 fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
@@ -150,12 +152,12 @@ async fn report(
     hands: &Hands<'_, CAPTCluster>,
     plan: Plan,
     acted: &Acted,
-) -> Result<(), Error> {
+) -> Result<Option<Duration>, Error> {
     if acted.released {
         context.network_status.forget(&found.name);
-        return Ok(());
+        return Ok(None);
     }
-    let Some(mut status) = plan.status else { return Ok(()) };
+    let Some(mut status) = plan.status else { return Ok(None) };
     if let Some(generation) = acted.generation {
         status.observed_generation = Some(generation);
         for condition in &mut status.conditions {
@@ -163,13 +165,20 @@ async fn report(
         }
     }
     let client = context.writer.client();
-    context.network_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
-    if let Some(news) = &plan.news {
+    let held =
+        context.network_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
+    if let Some(news) = plan.news.as_ref().filter(|_| held.is_none()) {
         hands.publish(news);
     }
     let running = found.workspace.as_ref().is_some_and(|workspace| workspace.ours() && workspace.running);
     if !matches!(plan.state, State::Deleting(_)) {
         hands.guard_move(running).await?;
     }
-    Ok(())
+    Ok(held)
+}
+
+/// A status without its details: how far its workspace is.
+pub fn gist(status: &mut CAPTClusterStatus) {
+    without_messages(&mut status.conditions);
+    status.workspace_template_status.take_if(|workspace| !workspace.ready);
 }

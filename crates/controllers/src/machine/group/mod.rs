@@ -9,7 +9,7 @@
 
 mod act;
 pub mod decide;
-mod report;
+pub mod report;
 
 use std::sync::Arc;
 
@@ -65,11 +65,11 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<NodeGroup>) -> Result<
     }
     let observed = observe(&context, object, name);
     let decision = decide::decide(&observed);
-    let released = act::act(&context, &observed, &decision.step).await?;
-    if !released {
-        report::report(&context, &observed, &decision.phase, context.clock.now()).await?;
+    if act::act(&context, &observed, &decision.step).await? {
+        return Ok(Next::OnChange);
     }
-    Ok(Next::OnChange)
+    let held = report::report(&context, &observed, &decision.phase, context.clock.now()).await?;
+    Ok(Next::soonest([held]))
 }
 
 fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {

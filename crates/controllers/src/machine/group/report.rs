@@ -1,5 +1,7 @@
 //! How a group stands, as its status and events tell it.
 
+use std::time::Duration;
+
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::NodeGroupStatus;
 use jiff::Timestamp;
@@ -10,6 +12,7 @@ use super::decide::Phase;
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, find};
 use crate::runtime::events::Note;
+use crate::runtime::status::without_messages;
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
@@ -17,18 +20,24 @@ pub async fn report(
     observed: &Observed,
     phase: &Phase,
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<Option<Duration>, Error> {
     if *phase == Phase::Gone {
-        return Ok(());
+        return Ok(None);
     }
     let new = status(observed, phase, now);
     let note = news(observed.status.as_ref(), &new);
     let (client, object) = (context.writer.client(), observed.object.as_ref());
-    context.group_status.write(client, object, observed.status.as_ref(), new).await?;
-    if let Some(note) = note {
+    let held = context.group_status.write(client, object, observed.status.as_ref(), new).await?;
+    if let Some(note) = note.filter(|_| held.is_none()) {
         context.events.publish(object, &note);
     }
-    Ok(())
+    Ok(held)
+}
+
+/// A status without its details: members mostly come together.
+pub fn gist(status: &mut NodeGroupStatus) {
+    without_messages(&mut status.conditions);
+    status.members = 0;
 }
 
 /// The whole status.

@@ -1,8 +1,6 @@
 //! WorkspaceTemplate: its content hash, who uses it, and that it outlives its users.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use capt_api::conditions::{reasons, types};
 use capt_api::names::finalizers;
@@ -10,7 +8,6 @@ use capt_api::workspace::{WorkspaceTemplate, WorkspaceTemplateStatus};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::apply::definition;
 use super::context::{Context, MANAGER};
@@ -29,24 +26,9 @@ pub fn pauses(object: &WorkspaceTemplate) -> u32 {
     (users.unsigned_abs() / 100).clamp(1, 10)
 }
 
-/// How long a number of users waits for the next one: they mostly come together.
-const HOLD: Duration = Duration::from_millis(500);
-
-/// Since when the number of users of a template is another than its status says.
-#[derive(Debug, Default)]
-pub struct Counts(Mutex<HashMap<Name, Instant>>);
-
-impl Counts {
-    /// How long this one still waits.
-    fn wait(&self, name: &Name, now: Instant) -> Option<Duration> {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = *since.entry(name.clone()).or_insert(now);
-        HOLD.checked_sub(now.duration_since(since)).filter(|left| !left.is_zero())
-    }
-
-    fn told(&self, name: &Name) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-    }
+/// A status without its details: users mostly come together.
+pub fn gist(status: &mut WorkspaceTemplateStatus) {
+    status.used_by = None;
 }
 
 /// Looks at one template.
@@ -65,13 +47,9 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplate>) ->
             })
             .await?;
             context.template_status.forget(&name);
-            context.template_counts.told(&name);
             return Ok(Next::OnChange);
         }
-        (true, false) => {
-            context.template_counts.told(&name);
-            return Ok(Next::OnChange);
-        }
+        (true, false) => return Ok(Next::OnChange),
         (false, false) => {
             set_finalizers(&context, &object, |known| known.push(finalizers::WORKSPACE_TEMPLATE.into()))
                 .await?;
@@ -105,7 +83,6 @@ async fn report(
     users: &Users,
     deleting: bool,
 ) -> Result<Next, Error> {
-    let name = Name::of(object);
     let current = context.template_status.current(object, object.status.as_ref());
     let old = current.clone().unwrap_or_default();
     let mut conditions = Conditions::new(&old.conditions, object.metadata.generation, context.clock.now());
@@ -128,19 +105,11 @@ async fn report(
         used_by: i32::try_from(users.count).ok(),
         conditions: conditions.into_list(),
     };
-    let counted = Some(WorkspaceTemplateStatus { used_by: old.used_by, ..status.clone() });
-    if status.used_by != old.used_by
-        && counted == current
-        && let Some(left) = context.template_counts.wait(&name, Instant::now())
-    {
-        return Ok(Next::After(left));
-    }
-    context.template_status.write(&context.client, object, current.as_ref(), status).await?;
-    context.template_counts.told(&name);
+    let held = context.template_status.write(&context.client, object, current.as_ref(), status).await?;
     if let Some(note) = note {
         context.events.publish(object, &note);
     }
-    Ok(Next::OnChange)
+    Ok(Next::soonest([held]))
 }
 
 fn listed(users: &[String]) -> String {
@@ -168,24 +137,4 @@ async fn set_finalizers(
     let written = api.patch_metadata(&name.name, &params, &patch).await;
     written.map_err(Error::api(format!("write finalizers of WorkspaceTemplate {name}")))?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_waits_once_and_not_for_ever() {
-        let (counts, start) = (Counts::default(), Instant::now());
-        let name = Name::new("default", "t");
-        assert_eq!(counts.wait(&name, start), Some(HOLD));
-        assert_eq!(
-            counts.wait(&name, start + HOLD / 2),
-            Some(HOLD / 2),
-            "another change does not prolong it"
-        );
-        assert_eq!(counts.wait(&name, start + HOLD), None);
-        counts.told(&name);
-        assert_eq!(counts.wait(&name, start + HOLD), Some(HOLD), "the next one waits again");
-    }
 }
