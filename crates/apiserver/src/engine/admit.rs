@@ -43,7 +43,7 @@ pub fn shape(
     let resource = &target.served.resource;
     let told = if resource.custom {
         let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
-        let checked = metadata.map(check_metadata);
+        let checked = metadata.map(|metadata| check_metadata(said(metadata, origin)));
         if let (Some(Err(_)), Origin::Apply(_)) = (&checked, origin) {
             drop_malformed_metadata(metadata_mut(object));
         } else if let Some(Err(error)) = checked {
@@ -120,8 +120,23 @@ fn judge_fields(
     }
 }
 
+/// What a client says in metadata. Who manages which field is the server's own word in what was applied, and most of it.
+fn said(metadata: &Value, origin: &Origin) -> Value {
+    match (metadata, origin) {
+        (Value::Object(members), Origin::Apply(_)) => {
+            let members = members.iter().filter(|(name, _)| *name != "managedFields");
+            members.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into()
+        }
+        _ => metadata.clone(),
+    }
+}
+
 fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Vec<String> {
-    let of_metadata = object.get_mut("metadata").map(drop_unknown_metadata).unwrap_or_default();
+    let of_metadata = object.get_mut("metadata").map(|metadata| {
+        let said = said(metadata, origin);
+        drop_unknown_metadata(metadata, said)
+    });
+    let of_metadata = of_metadata.unwrap_or_default();
     let unknown = target.served.schema.prune(object);
     if matches!(origin, Origin::Apply(_)) {
         target.served.schema.fill(object);

@@ -72,7 +72,7 @@ impl<K: Kind> Hands<'_, K> {
             Step::Hand(endpoint) => {
                 let body = json!({"spec": {"controlPlaneEndpoint": endpoint}});
                 let stored = writer.merge(self.object, body).await?;
-                return Ok(Acted { generation: stored.meta().generation, ..Acted::default() });
+                return Ok(Acted { generation: stored.metadata.generation, ..Acted::default() });
             }
             Step::Dismiss => self.dismiss().await?,
             Step::Delete => {

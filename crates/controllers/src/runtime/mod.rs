@@ -2,6 +2,7 @@
 
 mod agenda;
 pub mod backoff;
+pub mod brief;
 pub mod cache;
 pub mod clock;
 pub mod clusters;

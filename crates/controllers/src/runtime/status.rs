@@ -14,6 +14,7 @@ use serde_json::json;
 
 use tokio::time::Instant;
 
+use super::brief::Brief;
 use super::error::Error;
 use super::name::Name;
 
@@ -91,7 +92,7 @@ where
         {
             return Ok(Some(left));
         }
-        let api: Api<K> = Api::namespaced(client.clone(), &name.namespace);
+        let api: Api<Brief<K>> = Api::namespaced(client.clone(), &name.namespace);
         let patch = json!({
             "apiVersion": K::api_version(&()),
             "kind": K::kind(&()),

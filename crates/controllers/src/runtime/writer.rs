@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::brief::Brief;
 use super::error::Error;
 use super::name::Name;
 use super::status::{PATIENCE, version};
@@ -102,9 +103,9 @@ impl Writer {
     }
 
     /// Merges into an object, if it still is this one.
-    pub async fn merge<K: Kind>(&self, object: &K, mut body: Value) -> Result<K, Error> {
+    pub async fn merge<K: Kind>(&self, object: &K, mut body: Value) -> Result<Brief<K>, Error> {
         let name = Name::of(object);
-        let api = self.api::<K>(&name.namespace);
+        let api: Api<Brief<K>> = Api::namespaced(self.client.clone(), &name.namespace);
         body["metadata"]["uid"] = json!(object.meta().uid);
         let params = PatchParams { field_manager: Some(self.manager.into()), ..PatchParams::default() };
         let patch = Patch::Merge(&body);
@@ -172,7 +173,7 @@ impl Writer {
     /// Writes a status, if the object has the version that was read; gives the new version.
     pub async fn status<K: Kind>(&self, object: &K, status: &impl Serialize) -> Result<u64, Error> {
         let name = Name::of(object);
-        let api = self.api::<K>(&name.namespace);
+        let api: Api<Brief<K>> = Api::namespaced(self.client.clone(), &name.namespace);
         let body = json!({
             "apiVersion": K::api_version(&()),
             "kind": K::kind(&()),

@@ -126,13 +126,12 @@ fn decode_with(mut walk: Walk, group: &str, kind: &str, body: Value) -> Result<D
     }
 }
 
-/// Drops what metadata does not have, and tells what that was.
-pub fn drop_unknown_metadata(metadata: &mut Value) -> Vec<String> {
+/// Drops what metadata does not have, and tells what that was. `said`: the part of it that is looked through.
+pub fn drop_unknown_metadata(metadata: &mut Value, said: Value) -> Vec<String> {
     let Some(definition) = definitions::find(Package::Meta, "ObjectMeta") else { return Vec::new() };
     let mut walk = Walk::default();
     let root = Place { structure: definition.name, field: String::new(), strict: "metadata".to_owned() };
-    if walk.structure(Package::Meta, definition, metadata.clone(), &root).is_err() || walk.unknown.is_empty()
-    {
+    if walk.structure(Package::Meta, definition, said, &root).is_err() || walk.unknown.is_empty() {
         return walk.unknown;
     }
     retain_known(definition, metadata);
@@ -158,16 +157,16 @@ fn retain_known(definition: &Definition, object: &mut Value) {
 
 /// Drops what does not decode, member by member.
 pub fn drop_malformed_metadata(metadata: &mut Map<String, Value>) {
-    metadata.retain(|name, value| check_metadata(&json!({name: value})).is_ok());
+    metadata.retain(|name, value| check_metadata(json!({name: value})).is_ok());
 }
 
 /// What is wrong with the types of the metadata of any object, in Go's words.
-pub fn check_metadata(metadata: &Value) -> Result<(), DecodeError> {
+pub fn check_metadata(metadata: Value) -> Result<(), DecodeError> {
     let Some(definition) = definitions::find(Package::Meta, "ObjectMeta") else { return Ok(()) };
     let mut walk = Walk { silent: true, ..Walk::default() };
     walk.number = scalar::go_number;
     let root = Place { structure: definition.name, field: String::new(), strict: String::new() };
-    walk.structure(Package::Meta, definition, metadata.clone(), &root)?;
+    walk.structure(Package::Meta, definition, metadata, &root)?;
     walk.saved.map_or(Ok(()), Err)
 }
 

@@ -9,6 +9,9 @@ use serde::de::DeserializeOwned;
 use super::super::name::Name;
 use super::{Index, Keep, Key};
 
+/// As many objects are kept whole in any case: packing a few saves no memory worth the time.
+const FEW: usize = 256;
+
 /// The objects, and where to find them. Names and keys are shared: ten thousand of them count.
 pub(super) struct Shelf<K> {
     pub index: Index<K>,
@@ -74,7 +77,8 @@ impl<K: Clone + Serialize + DeserializeOwned> Shelf<K> {
         let name = known.unwrap_or_else(|| Arc::new(name));
         let keys: Box<[Arc<Key>]> =
             (self.index)(object).into_iter().map(|key| self.key(key, &name)).collect();
-        let kept = Kept { keys: keys.clone(), stored: Stored::new(object, self.keep) };
+        let keep = if self.objects.len() < FEW { Keep::Whole } else { self.keep };
+        let kept = Kept { keys: keys.clone(), stored: Stored::new(object, keep) };
         let before = self.objects.insert(Arc::clone(&name), kept);
         for key in before.iter().flat_map(|kept| &kept.keys).filter(|key| !keys.contains(key)) {
             self.unkey(key, &name);
