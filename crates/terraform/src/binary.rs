@@ -57,11 +57,21 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Remembers what a run of it told.
-    pub fn learn(&self, version: &str) {
+    /// Remembers what a run of it told, and says whether it will do.
+    pub fn learn(&self, version: &str, choice: &Choice) -> Result<(), Failure> {
         let known = Known { modified: self.modified, version: Ok(version.to_owned()), asked: Instant::now() };
-        *answer(&self.path).lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        // Who asks at this moment hears it anyway.
+        if let Ok(mut answer) = answer(&self.path).try_lock() {
+            *answer = Some(known);
+        }
+        check(&self.path, version, choice)
     }
+}
+
+/// Asks the binaries on `$PATH` for their versions where there is no other way to choose one: nobody has to wait for it later.
+pub fn ask_ahead(choice: &Choice) {
+    // Who needs one is told what is wrong with it.
+    let _ = Binaries::new(None, Duration::from_secs(20)).find_unasked(choice);
 }
 
 /// The binary that a choice means on `$PATH`. Asks it for its version.
@@ -114,8 +124,9 @@ impl Binaries {
         let names = names(choice);
         let mut first = None;
         for path in self.locate(names) {
-            match self.check(&path, choice) {
-                Ok(binary) => return Ok(binary),
+            let version = self.version(&path);
+            match version.and_then(|version| check(&path, &version, choice).map(|()| version)) {
+                Ok(version) => return Ok(Binary { name: name(&path), path, version }),
                 Err(failure) => first = first.or(Some(failure)),
             }
         }
@@ -176,29 +187,6 @@ impl Binaries {
         paths
     }
 
-    fn check(&self, path: &Path, choice: &Choice) -> Result<Binary, Failure> {
-        let version = self.version(path)?;
-        let broken = || {
-            Failure::new(Reason::BinaryBroken, format!("{} says its version is {version:?}", path.display()))
-        };
-        let parsed = version.parse::<Version>().map_err(|_| broken())?;
-        let oldest = OLDEST.parse::<Version>().expect("a version");
-        if parsed < oldest {
-            let message = format!("{} is {version}; {OLDEST} or newer is needed", path.display());
-            return Err(Failure::new(Reason::BinaryTooOld, message));
-        }
-        if let Some(text) = &choice.constraint {
-            let constraint = text.parse::<Constraint>().map_err(|error| {
-                Failure::new(Reason::BinaryNotFound, format!("version constraint {text:?}: {error}"))
-            })?;
-            if !constraint.matches(&parsed) {
-                let message = format!("{} is {version}, which does not meet {text:?}", path.display());
-                return Err(Failure::new(Reason::BinaryTooOld, message));
-            }
-        }
-        Ok(Binary { name: name(path), path: path.to_owned(), version })
-    }
-
     fn version(&self, path: &Path) -> Result<String, Failure> {
         let (modified, answer) = (modified(path), answer(path));
         // Held while the question is asked: nobody asks twice.
@@ -213,6 +201,28 @@ impl Binaries {
         *answer = Some(Known { modified, version: version.clone(), asked: Instant::now() });
         version
     }
+}
+
+/// Whether a binary of that version will do.
+fn check(path: &Path, version: &str, choice: &Choice) -> Result<(), Failure> {
+    let broken =
+        || Failure::new(Reason::BinaryBroken, format!("{} says its version is {version:?}", path.display()));
+    let parsed = version.parse::<Version>().map_err(|_| broken())?;
+    let oldest = OLDEST.parse::<Version>().expect("a version");
+    if parsed < oldest {
+        let message = format!("{} is {version}; {OLDEST} or newer is needed", path.display());
+        return Err(Failure::new(Reason::BinaryTooOld, message));
+    }
+    if let Some(text) = &choice.constraint {
+        let constraint = text.parse::<Constraint>().map_err(|error| {
+            Failure::new(Reason::BinaryNotFound, format!("version constraint {text:?}: {error}"))
+        })?;
+        if !constraint.matches(&parsed) {
+            let message = format!("{} is {version}, which does not meet {text:?}", path.display());
+            return Err(Failure::new(Reason::BinaryTooOld, message));
+        }
+    }
+    Ok(())
 }
 
 fn answer(path: &Path) -> Answer {

@@ -4,7 +4,7 @@
 //! ten thousand looks at a few, and who needs their names looks at none.
 //!
 //! A workspace takes 8 KB in memory (maps and strings that are mostly room to grow) and 2 KB as JSON. Workspaces are looked
-//! at one by one, so they are kept packed: some microseconds at each look for 60 MB less with ten thousand. Machines are
+//! at one by one, so they are kept packed where they are many: some microseconds at each look for 60 MB less with ten thousand. Machines are
 //! not: a set looks at all of its own at once, and unpacking them would take the time of its looks several times over and
 //! for a moment the very memory that it saves.
 

@@ -291,7 +291,11 @@ impl Inner {
         if self.options.imagine.is_some() {
             return revision_of(inputs, "none");
         }
-        let binary = self.binaries.find_unasked(&inputs.binary)?;
+        let binary = if shape::is_plain(inputs) {
+            self.binaries.find_unasked(&inputs.binary)?
+        } else {
+            self.binaries.find_asked(&inputs.binary)?
+        };
         revision_of(inputs, &binary.name)
     }
 

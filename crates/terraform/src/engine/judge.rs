@@ -6,7 +6,7 @@ use super::{
     blocking,
     follow::Followed,
     job::{Halt, Job, Verdict},
-    prepare::Ground,
+    prepare::{Ground, until_another_is_installed},
     settle,
 };
 use crate::{
@@ -86,10 +86,12 @@ impl Job {
         let Some(binary) = ground.binary.as_ref().filter(|binary| binary.version.is_none()) else {
             return Ok(());
         };
-        if let Some((_, version)) = &followed.tally.binary {
-            binary.learn(version);
+        match (&followed.tally.binary, &ground.inputs) {
+            (Some((_, version)), Some(inputs)) => {
+                binary.learn(version, &inputs.binary).map_err(until_another_is_installed)
+            }
+            _ => self.ask(ground).await,
         }
-        self.ask(ground).await
     }
 
     /// Reads the plan that was just made, and keeps it with what it was made from.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     binary::Program,
-    failure::{Failure, Reason},
+    failure::{Class, Failure, Reason},
     folders::make_private,
     inputs::{Inputs, Revision, sha256},
     order::{Operation, PlanId},
@@ -121,10 +121,11 @@ impl Job {
         let (binary, revision) = blocking(move || {
             let binaries = &inner.binaries;
             let binary = if plain {
-                binaries.find_unasked(&chosen.binary)?
+                binaries.find_unasked(&chosen.binary)
             } else {
-                binaries.find_asked(&chosen.binary)?
+                binaries.find_asked(&chosen.binary)
             };
+            let binary = binary.map_err(until_another_is_installed)?;
             let revision = revision_of(&chosen, &binary.name)?;
             Ok::<_, Failure>((binary, revision))
         })
@@ -153,7 +154,7 @@ impl Job {
     pub async fn ask(&self, ground: &Ground) -> Result<(), Failure> {
         let Some(inputs) = &ground.inputs else { return Ok(()) };
         let (inner, choice) = (self.inner.clone(), inputs.binary.clone());
-        blocking(move || inner.binaries.find(&choice)).await.map(drop)
+        blocking(move || inner.binaries.find(&choice)).await.map(drop).map_err(until_another_is_installed)
     }
 
     /// Waits for the shape, which many may wait for.
@@ -297,6 +298,11 @@ impl Job {
         });
         Ok(())
     }
+}
+
+/// A binary that will not do may be replaced without a change of any input. Whoever asks for the revision hears of it until then.
+pub(super) fn until_another_is_installed(failure: Failure) -> Failure {
+    Failure { class: Class::Transient, ..failure }
 }
 
 fn stale() -> Failure {

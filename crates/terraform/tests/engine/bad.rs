@@ -9,7 +9,7 @@ use std::{
 };
 
 use capt_terraform::{
-    failure::Failure,
+    failure::{Class, Failure},
     inputs::{BinaryName, Choice, Variable},
     module::Module,
     order::Operation,
@@ -125,6 +125,26 @@ async fn bad_binaries_are_told_apart() {
     program(&bin.path().join("terraform"), "\u{0}\u{1}ELF no more");
     let lab = Lab::new(&Tool { name: BinaryName::Terraform, path: bin.path().into() }).await;
     assert_eq!(reason(&lab.apply("a", lab.inputs("output \"x\" { value = 1 }")).await), "BinaryBroken");
+}
+
+#[tokio::test]
+async fn a_binary_that_will_do_at_last_goes_on_with_the_same_inputs() {
+    for tool in tools() {
+        let bin = tempfile::tempdir().expect("a folder");
+        let newer = noted(&tool, bin.path(), &bin.path().join("notes"));
+        let name = if tool.name == BinaryName::Tofu { "tofu" } else { "terraform" };
+        let (path, kept) = (bin.path().join(name), bin.path().join("kept"));
+        fs::rename(&path, &kept).expect("moved");
+        program(&path, "#!/bin/sh\necho '{\"terraform_version\":\"1.4.6\"}'\n");
+        let lab = Lab::new(&newer).await;
+        let inputs = lab.inputs("resource \"terraform_data\" \"a\" {}");
+        let failed = failure(lab.apply("a", inputs.clone()).await.outcome);
+        assert_eq!((failed.reason.as_str(), failed.class), ("BinaryTooOld", Class::Transient));
+        assert_eq!(lab.engine.revision(&inputs).expect_err("known").class, Class::Terminal);
+        fs::rename(&kept, &path).expect("moved back");
+        lab.engine.revision(&inputs).expect("another one");
+        assert_eq!(lab.apply("a", inputs).await.outcome, Outcome::Done);
+    }
 }
 
 /// What a program is called with, a word for each call, before it does what the tool does.

@@ -91,6 +91,7 @@ enum Format {
 pub fn run(args: &Args) -> io::Result<Outcome> {
     // What takes its time and needs nothing: done before anybody waits for it.
     std::thread::spawn(capt_apiserver::door::warm_up);
+    std::thread::spawn(|| capt_terraform::binary::ask_ahead(&capt_terraform::inputs::Choice::default()));
     let manifests = match Manifests::read(&args.files, args.recursive, args.demo) {
         Ok(manifests) => manifests,
         Err(report) => {
@@ -143,13 +144,18 @@ async fn follow(
         tokio::time::sleep(HEARD).await;
         terraform.await
     };
-    tokio::select! {
+    let end = tokio::select! {
         end = waiting.until_the_end(&client, looked, show) => end,
         () = signals.next() => Ok(End::Asked),
         why = plane.broken() => Err(why),
         // What is applied stays, and goes on with one that will do.
         Err(why) = terraform, if args.demo => Err(why),
+    }?;
+    if args.demo && end == End::NotReady {
+        // What to do about the binary, where that is the cause.
+        plane.needs_terraform().await?;
     }
+    Ok(end)
 }
 
 /// Stops without losing anything: what runs ends first, or goes on alone.

@@ -10,7 +10,7 @@ use super::super::name::Name;
 use super::{Index, Keep, Key};
 
 /// As many objects are kept whole in any case: packing a few saves no memory worth the time.
-const FEW: usize = 256;
+pub(super) const FEW: usize = 256;
 
 /// The objects, and where to find them. Names and keys are shared: ten thousand of them count.
 pub(super) struct Shelf<K> {
@@ -41,7 +41,7 @@ impl<K> Clone for Stored<K> {
 }
 
 impl<K: Clone + Serialize + DeserializeOwned> Stored<K> {
-    fn new(object: &K, keep: Keep) -> Self {
+    pub fn new(object: &K, keep: Keep) -> Self {
         match keep {
             // What was read has room to grow: one owner takes the place of four. A copy has none.
             Keep::Whole => Self::Whole(Arc::new(object.clone())),

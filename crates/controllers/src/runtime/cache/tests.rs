@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use serde_json::json;
 
+use super::shelf::{FEW, Kept};
 use super::*;
 use crate::runtime::Kind;
 
@@ -84,7 +85,21 @@ async fn what_comes_out_is_what_went_in() {
         assert_eq!(one.as_deref(), Some(&workspace));
         let texts: Vec<String> = all.iter().map(|one| serde_json::to_string(one).unwrap()).collect();
         assert_eq!(texts, std::slice::from_ref(&text), "in the same order, too");
+        assert_eq!(*Stored::new(&machine, keep).open(), machine);
+        let kept = Stored::new(&workspace, keep).open();
+        assert_eq!((kept.as_ref(), serde_json::to_string(&kept).unwrap()), (&workspace, text.clone()));
     }
+}
+
+#[test]
+fn only_what_is_many_is_packed() {
+    let mut shelf = Shelf::new(by_owner, Keep::Packed);
+    for number in 0..=FEW {
+        let name = format!("m{number}");
+        shelf.put(Name::new("n", name.clone()), &machine(&name, "n", None));
+    }
+    let packed = |kept: &&Kept<CaptMachine>| matches!(kept.stored, Stored::Packed(_));
+    assert_eq!(shelf.objects.values().filter(packed).count(), 1);
 }
 
 #[tokio::test]

@@ -206,7 +206,9 @@ fn bring_in_step(observed: &Observed, prepared: &Prepared, now: Timestamp) -> De
         return approve(observed, plan, manual);
     }
     if !observed.asked.retry
-        && let Some(failed) = failure_of(observed, |last| last.revision.as_ref() == Some(&prepared.revision))
+        && let Some(failed) = failure_of(observed, |last| {
+            last.revision.as_ref() == Some(&prepared.revision) && !lacked_a_binary(last)
+        })
         && let Some(decision) = after_failure(observed, failed, now)
     {
         return decision;
@@ -238,6 +240,13 @@ fn failure_of(observed: &Observed, counts: impl Fn(&Finished) -> bool) -> Option
             && counts(last)
     };
     observed.view.last.as_ref().filter(failed)
+}
+
+/// Whether the binary was too old. It is another one by now, or nothing could be prepared; what a module asks for beyond that
+/// is terminal.
+fn lacked_a_binary(last: &Finished) -> bool {
+    matches!(&last.outcome, Outcome::Failed(failure)
+        if failure.reason == Reason::BinaryTooOld && failure.class == Class::Transient)
 }
 
 /// Whether to wait or to stop after a failure; nothing when it is time to try again.

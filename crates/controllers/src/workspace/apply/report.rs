@@ -25,7 +25,7 @@ use crate::runtime::events::Note;
 const PROGRESS: Duration = Duration::from_secs(3);
 /// How long after its start, or after it was queued, a run is first reported: of a quick one only its end is news, and each
 /// write is passed on to all that wait for this workspace.
-const STARTED: Duration = Duration::from_millis(100);
+const STARTED: Duration = Duration::from_millis(250);
 /// Outputs larger than this stay out of the status: an object has a size limit.
 const LARGEST_OUTPUTS: usize = 256 * 1024;
 /// Changes that a message names one by one.

@@ -144,6 +144,10 @@ fn failed(reason: Reason) -> Outcome {
     Outcome::Failed(Failure::new(reason, "no"))
 }
 
+fn too_old(class: Class) -> Outcome {
+    Outcome::Failed(Failure { class, ..Failure::new(Reason::BinaryTooOld, "no") })
+}
+
 fn with(mut observed: Observed, alter: impl FnOnce(&mut Observed)) -> Observed {
     alter(&mut observed);
     observed
@@ -240,6 +244,16 @@ fn an_object_that_should_be_there() {
             "broken, then edited",
             ended(o(), Operation::Apply, "old", failed(Reason::InvalidModule)),
             "running: run apply",
+        ),
+        (
+            "the binary was too old, and another is there",
+            ended(o(), Operation::Apply, "new", too_old(Class::Transient)),
+            "running: run apply",
+        ),
+        (
+            "the module asks for a newer binary",
+            ended(o(), Operation::Apply, "new", too_old(Class::Terminal)),
+            "stalled: rest",
         ),
         ("cancelled", ended(o(), Operation::Apply, "new", Outcome::Cancelled), "stalled: rest"),
         (
