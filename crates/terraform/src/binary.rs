@@ -71,7 +71,7 @@ impl Program {
 /// Asks the binaries on `$PATH` for their versions where there is no other way to choose one: nobody has to wait for it later.
 pub fn ask_ahead(choice: &Choice) {
     // Who needs one is told what is wrong with it.
-    let _ = Binaries::new(None, Duration::from_secs(20)).find_unasked(choice);
+    let _ = Binaries::new(None, Duration::from_secs(20)).find_to_run(choice, true);
 }
 
 /// The binary that a choice means on `$PATH`. Asks it for its version.
@@ -138,10 +138,11 @@ impl Binaries {
         }))
     }
 
-    /// The same for runs that can do with any version, and refuse by themselves what is too old: what is the only choice is not
+    /// The same to run. Where `any` version will do, a run refuses by itself what is too old: then what is the only choice is not
     /// asked, for that takes as long as half a run.
-    pub fn find_unasked(&self, choice: &Choice) -> Result<Program, Failure> {
-        if let ([path], None) = (self.locate(names(choice)).as_slice(), &choice.constraint)
+    pub fn find_to_run(&self, choice: &Choice, any: bool) -> Result<Program, Failure> {
+        if any
+            && let ([path], None) = (self.locate(names(choice)).as_slice(), &choice.constraint)
             && !answer(path)
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -155,11 +156,6 @@ impl Binaries {
                 modified: modified(path),
             });
         }
-        self.find_asked(choice)
-    }
-
-    /// The same for runs that depend on the version.
-    pub fn find_asked(&self, choice: &Choice) -> Result<Program, Failure> {
         let Binary { name, path, version } = self.find(choice)?;
         Ok(Program { modified: modified(&path), name, path, version: Some(version) })
     }

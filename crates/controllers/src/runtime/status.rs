@@ -28,8 +28,8 @@ const HOLD: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct StatusWriter<S> {
     manager: &'static str,
-    /// Takes the details out of a status.
-    gist: fn(&mut S),
+    /// Takes the details out of a status, where it has any.
+    gist: Option<fn(&mut S)>,
     written: Mutex<HashMap<Name, Written<S>>>,
     held: Held,
 }
@@ -46,12 +46,12 @@ where
 {
     /// A writer that owns its fields under this name.
     pub fn new(manager: &'static str) -> Self {
-        Self::with_details(manager, |_| {})
+        Self { manager, gist: None, written: Mutex::default(), held: Held::default() }
     }
 
     /// The same for a kind whose status has details that nobody acts upon: what is left without them is worth a write at once.
     pub fn with_details(manager: &'static str, gist: fn(&mut S)) -> Self {
-        Self { manager, gist, written: Mutex::default(), held: Held::default() }
+        Self { gist: Some(gist), ..Self::new(manager) }
     }
 
     /// The status as it is: that of the cache, or ours where the cache is behind.
@@ -113,10 +113,11 @@ where
     }
 
     fn differs_in_details(&self, current: &S, status: &S) -> bool {
+        let Some(gist) = self.gist else { return false };
         let [current, status] = [current, status].map(|status| {
-            let mut gist = status.clone();
-            (self.gist)(&mut gist);
-            gist
+            let mut status = status.clone();
+            gist(&mut status);
+            status
         });
         current == status
     }

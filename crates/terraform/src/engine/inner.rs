@@ -291,11 +291,7 @@ impl Inner {
         if self.options.imagine.is_some() {
             return revision_of(inputs, "none");
         }
-        let binary = if shape::is_plain(inputs) {
-            self.binaries.find_unasked(&inputs.binary)?
-        } else {
-            self.binaries.find_asked(&inputs.binary)?
-        };
+        let binary = self.binaries.find_to_run(&inputs.binary, shape::is_plain(inputs))?;
         revision_of(inputs, &binary.name)
     }
 

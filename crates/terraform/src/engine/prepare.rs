@@ -119,12 +119,7 @@ impl Job {
         let tells = !matches!(self.operation, Operation::Import { .. });
         let plain = tells && state.as_ref().is_none_or(State::builtin_only) && shape::is_plain(&inputs);
         let (binary, revision) = blocking(move || {
-            let binaries = &inner.binaries;
-            let binary = if plain {
-                binaries.find_unasked(&chosen.binary)
-            } else {
-                binaries.find_asked(&chosen.binary)
-            };
+            let binary = inner.binaries.find_to_run(&chosen.binary, plain);
             let binary = binary.map_err(until_another_is_installed)?;
             let revision = revision_of(&chosen, &binary.name)?;
             Ok::<_, Failure>((binary, revision))

@@ -134,7 +134,8 @@ impl Waiting {
             return Stand::Ready;
         }
         let moves = |state: State| matches!(state, State::Working | State::Deleting);
-        let mut still = true;
+        // What failed and is tried again tells of its failure until it ends; others may not have heard that it is.
+        let mut still = !things.iter().any(|(_, thing)| thing.status.progress.is_some());
         for root in roots {
             // A parent of what is stuck is on its way for ever: only what has no parts tells.
             root.walk(&mut |node| still &= !(node.children.is_empty() && moves(node.state)));
