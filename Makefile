@@ -5,12 +5,12 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 CARGO ?= cargo
-# Tests that start a peer (kube-apiserver, kubectl, terraform) run where it is found.
+# Tests that start a peer (kubectl, terraform) run where it is found; those on kube-apiserver run in `make e2e`.
 TEST_FLAGS ?= --workspace --locked
 # Where `make install` puts things.
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help build install demo test lint e2e bench fuzz crds docs fmt peers tools
+.PHONY: help build install demo test lint e2e attack soak bench fuzz crds docs fmt peers tools
 
 help: ## List the verbs
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -26,13 +26,20 @@ install: ## Install capt, kubectl capt, man pages and completion below PREFIX (~
 	mkdir -p "$(PREFIX)/share/bash-completion/completions"
 	"$(PREFIX)/bin/capt" completion bash >"$(PREFIX)/share/bash-completion/completions/capt"
 
-demo: ## Build a whole cluster on this machine, offline, and show it
+demo: opentofu ## Build a whole cluster on this machine, offline, and show it
 	@$(CARGO) build --locked --quiet -p capt
 	@capt="$$($(CARGO) metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/capt"; \
-	PATH="$$PATH:$$(e2e/peers/build --print-dir)" "$$capt" up --demo --wait
+	peers="$$(e2e/peers/build --print-dir)"; PATH="$$PATH:$$peers" "$$capt" up --demo --wait; \
+	command -v tofu >/dev/null || command -v terraform >/dev/null || \
+	  echo "OpenTofu is not on your PATH; in each terminal, first: export PATH=\"\$$PATH:$$peers\""
 
-test: ## Run every test that this machine can run
+test: opentofu ## Run every test that this machine can run without kube-apiserver
 	$(CARGO) test $(TEST_FLAGS)
+
+# Both of the above run modules: OpenTofu is built, or downloaded, where neither it nor Terraform is installed.
+.PHONY: opentofu
+opentofu:
+	@command -v tofu >/dev/null || command -v terraform >/dev/null || e2e/peers/build tofu
 
 lint: ## Check formatting, lints, dependencies and generated files
 	$(CARGO) fmt --all -- --check
@@ -48,6 +55,15 @@ e2e: peers ## Run the tests that need a real kube-apiserver
 	CAPT_E2E=1 STREAM_SEED=2000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream
 	CAPT_E2E=1 STREAM_SEED=3000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream
 
+attack: ## Attack runs, tenants, the API and damaged folders (docs/security.md), in the long form
+	CAPT_ATTACK=long $(CARGO) test $(TEST_FLAGS) --test attack
+	CAPT_ATTACK=long $(CARGO) test --locked -p capt-apiserver --lib store::tests::damage
+
+soak: ## Kill capt, Terraform and the API under load again and again, with release builds, and print the totals
+	CAPT_UP_KILLS=1000 CAPT_SERVER_KILLS=200 $(CARGO) test --locked --release -p capt --test attack kills -- --nocapture
+	CAPT_KILL_ROUNDS=40 CAPT_KILLS=300 $(CARGO) test --locked --release -p capt-terraform --test engine killed -- --nocapture
+	CAPT_CRASH_ROUNDS=200 $(CARGO) test --locked --release -p capt-apiserver --lib store::tests::crash -- --nocapture
+
 bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked --workspace --bench validate
 	$(CARGO) bench --locked --workspace --bench store
@@ -57,8 +73,9 @@ bench: ## Measure, beside a peer where there is one
 	$(CARGO) bench --locked --workspace --bench machines
 	$(CARGO) bench --locked --workspace --bench up
 
-fuzz: ## Try to break what reads requests, patches and schemas, for some minutes
+fuzz: ## Try to break what reads requests, patches, schemas, states, records and paths, for some minutes
 	CAPT_FUZZ_SEED=$${CAPT_FUZZ_SEED:-$$RANDOM} CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release --workspace --test fuzz -- --nocapture
+	CAPT_FUZZ_SEED=$${CAPT_FUZZ_SEED:-$$RANDOM} CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-terraform --lib fuzz:: -- --nocapture
 
 SEED := crates/cli/src/commands/up/seed.txt
 crds: ## Write config/crd, crates/api/src/crds.json and what a new store begins with from the types
@@ -79,7 +96,7 @@ book: ## Build docs/ as a book into target/book
 fmt: ## Format the code
 	$(CARGO) fmt --all
 
-peers: ## Build kube-apiserver, etcd, kubectl, OpenTofu and Cluster API core where they are missing
+peers: ## Build kube-apiserver, etcd, kubectl, OpenTofu, Cluster API core and clusterctl where they are missing
 	e2e/peers/build
 
 tools: ## Get what the other verbs can use and the machine lacks

@@ -1,4 +1,4 @@
-//! Puts the commit into `capt --version`. Runs again when the commit changes, and never otherwise.
+//! Puts the commit into `capt --version` and `capt version`. Runs again when the commit changes, and never otherwise.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,10 @@ fn main() {
     let commit = std::env::var("CAPT_COMMIT").ok().or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
     let version = env!("CARGO_PKG_VERSION");
     match commit.filter(|commit| !commit.is_empty()) {
-        Some(commit) => println!("cargo::rustc-env=CAPT_VERSION={version} ({commit})"),
+        Some(commit) => {
+            println!("cargo::rustc-env=CAPT_VERSION={version} ({commit})");
+            println!("cargo::rustc-env=CAPT_BUILD_COMMIT={commit}");
+        }
         None => println!("cargo::rustc-env=CAPT_VERSION={version}"),
     }
     // The reflog grows with every commit and checkout. A file that is not there would count as changed each time.

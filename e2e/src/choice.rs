@@ -1,7 +1,7 @@
 //! What a suite runs on.
 //!
-//! A suite that talks to an API runs on each that it knows and the machine has; `CAPT_TEST_API=NAME` picks one. One that
-//! needs Terraform or OpenTofu runs where either is.
+//! A suite that talks to an API runs on each that it knows and the machine has, on a kube-apiserver in `make e2e` alone;
+//! `CAPT_TEST_API=NAME` picks one. One that needs Terraform or OpenTofu runs where either is.
 
 use std::env;
 
@@ -10,6 +10,11 @@ use crate::peers::required;
 /// Whether a suite should run on the API called `name`, for example `kube-apiserver`.
 pub fn runs_on(name: &str) -> bool {
     chosen(env::var("CAPT_TEST_API").ok().as_deref(), name)
+}
+
+/// Whether somebody picked the API called `name`.
+pub(crate) fn picks(name: &str) -> bool {
+    env::var("CAPT_TEST_API").is_ok_and(|choice| choice == name)
 }
 
 /// Whether Terraform or OpenTofu is on the PATH; says so where neither is, and panics where none may be missing.

@@ -8,6 +8,8 @@ use std::{
     process::Command,
 };
 
+use crate::choice::picks;
+
 const BUILD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/build");
 
 /// A program the tests run for real.
@@ -23,6 +25,8 @@ pub enum Peer {
     Tofu,
     /// The core manager of Cluster API.
     ClusterApiCore,
+    /// The command-line client of Cluster API.
+    Clusterctl,
     /// No program but a folder: the CRDs of Cluster API, one file each, and its webhooks in `webhook/`.
     ClusterApiCrds,
 }
@@ -36,6 +40,7 @@ impl Peer {
             Self::Kubectl => "kubectl",
             Self::Tofu => "tofu",
             Self::ClusterApiCore => "core",
+            Self::Clusterctl => "clusterctl",
             Self::ClusterApiCrds => "crds",
         }
     }
@@ -86,12 +91,17 @@ impl Peers {
         Self::in_folder(Path::new(String::from_utf8_lossy(&output.stdout).trim_end()), needed)
     }
 
-    /// [`Peers::find`] for the first line of a test: `None`, and a line on standard error, means skip.
+    /// [`Peers::find`] for the first line of a test: `None`, and a line on standard error, means skip. What needs a
+    /// kube-apiserver is left to `make e2e`, or to who picks it: it would take up half of `make test`.
     ///
     /// # Panics
     /// If peers are missing and [`required`].
     #[expect(clippy::print_stderr, reason = "the test harness shows it; a skip must not be silent")]
     pub fn find_or_skip(needed: &[Peer]) -> Option<Self> {
+        if needed.contains(&Peer::KubeApiserver) && !required() && !picks("kube-apiserver") {
+            eprintln!("skipped: needs a kube-apiserver (make e2e, or CAPT_TEST_API=kube-apiserver)");
+            return None;
+        }
         match Self::find(needed) {
             Ok(peers) => Some(peers),
             Err(missing) if required() => panic!("{missing}"),

@@ -22,6 +22,8 @@ pub mod types {
     pub const APPLIED: &str = "Applied";
     /// What exists differs from what was applied.
     pub const DRIFTED: &str = "Drifted";
+    /// The connection Secret that the workspace is asked to write holds its outputs.
+    pub const CONNECTION_SECRET_READY: &str = "ConnectionSecretReady";
 
     /// The cluster's network is ready.
     pub const VPC_READY: &str = "VPCReady";
@@ -37,10 +39,12 @@ pub mod types {
     /// Other sets select the machines of this one, too.
     pub const SELECTOR_OVERLAPS: &str = "SelectorOverlaps";
 
-    /// The control plane answers, or enough machines do.
+    /// The control plane is applied, with its Secrets; on deployments: enough machines are ready for long enough.
     pub const AVAILABLE: &str = "Available";
-    /// The control plane has answered at least once.
+    /// The control plane was applied at least once, with its Secrets.
     pub const INITIALIZED: &str = "Initialized";
+    /// The control plane's API said that it is ready when it was asked; Unknown where it cannot be asked from here.
+    pub const REMOTE_CONNECTION_PROBE: &str = "RemoteConnectionProbe";
     /// The control plane is being built.
     pub const CREATING: &str = "Creating";
     /// The control plane could not be built.
@@ -63,7 +67,7 @@ pub mod types {
 
     /// On a Cluster: what its infrastructure says of itself.
     pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
-    /// On a Cluster: its control plane has answered at least once.
+    /// On a Cluster: its control plane was complete at least once.
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
     /// On a Cluster: what its control plane says of itself.
     pub const CONTROL_PLANE_AVAILABLE: &str = "ControlPlaneAvailable";
@@ -96,6 +100,8 @@ pub mod reasons {
     pub const PLAN_TOO_DESTRUCTIVE: &str = "PlanTooDestructive";
     /// Inputs are given that the module does not declare.
     pub const UNDECLARED_VARIABLES: &str = "UndeclaredVariables";
+    /// The template gives variables values of its own where the owner passes others by default.
+    pub const TEMPLATE_VALUES_KEPT: &str = "TemplateValuesKept";
     /// Workspaces wait for each other.
     pub const DEPENDENCY_CYCLE: &str = "DependencyCycle";
     /// The WorkspaceProviderConfig does not exist.
@@ -106,6 +112,8 @@ pub mod reasons {
     pub const SECRET_NOT_FOUND: &str = "SecretNotFound";
     /// An output that another workspace should have is not there.
     pub const OUTPUT_NOT_FOUND: &str = "OutputNotFound";
+    /// A reference into another namespace has no ReferenceGrant there; the message has the one to write.
+    pub const REFERENCE_NOT_GRANTED: &str = "ReferenceNotGranted";
     /// What the object says makes no sense.
     pub const INVALID: &str = "Invalid";
     /// Another workspace keeps its state in the same place.
@@ -188,6 +196,8 @@ pub mod reasons {
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
     /// The rollout moves forward.
     pub const SET_UPDATED: &str = "CaptMachineSetUpdated";
+    /// OnDelete: nothing is missing but what people delete.
+    pub const AWAITING_DELETION: &str = "AwaitingDeletion";
     /// Enough machines are available.
     pub const MINIMUM_AVAILABLE: &str = "MinimumReplicasAvailable";
     /// Fewer machines are available than the strategy allows.
@@ -207,6 +217,17 @@ pub mod reasons {
     /// The rollout is complete.
     pub const NEW_SET_AVAILABLE: &str = "NewCaptMachineSetAvailable";
 
+    /// The API said that it is ready.
+    pub const PROBE_SUCCEEDED: &str = "ProbeSucceeded";
+    /// The API did not say that it is ready, or nobody answered.
+    pub const PROBE_FAILED: &str = "ProbeFailed";
+    /// The API is reached from inside its network alone.
+    pub const ENDPOINT_PRIVATE: &str = "EndpointPrivate";
+    /// The name of the API's address does not resolve here.
+    pub const ADDRESS_NOT_RESOLVED: &str = "AddressNotResolved";
+    /// Nobody has asked the API.
+    pub const NOT_PROBED: &str = "NotProbed";
+
     // Those of a Cluster are Cluster API's.
     /// It is not ready, or nobody said so.
     pub const NOT_READY: &str = "NotReady";
@@ -214,9 +235,9 @@ pub mod reasons {
     pub const AVAILABLE: &str = "Available";
     /// It cannot be used, or nobody said that it can.
     pub const NOT_AVAILABLE: &str = "NotAvailable";
-    /// The control plane has answered.
+    /// The control plane was complete at least once.
     pub const INITIALIZED: &str = "Initialized";
-    /// The control plane has not answered yet.
+    /// The control plane was not complete yet.
     pub const NOT_INITIALIZED: &str = "NotInitialized";
     /// What is referred to does not exist.
     pub const OBJECT_DOES_NOT_EXIST: &str = "ObjectDoesNotExist";

@@ -1,4 +1,4 @@
-//! The twelve CRDs as a cluster installs them.
+//! The thirteen CRDs as a cluster installs them.
 //!
 //! The derives give nearly what is wanted; [`crds`] adds what is the same for all of them: Cluster API's
 //! contract labels, one description style, and no `nullable` (Kubernetes then drops an explicit null, or
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::names::{VERSION, crd_labels};
-use crate::{cluster, machine, workspace};
+use crate::{cluster, grant, machine, workspace};
 
 /// One kind: its CRD, and the type behind it.
 pub struct Kind {
@@ -26,6 +26,7 @@ pub struct Kind {
 /// Every kind, in the order in which they depend on each other.
 pub fn kinds() -> Vec<Kind> {
     vec![
+        kind::<grant::ReferenceGrant>(),
         kind::<workspace::WorkspaceProviderConfig>(),
         Kind {
             parse: |object| {
@@ -106,7 +107,7 @@ fn plain(value: &mut Value) {
 
 /// What [`cluster_kind`] gives, read.
 pub fn written_cluster() -> CustomResourceDefinition {
-    let last = written().pop().expect("there are thirteen");
+    let last = written().pop().expect("there are fourteen");
     serde_json::from_value(last).expect("a test reads it")
 }
 
@@ -118,8 +119,11 @@ fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = crd.metadata.labels.get_or_insert_default();
     labels.insert(crd_labels::CONTRACT.into(), VERSION.into());
     labels.insert(crd_labels::VISUALIZER.into(), String::new());
-    // No Cluster owns these, and every workspace needs them.
-    if matches!(crd.spec.names.kind.as_str(), "WorkspaceTemplate" | "WorkspaceProviderConfig") {
+    // No Cluster owns these, and workspaces need them.
+    if matches!(
+        crd.spec.names.kind.as_str(),
+        "WorkspaceTemplate" | "WorkspaceProviderConfig" | "ReferenceGrant"
+    ) {
         labels.insert(crd_labels::MOVE.into(), String::new());
     }
     for version in &mut crd.spec.versions {
@@ -182,7 +186,9 @@ mod tests {
             assert!(with("/metadata/uid", json!("x")), "{name}");
             assert!(!with(&format!("{schema}/description"), json!("older")), "{name}");
             assert!(!with(&format!("{schema}/maxProperties"), json!(7)), "{name}");
-            assert!(!with("/spec/versions/0/subresources", Value::Null), "{name}");
+            let has_status = wanted.spec.versions[0].subresources.is_some();
+            let other = if has_status { Value::Null } else { json!({"status": {}}) };
+            assert!(!with("/spec/versions/0/subresources", other), "{name}");
             assert!(!with("/spec/names/categories", json!(["more"])), "{name}");
             assert!(!with("/spec/versions/0/deprecated", json!(true)), "{name}");
             assert!(!with("/spec/names/singular", json!("older")), "{name}");

@@ -32,6 +32,25 @@ pub(crate) fn namespace(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// An API group; empty for the core group.
+pub(crate) fn group(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": 253,
+        "pattern": "^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    })
+}
+
+/// A kind.
+pub(crate) fn kind(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 63,
+        "pattern": "^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$",
+    })
+}
+
 /// Name of a Kubernetes object in a template's text, where `${key}` stands for the value of a variable.
 pub(crate) fn templated_name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -98,6 +117,11 @@ pub(crate) fn any_value(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
 
+/// An object of any members, kept as written.
+pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
 /// A map whose values may be any JSON, kept as written.
 pub(crate) fn any_values(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -153,6 +177,55 @@ pub(crate) fn cidrs(_: &mut SchemaGenerator) -> Schema {
                 "message": "an address block is written like 203.0.113.0/24 or 2001:db8::/32",
             }],
         },
+    })
+}
+
+/// Further arguments of `terraform init`. The engine has the same list, with reasons: `capt_terraform::inputs::allowed`.
+pub(crate) fn init_arguments(_: &mut SchemaGenerator) -> Schema {
+    arguments(
+        "^--?((upgrade|reconfigure|no-color)(=(true|false))?|lock-timeout=[0-9]+(ms|s|m|h)|backend-config=[A-Za-z_][A-Za-z0-9_.-]*=[^\\n]*)$",
+        "terraform init takes -upgrade, -reconfigure, -lock-timeout=60s, -backend-config=KEY=VALUE and -no-color, each as one item; modules, plugins and the state are named in their own fields",
+    )
+}
+
+/// Further arguments of `terraform plan`, `apply` and `destroy`.
+pub(crate) fn run_arguments(_: &mut SchemaGenerator) -> Schema {
+    arguments(
+        "^--?((compact-warnings|no-color)(=(true|false))?|refresh=(true|false)|parallelism=[1-9][0-9]{0,3}|lock-timeout=[0-9]+(ms|s|m|h))$",
+        "a run takes -parallelism=N, -refresh=false, -lock-timeout=60s, -compact-warnings and -no-color, each as one item; values go to vars, varmap or varFiles, the state to a WorkspaceProviderConfig",
+    )
+}
+
+fn arguments(pattern: &str, message: &str) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "string",
+            "maxLength": 2048,
+            "x-kubernetes-validations": [{ "rule": format!("self.matches('{pattern}')"), "message": message }],
+        },
+    })
+}
+
+/// Name of an environment variable of a run. The engine has the same list, with reasons: `capt_terraform::inputs::allowed`.
+pub(crate) fn environment_name(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 253,
+        "pattern": "^[A-Za-z_][A-Za-z0-9_]*$",
+        "x-kubernetes-validations": [
+            {
+                "rule": "!self.matches('^(TF|GIT)_') || self.matches('^(TF_(VAR|TOKEN|HTTP|CLOUD|REGISTRY)_|TF_LOG_PROVIDER|(TF_LOG|TF_LOG_CORE|TF_APPEND_USER_AGENT|GIT_TERMINAL_PROMPT)$)')",
+                "message": "of Terraform's and git's own variables only TF_VAR_*, TF_TOKEN_*, TF_HTTP_*, TF_CLOUD_*, TF_REGISTRY_* and TF_LOG are allowed: the others change what a run means; arguments go to planArgs and the like",
+            },
+            {
+                "rule": "!self.matches('^((TOFU|CAPT|CHECKPOINT|XDG|LD|DYLD|SSL_CERT|SSH|BASH|OPENSSL|GSS|KRB5)_|HG|PERL5|PYTHON|(TERRAFORM_CONFIG|PATH|HOME|TMPDIR|TMP|TEMP|PWD|GLIBC_TUNABLES|GCONV_PATH|RES_OPTIONS|LOCALDOMAIN|HOSTALIASES|GODEBUG|GOCOVERDIR|SHELL|SHELLOPTS|BASHOPTS|ENV|IFS|PS4)$)')",
+                "message": "this variable belongs to CAPT, or makes programs load, run or trust something else: leave it out",
+            },
+        ],
     })
 }
 

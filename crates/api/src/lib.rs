@@ -9,9 +9,10 @@
 //! | [`workspace`] | `WorkspaceTemplate`, `WorkspaceTemplateApply`, `WorkspaceProviderConfig` |
 //! | [`cluster`] | `CAPTCluster`, `CAPTControlPlane` and their templates |
 //! | [`machine`] | `CaptMachine`, its template, set and deployment, `NodeGroup` |
+//! | [`grant`] | `ReferenceGrant`: references across namespaces, and when they are granted |
 //! | [`conditions`] | condition types and reasons |
 //! | [`names`] | groups, labels, annotations, finalizers |
-//! | [`crd`] | the twelve CRDs as a cluster installs them |
+//! | [`crd`] | the thirteen CRDs as a cluster installs them |
 
 #![warn(missing_docs)]
 // Each printer column has a name, a type and a path; clippy takes the second column for a repetition.
@@ -21,6 +22,7 @@ pub mod cluster;
 pub mod conditions;
 pub mod crd;
 mod fragments;
+pub mod grant;
 pub mod machine;
 pub mod names;
 pub mod refs;

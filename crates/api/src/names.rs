@@ -39,6 +39,9 @@ pub mod labels {
     pub const TEMPLATE_HASH: &str = "infrastructure.cluster.x-k8s.io/template-hash";
 }
 
+/// Field manager of `capt approve`, before the name under which the API knows its user.
+pub const APPROVER: &str = "capt-approve/";
+
 /// Annotations on objects.
 pub mod annotations {
     /// Pauses reconciliation of the object that carries it, whatever its value.
@@ -58,8 +61,10 @@ pub mod annotations {
     pub const CLUSTER_AUTH: &str = "infrastructure.cluster.x-k8s.io/cluster-auth";
     /// Revision of a CaptMachineDeployment that a set stands for.
     pub const REVISION: &str = "infrastructure.cluster.x-k8s.io/revision";
-    /// On a WorkspaceTemplateApply: id of the plan that a person approves. Written by `capt approve`.
+    /// On a WorkspaceTemplateApply: id of the plan that a person approves. Written by `capt approve`, removed when it is used.
     pub const APPROVE: &str = "infrastructure.cluster.x-k8s.io/approve";
+    /// On a WorkspaceTemplateApply: the plan whose approval was used last, and who gave it, as `ID by WHO`. Written by CAPT.
+    pub const APPROVED: &str = "infrastructure.cluster.x-k8s.io/approved";
     /// On a WorkspaceTemplateApply: runs again now what failed or was cancelled, whatever its value. Written by
     /// `capt retry`, removed when the run is ordered.
     pub const RETRY: &str = "infrastructure.cluster.x-k8s.io/retry";
@@ -69,20 +74,36 @@ pub mod annotations {
     /// On a WorkspaceTemplateApply: name of the Secret with a Terraform state to take over before the first run.
     /// Written by `capt import-state`, removed when it is done.
     pub const IMPORT_STATE: &str = "infrastructure.cluster.x-k8s.io/import-state";
+    /// On a WorkspaceTemplateApply: restores a kept copy of its state: the serial of the copy, or anything else for the
+    /// newest. Written by `capt state restore`, removed when it is done.
+    pub const RESTORE_STATE: &str = "infrastructure.cluster.x-k8s.io/restore-state";
     /// On a WorkspaceTemplateApply: variables, separated by commas, that the module need not declare.
     pub const OPTIONAL_VARIABLES: &str = "infrastructure.cluster.x-k8s.io/optional-variables";
+    /// On a WorkspaceTemplateApply: variables, separated by commas, that its owner passes without having been told to. Values of the
+    /// template win over these.
+    pub const DEFAULT_VARIABLES: &str = "infrastructure.cluster.x-k8s.io/default-variables";
     /// On a WorkspaceTemplateApply: what its template last said about deletion, where that is Orphan.
     pub const DELETION_POLICY: &str = "infrastructure.cluster.x-k8s.io/deletion-policy";
     /// On a WorkspaceTemplateApply: namespace and name of its connection Secret, where that is in another namespace.
     pub const CONNECTION_SECRET: &str = "infrastructure.cluster.x-k8s.io/connection-secret";
+    /// On a Secret: its keys, separated by commas, whose values may be shown. CAPT writes it on connection Secrets, for
+    /// outputs that are not sensitive.
+    pub const NOT_SECRET: &str = "infrastructure.cluster.x-k8s.io/not-secret";
+    /// On the Lease of the controllers: which references across namespaces they follow, open or granted. `capt doctor` tells.
+    pub const CROSS_NAMESPACE: &str = "infrastructure.cluster.x-k8s.io/cross-namespace";
     /// Replicas of the CaptMachineDeployment when it last scaled a set; a difference means that it was scaled since.
     pub const DESIRED_REPLICAS: &str = "infrastructure.cluster.x-k8s.io/desired-replicas";
     /// Keeps a set from creating machines, whatever its value: old sets under OnDelete carry it.
     pub const DISABLE_CREATE: &str = "infrastructure.cluster.x-k8s.io/disable-create";
+    /// On a set, whatever its value: machines that are not available go before those that are marked for deletion. Old sets of a rollout
+    /// carry it: all their machines go, and the available ones are needed until then.
+    pub const UNAVAILABLE_FIRST: &str = "infrastructure.cluster.x-k8s.io/unavailable-first";
     /// Hash of what a machine takes from its template without being replaced; tells whether it is up to date.
     pub const IN_PLACE_HASH: &str = "infrastructure.cluster.x-k8s.io/in-place-hash";
     /// On a CaptMachineDeployment, with the value "true": a rollout that misses its deadline is undone.
     pub const UNDO_ON_FAILURE: &str = "infrastructure.cluster.x-k8s.io/undo-on-failure";
+    /// On a CaptMachineDeployment: hash of the template that an undo by itself put there. That one is not undone by itself.
+    pub const UNDONE_TO: &str = "infrastructure.cluster.x-k8s.io/undone-to";
     /// Keeps `clusterctl move` away while a run is under way.
     pub const BLOCK_MOVE: &str = "clusterctl.cluster.x-k8s.io/block-move";
 }

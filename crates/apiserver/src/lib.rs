@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`store`] | a durable, ordered, watchable map of objects |
 //! | [`resource`], [`builtin`], [`registry`] | what is served: built-in resources, and those that CRDs define |
-//! | [`object`], [`fields`], [`patch`] | what happens to an object on its way in |
+//! | [`object`], [`fields`], [`patch`], [`bounds`] | what happens to an object on its way in, and how large it may become |
 //! | [`engine`] | what each verb does, without HTTP |
 //! | [`request`], [`status`], [`output`] | requests and answers as Kubernetes writes them |
 //! | [`discovery`], [`openapi`] | how the server describes itself |
@@ -15,10 +15,12 @@
 //! | [`rbac`] | who may do what |
 //! | [`control`], [`gc`] | what the server does by itself |
 //! | [`seed`] | what a new store begins with |
+//! | [`version`] | the version of Kubernetes whose API this is |
 //! | [`Server`] | all of it, running |
 
 #![warn(missing_docs)]
 
+pub mod bounds;
 pub mod builtin;
 pub mod control;
 pub mod discovery;
@@ -40,6 +42,7 @@ pub mod serve;
 mod server;
 pub mod status;
 pub mod store;
+pub mod version;
 
 pub use later::Later;
 pub use server::{Server, ServerOptions, StartError};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capt_apiserver::{
-    Server, ServerOptions, builtin,
+    Server, ServerOptions, bounds, builtin,
     door::User,
     fields,
     fields::TypeInfo,
@@ -239,7 +239,7 @@ fn schemas(schema: &Value, object: &Value) {
     if let Ok(schema) = Schema::compile(schema) {
         let mut pruned = object.clone();
         let _ = schema.prune(&mut pruned);
-        schema.default(&mut pruned);
+        let _ = schema.default(&mut pruned);
         let _ = schema.validate(&pruned, Some(object));
     }
 }
@@ -411,6 +411,39 @@ fn no_patch_breaks_an_object() {
     run("patches", 1, |fuzz| {
         let (object, patch) = (fuzz.value(4), fuzz.value(4));
         (format!("{object} with {patch}"), Box::new(move || patches(&object, &patch)))
+    });
+}
+
+#[test]
+fn no_patch_grows_an_object_beyond_its_bounds() {
+    run("growth", 10, |fuzz| {
+        const PLACES: &[&str] =
+            &["/a", "/b", "/a/x", "/b/x", "/a/x/y", "/l", "/l/0", "/l/-", "/l/0/x", "/b/l"];
+        let object = json!({"a": {"x": {"y": fuzz.value(3)}}, "b": {}, "l": [{}, 1], "c": "x".repeat(100)});
+        let operations: Value = (0..fuzz.below(300))
+            .map(|_| {
+                let op = *["copy", "copy", "copy", "move", "add"].choose(&mut fuzz.random).unwrap();
+                let mut place = || *PLACES.choose(&mut fuzz.random).unwrap();
+                json!({"op": op, "from": place(), "path": place(), "value": {"x": []}})
+            })
+            .collect();
+        let shown = format!("{object} with {operations}");
+        let work = move || {
+            let most = object.to_string().len() + operations.to_string().len() + patch::MAX_COPIED;
+            // As far as it goes: what fails in the end has grown before.
+            for end in [operations.as_array().unwrap().len(), 1 + operations.as_array().unwrap().len() / 2] {
+                let operations: Value = operations.as_array().unwrap().iter().take(end).cloned().collect();
+                let mut patched = object.clone();
+                let outcome = patch::json_patch(&mut patched, operations);
+                assert!(patched.to_string().len() <= most);
+                let depth = bounds::extent(&patched).depth;
+                assert!(
+                    depth <= if outcome.is_ok() { bounds::MAX_DEPTH } else { 3 * bounds::MAX_DEPTH },
+                    "{depth}"
+                );
+            }
+        };
+        (shown, Box::new(work))
     });
 }
 

@@ -234,6 +234,10 @@ async fn kubectl_explains_as_on_the_real_server() {
         }
         let arguments = ["events", "--recursive", "--api-version", "events.k8s.io/v1"];
         assert_eq!(fields(&ours, &arguments), fields(&theirs, &arguments));
+        // What every object has is explained word by word as people know it.
+        for known in ["configmaps.kind", "leases.apiVersion", "widgets.kind", "widgets.apiVersion"] {
+            assert_eq!(ours.ok(&["explain", known]), theirs.ok(&["explain", known]), "{known}");
+        }
         let words = ours.ok(&["explain", "configmaps.data"]);
         assert!(words.contains("Text values"), "{words}");
     }

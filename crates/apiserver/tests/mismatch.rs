@@ -309,7 +309,9 @@ async fn wrong_types_are_refused_as_kube_apiserver_refuses_them() {
     let mut count = 0;
     // The definition of the custom one is among those before it.
     let built_in = resources();
-    for subject in built_in.iter().map(|resource| Subject::built_in(resource)).chain([Subject::custom()]) {
+    // Of Services none can be made.
+    let built_in = built_in.iter().filter(|resource| resource.verbs.contains(&"create"));
+    for subject in built_in.map(|resource| Subject::built_in(resource)).chain([Subject::custom()]) {
         let path = &subject.collection;
         for client in &clients {
             until("it is served and there", Duration::from_secs(60), async || {

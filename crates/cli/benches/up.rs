@@ -137,7 +137,6 @@ fn bare(binary: &str, lab: &Path) -> Duration {
 /// The HCL of one of the demo's templates.
 fn module_of(name: &str) -> String {
     let object = capt_yaml::documents(TEMPLATES)
-        .into_iter()
         .map(|document| document.unwrap().root.to_json())
         .find(|object| object["metadata"]["name"] == name);
     object.unwrap()["spec"]["template"]["spec"]["forProvider"]["module"].as_str().unwrap().to_owned()

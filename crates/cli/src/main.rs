@@ -12,5 +12,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    commands::main()
+    // First, and before anything is read: every run of Terraform begins with it.
+    capt_terraform::guard::dispatch().unwrap_or_else(commands::main)
 }

@@ -1,4 +1,4 @@
-//! The CRDs: twelve, structural, complete, and what `config/crd` holds.
+//! The CRDs: thirteen, structural, complete, and what `config/crd` holds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn schema(crd: &Value) -> &Value {
 }
 
 #[test]
-fn there_are_twelve_and_each_is_structural() {
+fn there_are_thirteen_and_each_is_structural() {
     let crds = crds();
     let kinds: Vec<&str> = crds.keys().map(String::as_str).collect();
     assert_eq!(
@@ -39,6 +39,7 @@ fn there_are_twelve_and_each_is_structural() {
             "CaptMachineSet",
             "CaptMachineTemplate",
             "NodeGroup",
+            "ReferenceGrant",
             "WorkspaceProviderConfig",
             "WorkspaceTemplate",
             "WorkspaceTemplateApply",
@@ -66,7 +67,9 @@ fn each_is_what_cluster_api_and_kubectl_look_for() {
         };
         assert_eq!(plural, expected);
         assert_eq!(spec["scope"], "Namespaced");
-        assert_eq!(version["subresources"]["status"], json!({}), "{kind}");
+        // A grant is what it says; nothing becomes of it.
+        let status = if kind == "ReferenceGrant" { Value::Null } else { json!({}) };
+        assert_eq!(version["subresources"]["status"], status, "{kind}");
         let categories = spec["names"]["categories"].as_array().expect("categories");
         assert!(
             ["capt", "cluster-api"].iter().all(|category| categories.contains(&json!(category))),
@@ -79,11 +82,15 @@ fn each_is_what_cluster_api_and_kubectl_look_for() {
 
 #[test]
 fn columns_are_those_of_the_specification() {
-    let rows: [(&str, &[&str]); 4] = [
+    let rows: [(&str, &[&str]); 5] = [
         ("CAPTCluster", &["VPC-ID", "READY", "ENDPOINT", "AGE"]),
         ("CAPTControlPlane", &["READY", "PHASE", "VERSION", "ENDPOINT", "AGE"]),
-        ("CaptMachineSet", &["DESIRED", "CURRENT", "READY", "AVAILABLE", "AGE"]),
-        ("CaptMachineDeployment", &["DESIRED", "CURRENT", "READY", "AVAILABLE", "UPDATED", "AGE"]),
+        ("CaptMachineSet", &["DESIRED", "CURRENT", "READY", "AVAILABLE", "STATUS", "PAUSED", "AGE"]),
+        (
+            "CaptMachineDeployment",
+            &["DESIRED", "CURRENT", "READY", "AVAILABLE", "UP-TO-DATE", "STATUS", "PAUSED", "AGE"],
+        ),
+        ("NodeGroup", &["READY", "STATUS", "MEMBERS", "READY-MEMBERS", "DESIRED-SIZE", "EXTERNAL", "AGE"]),
     ];
     let crds = crds();
     for (kind, expected) in rows {
@@ -91,6 +98,33 @@ fn columns_are_those_of_the_specification() {
             crds[kind]["spec"]["versions"][0]["additionalPrinterColumns"].as_array().expect("columns");
         let names: Vec<&str> = columns.iter().filter_map(|column| column["name"].as_str()).collect();
         assert_eq!(names, expected, "{kind}");
+    }
+}
+
+/// A column without a field behind it would be empty for ever.
+#[test]
+fn every_column_shows_a_field_of_the_schema() {
+    for (kind, crd) in crds() {
+        let version = &crd["spec"]["versions"][0];
+        for column in version["additionalPrinterColumns"].as_array().expect("columns") {
+            let mut path = column["jsonPath"].as_str().expect("a path").to_owned();
+            // Filters and indexes choose among the items of a list.
+            while let (Some(open), Some(close)) = (path.find('['), path.find(']')) {
+                path.replace_range(open..=close, "");
+            }
+            let fields = path.trim_start_matches('.');
+            if fields.starts_with("metadata.") {
+                continue;
+            }
+            let mut schema = &version["schema"]["openAPIV3Schema"];
+            for field in fields.split('.') {
+                schema = &schema["properties"][field];
+                if schema["type"] == "array" {
+                    schema = &schema["items"];
+                }
+                assert!(schema.is_object(), "{kind}: {} shows no field: {field} of {path}", column["name"]);
+            }
+        }
     }
 }
 
@@ -182,7 +216,7 @@ fn labels_of_templates_are_kept_and_defaults_are_filled_in() {
         },
     });
     assert_eq!(schema.prune(&mut object), []);
-    schema.default(&mut object);
+    schema.default(&mut object).unwrap();
     let spec = &object["spec"];
     assert_eq!(spec["template"]["metadata"], json!({"labels": labels, "annotations": {"a": "b"}}));
     let defaults = [

@@ -1,11 +1,12 @@
-//! The documentation holds together: every page is in the book, every link leads somewhere, and both READMEs say the
-//! same.
+//! The documentation holds together: every page is in the book, every link leads somewhere, every manifest is valid, and both
+//! READMEs say the same.
 //!
 //! Markdown is read only as far as that needs it: fences, headings, code spans and inline links.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A page, as far as it matters here.
 #[derive(Default)]
@@ -18,6 +19,16 @@ struct Page {
     links: Vec<(usize, String)>,
     /// Its blocks of code.
     blocks: Vec<String>,
+    /// Line and text of each manifest: a block of YAML that has an apiVersion.
+    manifests: Vec<(usize, String)>,
+}
+
+/// A block of code that has not ended.
+struct Open {
+    fence: String,
+    yaml: bool,
+    line: usize,
+    text: String,
 }
 
 impl Page {
@@ -29,17 +40,22 @@ impl Page {
     fn of(text: &str) -> Self {
         let mut page = Self::default();
         let mut seen: HashMap<String, usize> = HashMap::new();
-        // The block under way: what opened it, and what is in it.
-        let mut open: Option<(String, String)> = None;
+        let mut open: Option<Open> = None;
         for (number, line) in text.lines().enumerate() {
             let fence: String = line.trim_start().chars().take_while(|c| *c == '`').collect();
             open = match open {
-                Some((by, block)) if fence.len() >= by.len() && line.trim() == fence => {
-                    page.blocks.push(block);
+                Some(block) if fence.len() >= block.fence.len() && line.trim() == fence => {
+                    if block.yaml && block.text.contains("apiVersion:") {
+                        page.manifests.push((block.line, block.text.clone()));
+                    }
+                    page.blocks.push(block.text);
                     None
                 }
-                Some((by, block)) => Some((by, block + line + "\n")),
-                None if fence.len() >= 3 => Some((fence, String::new())),
+                Some(block) => Some(Open { text: block.text + line + "\n", ..block }),
+                None if fence.len() >= 3 => {
+                    let yaml = ["yaml", "yml"].contains(&line.trim().trim_start_matches('`').trim());
+                    Some(Open { fence, yaml, line: number + 1, text: String::new() })
+                }
                 None => {
                     page.line(number + 1, line, &mut seen);
                     None
@@ -170,6 +186,33 @@ fn every_link_leads_somewhere() {
     assert!(checked > 50, "only {checked} links were found");
 }
 
+/// Each alone, as a reader pastes it, and without a warning.
+#[test]
+fn every_manifest_is_valid() {
+    let root = root();
+    let mut all = pages(&root.join("docs"));
+    all.extend(["README.md", "README.ja.md"].iter().map(|name| root.join(name)));
+    let lab = tempfile::tempdir().expect("a folder");
+    let mut wrong = Vec::new();
+    let mut checked = 0;
+    for path in &all {
+        for (line, text) in Page::read(path).manifests {
+            checked += 1;
+            let page = path.strip_prefix(&root).unwrap_or(path).display().to_string();
+            let file = lab.path().join(format!("{}-{line}.yaml", page.replace('/', "-")));
+            fs::write(&file, text).expect("a file");
+            let mut validate = Command::new(env!("CARGO_BIN_EXE_capt"));
+            let output = validate.args(["validate", "-f"]).arg(&file).output().expect("capt runs");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            if !output.status.success() || !said.starts_with("ok: ") {
+                wrong.push(format!("{page}:{line}: {said}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(checked >= 10, "only {checked} manifests were found");
+}
+
 #[test]
 fn both_readmes_say_the_same() {
     let root = root();
@@ -199,4 +242,9 @@ fn markdown_is_read_as_it_is_meant() {
     assert_eq!(page.anchors.into_iter().collect::<Vec<_>>(), ["one-two-threes", "twice", "twice-1"]);
     assert_eq!(page.links, [(2, "b.md#c".to_owned()), (2, "e.svg".to_owned())]);
     assert_eq!(page.blocks, ["```\n# no\n"]);
+    assert!(page.manifests.is_empty());
+    let page = Page::of(
+        "- a\n  ```yaml\n  apiVersion: v1\n  ```\n```yaml\nspec: {}\n```\n```sh\napiVersion: v1\n```\n",
+    );
+    assert_eq!(page.manifests, [(2, "  apiVersion: v1\n".to_owned())]);
 }

@@ -133,7 +133,9 @@ async fn controllers(count: usize) -> (Duration, u64) {
 }
 
 async fn start_engine(folder: &Path) -> Engine {
-    Engine::start(capt_terraform::Options::new(folder.join("engine"))).await.expect("an engine")
+    let mut options = capt_terraform::Options::new(folder.join("engine"));
+    options.guard = env!("CARGO_BIN_EXE_capt-controllers-guard").into();
+    Engine::start(options).await.expect("an engine")
 }
 
 async fn install(client: &Client) {

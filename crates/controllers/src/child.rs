@@ -32,6 +32,8 @@ pub struct Wanted {
     pub template: ObjectRef,
     /// Its inputs. The module need not declare them.
     pub variables: Variables,
+    /// Those of its inputs that nobody has asked for: a value of the template wins over them.
+    pub defaults: Vec<&'static str>,
     /// Inputs that are secret: where they are. The module need not declare them.
     pub secrets: Vec<VariablesFrom>,
     /// The cluster that it belongs to.
@@ -82,7 +84,7 @@ impl Wanted {
             name: Some(self.name.name.clone()),
             namespace: Some(self.name.namespace.clone()),
             labels: Some(cluster.collect()),
-            annotations: Some([(annotations::OPTIONAL_VARIABLES.to_owned(), self.optional())].into()),
+            annotations: Some(self.notes().collect()),
             finalizers: Some(vec![finalizers::WORKSPACE_TEMPLATE_APPLY.to_owned()]),
             owner_references: Some(self.owner.iter().cloned().collect()),
             ..ObjectMeta::default()
@@ -101,7 +103,8 @@ impl Wanted {
             terms.set(&mut changed.spec);
         }
         let notes = changed.metadata.annotations.get_or_insert_default();
-        notes.insert(annotations::OPTIONAL_VARIABLES.to_owned(), self.optional());
+        notes.remove(annotations::DEFAULT_VARIABLES);
+        notes.extend(self.notes());
         if notes.get(annotations::PAUSED).is_some_and(|by| by == PAUSED_BY_OWNER) {
             notes.remove(annotations::PAUSED);
         }
@@ -116,6 +119,13 @@ impl Wanted {
             }
         }
         (changed != *existing).then_some(changed)
+    }
+
+    /// What is noted about its inputs.
+    fn notes(&self) -> impl Iterator<Item = (String, String)> {
+        let defaults = (!self.defaults.is_empty()).then(|| self.defaults.join(","));
+        let defaults = defaults.map(|list| (annotations::DEFAULT_VARIABLES.to_owned(), list));
+        [(annotations::OPTIONAL_VARIABLES.to_owned(), self.optional())].into_iter().chain(defaults)
     }
 
     fn optional(&self) -> String {

@@ -23,3 +23,4 @@ pub mod workspace;
 
 pub use cluster::core::ClusterApi;
 pub use manager::{Controllers, Options};
+pub use runtime::CrossNamespace;

@@ -23,7 +23,9 @@ use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::{Pace, Round, Starter};
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Clock, Clusters, Kind, Name, OwnWrites, Owners, SystemClock, Writer};
+use crate::runtime::{
+    Clock, Clusters, CrossNamespace, Grants, Kind, Name, OwnWrites, Owners, SystemClock, Writer, grants,
+};
 use crate::workspace::context::{Context, MANAGER, instance_of};
 use crate::workspace::keeper::SecretKeeper;
 use crate::workspace::{apply, provider_config, template};
@@ -47,8 +49,12 @@ pub struct Options {
     pub machines: Settings,
     /// Who takes care of Clusters.
     pub cluster_api: ClusterApi,
+    /// Which references across namespaces are followed.
+    pub cross_namespace: CrossNamespace,
     /// How Nodes are drained.
     pub drain: machine::drain::Settings,
+    /// How control planes are asked.
+    pub probe: cluster::probe::Settings,
     /// Name of this process in events.
     pub instance: Option<String>,
 }
@@ -64,7 +70,9 @@ impl Default for Options {
             keeper: None,
             machines: Settings::default(),
             cluster_api: ClusterApi::default(),
+            cross_namespace: CrossNamespace::default(),
             drain: machine::drain::Settings::default(),
+            probe: cluster::probe::Settings::default(),
             instance: None,
         }
     }
@@ -95,11 +103,12 @@ impl Controllers {
         let (events, work) = Events::new(client.clone(), "capt", options.instance.clone());
         let mut writer = JoinSet::new();
         writer.spawn(work);
-        let context = Arc::new(context(client, engine, events.clone(), options, &mut tasks));
+        let context = Arc::new(context(client, engine, (events.clone(), &metrics), options, &mut tasks));
         let machines = Arc::new(machine_context(&context, options, &mut tasks));
         let access = cluster::access::AccessContext::new(Arc::clone(&context));
         let (networks, planes) = (cached(client, no_index, &mut tasks), cached(client, no_index, &mut tasks));
-        let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access));
+        let probes = cluster::probe::Probes::new(options.probe);
+        let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access, probes));
         let round = Round::default();
         let mut starter =
             Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics, round: &round };
@@ -142,7 +151,7 @@ fn cached<K: Kind>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) ->
 fn context(
     client: &Client,
     engine: &Engine,
-    events: Events,
+    (events, metrics): (Events, &Arc<Metrics>),
     options: &Options,
     tasks: &mut JoinSet<()>,
 ) -> Context {
@@ -155,9 +164,11 @@ fn context(
         clock: Arc::clone(&options.clock),
         backoff: options.backoff,
         events,
+        metrics: Arc::clone(metrics),
         templates: cached::<WorkspaceTemplate>(client, no_index, tasks),
         applies,
         configs: cached::<WorkspaceProviderConfig>(client, no_index, tasks),
+        grants: Grants::new(client, options.cross_namespace, tasks),
         interests: Arc::default(),
         config_interests: Arc::default(),
         history: apply::history::RunHistory::default(),
@@ -194,6 +205,7 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
         apply_writes: OwnWrites::default(),
         group_writes: OwnWrites::default(),
         absent: machine::context::Absent::default(),
+        grants: workspaces.grants.clone(),
         interests: Arc::default(),
         machine_status: StatusWriter::new(machine::context::MANAGER),
         group_status: StatusWriter::with_details(machine::context::MANAGER, machine::group::report::gist),
@@ -201,13 +213,14 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
 }
 
 fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
-    let Context { client, templates, applies, configs, interests, config_interests, .. } = context.as_ref();
+    let Context { client, templates, applies, configs, grants, interests, config_interests, .. } =
+        context.as_ref();
     // An instance is looked at when it changes, when what it looked at changes, and when its run moves on.
     starter.start(
         "workspacetemplateapply",
         context,
         applies,
-        vec![templates.listed(), configs.listed(), applies.listed()],
+        vec![templates.listed(), configs.listed(), applies.listed(), grants.listed()],
         vec![
             applies.changes().boxed(),
             interested(applies.changes(), "WorkspaceTemplateApply", interests),
@@ -215,6 +228,7 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
             interested(configs.news(same_but_status), "WorkspaceProviderConfig", interests),
             interested(metadata_changes::<Secret>(client), "Secret", interests),
             interested(metadata_changes::<ConfigMap>(client), "ConfigMap", interests),
+            interested(grants.changes(), grants::WATCHED, interests),
             engine_changes(context),
         ],
         apply::reconcile,
@@ -223,8 +237,8 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
         "workspacetemplate",
         context,
         templates,
-        vec![templates.listed(), applies.listed()],
-        vec![templates.changes().boxed(), templates_of_users(context)],
+        vec![templates.listed(), applies.listed(), grants.listed()],
+        vec![templates.changes().boxed(), templates_of_users(context), grants.beside(templates)],
         template::pauses,
         template::reconcile,
     );
@@ -232,10 +246,11 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
         "workspaceproviderconfig",
         context,
         configs,
-        vec![configs.listed()],
+        vec![configs.listed(), grants.listed()],
         vec![
             configs.changes().boxed(),
             interested(metadata_changes::<Secret>(client), "Secret", config_interests),
+            interested(grants.changes(), grants::WATCHED, config_interests),
         ],
         provider_config::reconcile,
     );
@@ -277,7 +292,7 @@ fn templates_of_users(context: &Arc<Context>) -> BoxStream<'static, Name> {
             Vec::new()
         } else if let Some(user) = applies.get(&name) {
             known.insert(name);
-            vec![Name::referred(&user.spec.template_ref, &user.namespace().unwrap_or_default())]
+            vec![Name::mentioned(&user.spec.template_ref, &user.namespace().unwrap_or_default())]
         } else {
             known.remove(&name);
             templates.names()

@@ -11,6 +11,7 @@
 //! | [`set`] | which machines there are: create, delete, adopt, release, update in place, status |
 //! | [`cluster`] | networks and control planes: what is built when, and how they stand |
 //! | [`workspace`] | a workspace as its owner sees it |
+//! | [`inputs`] | the variables that CAPT passes to modules of machines and node groups |
 //! | [`availability`] | what counts as ready and available, and when it will |
 //! | [`budget`] | maxSurge and maxUnavailable as numbers |
 //! | [`template`] | what of a template makes a machine another one, and what reaches it in place |
@@ -25,10 +26,12 @@
 
 pub mod availability;
 pub mod budget;
+pub mod cause;
 pub mod cluster;
 pub mod conditions;
 pub mod deployment;
 pub mod hash;
+pub mod inputs;
 pub mod names;
 mod owner;
 pub mod reason;

@@ -6,6 +6,7 @@
 
 /// 36^5: five characters after the set's name. A set that has made sixty million machines starts over.
 const NUMBERS: i64 = 36 * 36 * 36 * 36 * 36;
+const DIGITS: usize = 5;
 
 /// Name of a deployment's set.
 pub fn set_name(deployment: &str, hash: &str) -> String {
@@ -31,8 +32,13 @@ pub fn machine_name(set: &str, number: i64) -> String {
 /// Number in the name of a set's machine; none where the name was not given by the set.
 pub fn machine_number(set: &str, machine: &str) -> Option<i64> {
     let suffix = machine.strip_prefix(set)?.strip_prefix('-')?;
-    let number = i64::from_str_radix(suffix, 36).ok()?;
-    (machine_name(set, number) == machine).then_some(number)
+    // As [`machine_name`] writes it, and in no other way.
+    let digits = suffix.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
+    let padded = suffix.starts_with('0') && suffix.len() > 1;
+    if !digits || padded || suffix.len() > DIGITS {
+        return None;
+    }
+    i64::from_str_radix(suffix, 36).ok()
 }
 
 #[cfg(test)]
@@ -51,7 +57,7 @@ mod tests {
 
     #[test]
     fn other_names_have_no_number() {
-        for name in ["web", "web-", "web-00", "web-+1", "web-A", "other-1", "web-a-1"] {
+        for name in ["web", "web-", "web-00", "web-+1", "web-A", "web-100000", "other-1", "web-a-1"] {
             assert_eq!(machine_number("web", name), None, "{name}");
         }
     }

@@ -53,8 +53,8 @@ pub enum Reason {
     NotSeenYet,
     /// More machines than wanted, and this one goes first.
     TooMany { have: i32, wanted: i32, first: Priority },
-    /// The machine could not be built.
-    Failed,
+    /// The machine could not be built; so many in a row.
+    Failed { in_a_row: i32 },
 
     /// Not yet: a set has not acted on its last change.
     AwaitSet { set: String },
@@ -64,6 +64,8 @@ pub enum Reason {
     AwaitAvailable { available: i32, min_available: i32 },
     /// Not yet: old machines are still there.
     AwaitOldGone { left: i32 },
+    /// Not yet: people have not deleted these old machines.
+    AwaitPeople { left: i32 },
     /// Not now: paused.
     Paused,
     /// Not yet: names were given out and their machines not seen.
@@ -86,6 +88,8 @@ pub enum Field {
     DesiredReplicas,
     /// Whether the set may create machines.
     DisableCreate,
+    /// Whether machines that are not available go before marked ones.
+    UnavailableFirst,
 }
 
 /// Why one machine goes before the others.
@@ -124,12 +128,13 @@ impl fmt::Display for Field {
             Self::DeletePolicy => "deletePolicy",
             Self::DesiredReplicas => "desired replicas",
             Self::DisableCreate => "disable-create",
+            Self::UnavailableFirst => "unavailable-first",
         })
     }
 }
 
 /// "1 machine", "2 machines".
-struct Count(i32, &'static str);
+pub(crate) struct Count(pub(crate) i32, pub(crate) &'static str);
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,14 +142,30 @@ impl fmt::Display for Count {
     }
 }
 
+/// "1 of 3 machines is", "2 of 3 machines are", "0 of 1 machine is".
+pub(crate) struct Share(pub(crate) i32, pub(crate) i32);
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(some, all) = *self;
+        write!(f, "{some} of {} {}", Count(all, "machine"), if some == 1 || all == 1 { "is" } else { "are" })
+    }
+}
+
+/// "1 exists", "2 exist".
+pub(crate) fn exist(count: i32) -> &'static str {
+    if count == 1 { "exists" } else { "exist" }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NewRevision { revision, replicas, ceiling } => {
-                write!(f, "revision {revision} is new; {replicas} fit under the ceiling of {ceiling}")
+                let fit = if *replicas == 1 { "fits" } else { "fit" };
+                write!(f, "revision {revision} is new; {replicas} {fit} under the ceiling of {ceiling}")
             }
             Self::Grow { total, ceiling, wanted } => {
-                write!(f, "{total} of at most {ceiling} exist; {wanted} wanted")
+                write!(f, "{total} of at most {ceiling} {}; {wanted} wanted", exist(*total))
             }
             Self::Shrink { wanted } => write!(f, "{wanted} wanted"),
             Self::UnavailableOld { count, budget } => {
@@ -155,12 +176,12 @@ impl fmt::Display for Reason {
             }
             Self::Deadlock => f.write_str("nothing else can move and it serves nobody"),
             Self::Surplus { total, wanted } => {
-                write!(f, "{total} replicas, {wanted} wanted; the oldest go first")
+                write!(f, "{}, {wanted} wanted; the oldest go first", Count(*total, "replica"))
             }
             Self::Recreate => f.write_str("Recreate: old machines go first"),
             Self::OldGone => f.write_str("Recreate: no old machine is left"),
             Self::Deleted { count } => write!(f, "OnDelete: {} gone", Count(*count, "old machine")),
-            Self::Fill { total, wanted } => write!(f, "OnDelete: {total} of {wanted} exist"),
+            Self::Fill { total, wanted } => write!(f, "OnDelete: {total} of {wanted} {}", exist(*total)),
             Self::Proportional { from, to } => {
                 write!(f, "paused: each set in proportion from {from} to {to}")
             }
@@ -179,24 +200,99 @@ impl fmt::Display for Reason {
             Self::DeadlineExceeded { revision } => {
                 write!(f, "revision {revision} made no progress within its deadline")
             }
-            Self::Missing { have, wanted } => write!(f, "{have} of {wanted} exist"),
+            Self::Missing { have, wanted } => write!(f, "{have} of {wanted} {}", exist(*have)),
             Self::NotSeenYet => f.write_str("its name is given out; the same create again"),
-            Self::TooMany { have, wanted, first } => write!(f, "{have} exist, {wanted} wanted; {first}"),
-            Self::Failed => f.write_str("it failed and is replaced"),
-            Self::AwaitSet { set } => write!(f, "waiting for {set} to act on its last change"),
-            Self::AwaitRoom { total, ceiling, terminating: 0 } => {
-                write!(f, "waiting for room: {total} of at most {ceiling} exist")
+            Self::TooMany { have, wanted, first } => {
+                write!(f, "{have} {}, {wanted} wanted; {first}", exist(*have))
             }
+            Self::Failed { in_a_row: ..=1 } => f.write_str("it failed and is replaced"),
+            Self::Failed { in_a_row } => write!(f, "it failed and is replaced; {in_a_row} failed in a row"),
+            Self::AwaitSet { set } => write!(f, "waiting for {set} to act on its last change"),
+            Self::AwaitRoom { total, ceiling, terminating: 0 } if total <= ceiling => {
+                write!(f, "waiting for room: {total} of at most {ceiling} {}", exist(*total))
+            }
+            // One that failed, or that somebody deleted, is replaced while it is still being destroyed.
+            Self::AwaitRoom { total, ceiling, terminating } if total > ceiling => write!(
+                f,
+                "waiting for room: {total} {}, {terminating} of them terminating, and at most {ceiling} may before one is made",
+                exist(*total)
+            ),
             Self::AwaitRoom { total, ceiling, terminating } => {
-                write!(f, "waiting for room: {total} of at most {ceiling} exist, {terminating} terminating")
+                let exist = exist(*total);
+                write!(f, "waiting for room: {total} of at most {ceiling} {exist}, {terminating} terminating")
             }
             Self::AwaitAvailable { available, min_available } => {
                 write!(f, "waiting for machines: {available} available, at least {min_available} must be")
             }
             Self::AwaitOldGone { left } => write!(f, "waiting: {} left", Count(*left, "old machine")),
+            Self::AwaitPeople { left } => {
+                write!(f, "OnDelete: waiting until somebody deletes {}", Count(*left, "old machine"))
+            }
             Self::Paused => f.write_str("paused"),
             Self::AwaitMachines { pending } => write!(f, "waiting to see {}", Count(*pending, "new machine")),
             Self::AwaitChildren { left } => write!(f, "waiting for {} to go", Count(*left, "dependent")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nouns_and_verbs_agree_with_their_numbers() {
+        let first = Priority::NotReady;
+        for (reason, one, two) in [
+            (
+                (|n| Reason::NewRevision { revision: 1, replicas: n, ceiling: 4 }) as fn(i32) -> Reason,
+                "revision 1 is new; 1 fits under the ceiling of 4",
+                "revision 1 is new; 2 fit under the ceiling of 4",
+            ),
+            (
+                |n| Reason::Grow { total: n, ceiling: 4, wanted: 3 },
+                "1 of at most 4 exists; 3 wanted",
+                "2 of at most 4 exist; 3 wanted",
+            ),
+            (
+                |n| Reason::UnavailableOld { count: n, budget: 1 },
+                "1 unavailable old replica; budget 1",
+                "2 unavailable old replicas; budget 1",
+            ),
+            (
+                |n| Reason::Surplus { total: n, wanted: 0 },
+                "1 replica, 0 wanted; the oldest go first",
+                "2 replicas, 0 wanted; the oldest go first",
+            ),
+            (|n| Reason::Fill { total: n, wanted: 3 }, "OnDelete: 1 of 3 exists", "OnDelete: 2 of 3 exist"),
+            (|n| Reason::Missing { have: n, wanted: 3 }, "1 of 3 exists", "2 of 3 exist"),
+            (
+                |n| Reason::AwaitRoom { total: n, ceiling: 4, terminating: 0 },
+                "waiting for room: 1 of at most 4 exists",
+                "waiting for room: 2 of at most 4 exist",
+            ),
+            (
+                |n| Reason::AwaitOldGone { left: n },
+                "waiting: 1 old machine left",
+                "waiting: 2 old machines left",
+            ),
+            (
+                |n| Reason::AwaitChildren { left: n },
+                "waiting for 1 dependent to go",
+                "waiting for 2 dependents to go",
+            ),
+        ] {
+            assert_eq!((reason(1).to_string().as_str(), reason(2).to_string().as_str()), (one, two));
+        }
+        let too_many = Reason::TooMany { have: 1, wanted: 0, first };
+        assert_eq!(too_many.to_string(), "1 exists, 0 wanted; it is not ready");
+        for (share, text) in [
+            (Share(0, 1), "0 of 1 machine is"),
+            (Share(1, 1), "1 of 1 machine is"),
+            (Share(1, 3), "1 of 3 machines is"),
+            (Share(0, 3), "0 of 3 machines are"),
+            (Share(2, 3), "2 of 3 machines are"),
+        ] {
+            assert_eq!(share.to_string(), text);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use capt_api::machine::{CaptMachineSpec, MachineTemplate, NodeGroupConfig};
+use capt_api::machine::{CaptMachineSpec, MachineTemplate, NodeGroupConfig, NodeType, Taint, UpdateConfig};
 use capt_api::refs::ObjectRef;
 use serde::Serialize;
 
@@ -21,6 +21,9 @@ pub struct Relevant<'a> {
     node_group_ref: &'a Option<ObjectRef>,
     instance_type: &'a Option<String>,
     node_group: Option<(&'a str, &'a str)>,
+    // Machines that were made before the field was there keep their hash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_type: Option<NodeType>,
 }
 
 /// The part of a template that makes a machine another one.
@@ -30,18 +33,23 @@ pub fn relevant(spec: &CaptMachineSpec) -> Relevant<'_> {
         workspace_template_ref,
         node_group_ref,
         node_group_config,
+        node_type,
+        scaling: _,
+        taints: _,
         instance_type,
         labels: _,
         tags: _,
+        additional_tags: _,
         provider_id: _,
         node_drain_timeout_seconds: _,
         paused: _,
     } = spec;
     let node_group = node_group_config.as_ref().map(|config| {
-        let NodeGroupConfig { name, instance_type, scaling: _ } = config;
+        let NodeGroupConfig { name, instance_type, scaling: _, update_config: _, labels: _, tags: _ } =
+            config;
         (name.as_str(), instance_type.as_str())
     });
-    Relevant { workspace_template_ref, node_group_ref, instance_type, node_group }
+    Relevant { workspace_template_ref, node_group_ref, instance_type, node_group, node_type: *node_type }
 }
 
 /// Whether both templates make the same machine.
@@ -57,10 +65,33 @@ pub struct InPlace<'a> {
     spec_labels: &'a BTreeMap<String, String>,
     tags: &'a BTreeMap<String, String>,
     scaling: Option<(i32, i32, i32)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taints: Option<&'a [Taint]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_tags: Option<&'a BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<GroupInPlace<'a>>,
     // Machines that were made before the field was there keep their hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_drain_timeout_seconds: Option<i32>,
     paused: bool,
+}
+
+/// What a managed group takes besides.
+#[derive(Debug, PartialEq, Serialize)]
+struct GroupInPlace<'a> {
+    labels: &'a BTreeMap<String, String>,
+    tags: &'a BTreeMap<String, String>,
+    update_config: &'a Option<UpdateConfig>,
+}
+
+impl<'a> GroupInPlace<'a> {
+    /// Nothing where nothing of it is set: those that were made before keep their hash.
+    fn of(config: &'a NodeGroupConfig) -> Option<Self> {
+        let NodeGroupConfig { labels, tags, update_config, .. } = config;
+        let any = !labels.is_empty() || !tags.is_empty() || update_config.is_some();
+        any.then_some(Self { labels, tags, update_config })
+    }
 }
 
 /// What a machine takes from its set without being replaced.
@@ -72,9 +103,11 @@ pub fn in_place(template: &MachineTemplate) -> InPlace<'_> {
         spec_labels: &spec.labels,
         tags: &spec.tags,
         scaling: spec
-            .node_group_config
-            .as_ref()
-            .map(|config| (config.scaling.min_size, config.scaling.max_size, config.scaling.desired_size)),
+            .group_scaling()
+            .map(|scaling| (scaling.min_size, scaling.max_size, scaling.desired_size)),
+        taints: Some(spec.taints.as_slice()).filter(|taints| !taints.is_empty()),
+        additional_tags: Some(&spec.additional_tags).filter(|tags| !tags.is_empty()),
+        group: spec.node_group_config.as_ref().and_then(GroupInPlace::of),
         node_drain_timeout_seconds: spec.node_drain_timeout_seconds,
         paused: spec.paused,
     }
@@ -97,6 +130,7 @@ mod tests {
             name: "group".into(),
             instance_type: "small".into(),
             scaling: Scaling::default(),
+            ..NodeGroupConfig::default()
         });
         template
     }
@@ -104,14 +138,36 @@ mod tests {
     #[test]
     fn each_field_is_on_one_side() {
         type Edit = fn(&mut MachineTemplate);
-        let replacing: [Edit; 5] = [
+        let replacing: [Edit; 6] = [
+            |t| t.spec.node_type = Some(NodeType::Fargate),
             |t| t.spec.workspace_template_ref.name = "other".into(),
             |t| t.spec.node_group_ref = Some(ObjectRef { name: "g".into(), namespace: None }),
             |t| t.spec.instance_type = Some("large".into()),
             |t| t.spec.node_group_config.as_mut().unwrap().name = "other".into(),
             |t| t.spec.node_group_config.as_mut().unwrap().instance_type = "large".into(),
         ];
-        let in_place: [Edit; 7] = [
+        let in_place: [Edit; 12] = [
+            |t| drop(t.spec.additional_tags.insert("a".into(), "b".into())),
+            |t| {
+                t.spec.taints.push(Taint {
+                    key: "a".into(),
+                    value: None,
+                    effect: capt_api::machine::TaintEffect::NoSchedule,
+                });
+            },
+            |t| {
+                let group = t.spec.node_group_config.as_mut().unwrap();
+                group.labels.insert("a".into(), "b".into());
+            },
+            |t| {
+                let group = t.spec.node_group_config.as_mut().unwrap();
+                group.tags.insert("a".into(), "b".into());
+            },
+            |t| {
+                let group = t.spec.node_group_config.as_mut().unwrap();
+                group.update_config =
+                    Some(UpdateConfig { max_unavailable: Some(1), ..UpdateConfig::default() });
+            },
             |t| drop(t.metadata.labels.insert("a".into(), "b".into())),
             |t| drop(t.metadata.annotations.insert("a".into(), "b".into())),
             |t| drop(t.spec.labels.insert("a".into(), "b".into())),

@@ -24,7 +24,6 @@ fn scenario(path: &Path) -> Scenario {
     let name = path.display();
     let text = std::fs::read_to_string(path).unwrap();
     let documents = capt_yaml::documents(&text)
-        .into_iter()
         .map(|document| document.unwrap_or_else(|error| panic!("{name}: {error}")).root.to_json())
         .collect();
     Scenario::from_documents(documents).unwrap_or_else(|error| panic!("{name}: {error}"))

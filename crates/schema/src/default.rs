@@ -7,9 +7,37 @@ use serde_json::Value;
 
 use crate::node::Node;
 
-pub(crate) fn apply(value: &mut Value, node: &Node) {
-    fill(value, node);
+/// Bytes of JSON and values that defaults may add to one object. With more it would be larger than any object may be: defaults in
+/// defaults multiply, and a list of a hundred items needs a few characters.
+const MOST_BYTES: usize = 3 << 20;
+const MOST_VALUES: usize = 500_000;
+
+/// Defaults would make an object larger than one may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooLarge {
+    /// In bytes of JSON.
+    #[error("defaults add more than {MOST_BYTES} bytes to the object")]
+    Bytes,
+    /// In values.
+    #[error("defaults add more than {MOST_VALUES} values to the object")]
+    Values,
+}
+
+pub(crate) fn apply(value: &mut Value, node: &Node) -> Result<(), TooLarge> {
+    let filled = fill(value, node);
     drop_nulls(value, node);
+    filled
+}
+
+pub(crate) fn fill(value: &mut Value, node: &Node) -> Result<(), TooLarge> {
+    Filling::default().value(value, node)
+}
+
+/// What was added so far.
+#[derive(Default)]
+struct Filling {
+    bytes: usize,
+    values: usize,
 }
 
 pub(crate) fn is_any(node: &Node) -> bool {
@@ -21,41 +49,72 @@ fn is_refused_null(value: &Value, node: &Node) -> bool {
     value.is_null() && !node.nullable
 }
 
-pub(crate) fn fill(value: &mut Value, node: &Node) {
-    match value {
-        Value::Object(members) => {
-            for (name, property) in &node.properties {
-                let Some(default) = &property.default else { continue };
-                if members.get(name).is_none_or(|member| is_refused_null(member, property)) {
-                    members.insert(name.clone(), default.clone());
+impl Filling {
+    fn value(&mut self, value: &mut Value, node: &Node) -> Result<(), TooLarge> {
+        match value {
+            Value::Object(members) => {
+                for (name, property) in &node.properties {
+                    let Some(default) = &property.default else { continue };
+                    if members.get(name).is_none_or(|member| is_refused_null(member, property)) {
+                        self.bytes += name.len();
+                        members.insert(name.clone(), self.copy(default)?);
+                    }
+                }
+                for (name, member) in members.iter_mut() {
+                    if let Some(property) = node.properties.get(name) {
+                        self.value(member, property)?;
+                    } else if let Some(schema) = node.additional_schema() {
+                        self.element(member, schema)?;
+                    }
                 }
             }
-            for (name, member) in members.iter_mut() {
-                if let Some(property) = node.properties.get(name) {
-                    fill(member, property);
-                } else if let Some(schema) = node.additional_schema() {
-                    fill_element(member, schema);
+            Value::Array(elements) => {
+                if let Some(items) = &node.items {
+                    for element in elements {
+                        self.element(element, items)?;
+                    }
                 }
             }
+            _ => {}
         }
-        Value::Array(elements) => {
-            if let Some(items) = &node.items {
-                for element in elements {
-                    fill_element(element, items);
-                }
-            }
-        }
-        _ => {}
+        Ok(())
     }
-}
 
-fn fill_element(element: &mut Value, schema: &Node) {
-    if is_refused_null(element, schema)
-        && let Some(default) = &schema.default
-    {
-        *element = default.clone();
+    fn element(&mut self, element: &mut Value, schema: &Node) -> Result<(), TooLarge> {
+        if is_refused_null(element, schema)
+            && let Some(default) = &schema.default
+        {
+            *element = self.copy(default)?;
+        }
+        self.value(element, schema)
     }
-    fill(element, schema);
+
+    /// A copy of a default, if there is room for it.
+    fn copy(&mut self, default: &Value) -> Result<Value, TooLarge> {
+        self.count(default);
+        if self.bytes > MOST_BYTES {
+            return Err(TooLarge::Bytes);
+        }
+        if self.values > MOST_VALUES {
+            return Err(TooLarge::Values);
+        }
+        Ok(default.clone())
+    }
+
+    /// Counts no more bytes than there are as JSON.
+    fn count(&mut self, value: &Value) {
+        self.values += 1;
+        self.bytes += 1;
+        match value {
+            Value::String(text) => self.bytes += text.len(),
+            Value::Array(items) => items.iter().for_each(|item| self.count(item)),
+            Value::Object(members) => members.iter().for_each(|(name, member)| {
+                self.bytes += name.len();
+                self.count(member);
+            }),
+            _ => {}
+        }
+    }
 }
 
 fn drop_nulls(value: &mut Value, node: &Node) {
@@ -78,5 +137,49 @@ fn drop_nulls(value: &mut Value, node: &Node) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Schema;
+
+    /// Lists of as many empty objects, as deep as this, each by default.
+    fn nested(depth: usize, width: usize, leaf: &Value) -> Schema {
+        let mut schema =
+            json!({"type": "object", "properties": {"leaf": {"type": "string", "default": leaf}}});
+        for _ in 0..depth {
+            schema = json!({"type": "object", "properties": {
+                "a": {"type": "array", "items": schema, "default": vec![json!({}); width]}}});
+        }
+        Schema::compile(&schema).unwrap()
+    }
+
+    #[test]
+    fn defaults_do_not_multiply_without_end() {
+        let mut object = json!({});
+        assert_eq!(nested(2, 3, &json!("x")).default(&mut object), Ok(()));
+        let leaf = json!({"leaf": "x"});
+        let inner = json!({"a": [leaf, leaf, leaf]});
+        assert_eq!(object, json!({"a": [inner, inner, inner]}));
+        let long = json!("x".repeat(10_000));
+        for (schema, expected) in [
+            (nested(12, 60, &json!("")), TooLarge::Values),
+            (nested(2, 60, &long), TooLarge::Bytes),
+            (nested(60, 1_000, &long), TooLarge::Bytes),
+        ] {
+            let mut object = json!({});
+            assert_eq!(schema.default(&mut object), Err(expected));
+            assert_eq!(schema.fill(&mut json!({})), Err(expected));
+            // What there is of it has its bounds.
+            assert!(object.to_string().len() < 8 << 20);
+        }
+        // Many items of the object's own, with a default each.
+        let schema = nested(1, 1, &long);
+        let mut object = json!({"a": vec![json!({}); 10_000]});
+        assert_eq!(schema.default(&mut object), Err(TooLarge::Bytes));
     }
 }

@@ -5,6 +5,15 @@ use serde_json::Value;
 use crate::go::text;
 use crate::path::FieldPath;
 
+/// How many mistakes are told where each is as short as what is wrong: more than anybody reads. Each takes some hundred bytes,
+/// and an object has room for hundreds of thousands.
+const MOST_MISTAKES: usize = 1_000;
+
+/// Whether so many mistakes were found that no more are looked for.
+pub fn is_enough(errors: &[FieldError]) -> bool {
+    errors.len() >= MOST_MISTAKES
+}
+
 /// The kind of a [`FieldError`]; each is one reason of a Kubernetes `Status` cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorKind {

@@ -30,10 +30,13 @@ pub mod go;
 pub mod metadata;
 mod node;
 mod path;
+mod patterns;
 mod prune;
 mod schema;
 mod validate;
 
-pub use error::{FieldError, FieldErrorKind};
+pub use default::TooLarge;
+pub use error::{FieldError, FieldErrorKind, is_enough};
 pub use path::{FieldPath, Segment};
+pub use patterns::OneDefinition;
 pub use schema::{Schema, UnknownField};

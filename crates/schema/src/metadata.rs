@@ -1,8 +1,10 @@
 //! Checks `metadata`, which every object has and no CRD describes, in the words of an API server.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
-use crate::error::{FieldError, FieldErrorKind};
+use crate::error::{FieldError, FieldErrorKind, is_enough};
 use crate::path::{FieldPath, Segment};
 use crate::schema::UnknownField;
 
@@ -33,14 +35,14 @@ const LARGEST_ANNOTATIONS: usize = 256 * 1024;
 /// Members of `metadata` that Kubernetes does not know.
 pub fn unknown_fields(object: &Value) -> Vec<UnknownField> {
     let path = FieldPath::root().field("metadata");
-    let known = KNOWN_FIELDS.map(str::to_owned);
+    let known: Arc<[String]> = KNOWN_FIELDS.map(str::to_owned).into();
     members(object, "metadata")
         .filter(|(name, _)| !KNOWN_FIELDS.contains(&name.as_str()))
-        .map(|(name, _)| UnknownField { path: path.field(name), known: known.to_vec() })
+        .map(|(name, _)| UnknownField { path: path.field(name), known: Arc::clone(&known) })
         .collect()
 }
 
-/// What is wrong with `metadata`.
+/// What is wrong with `metadata`; of many mistakes the first.
 pub fn validate(object: &Value) -> Vec<FieldError> {
     let path = FieldPath::root().field("metadata");
     let metadata = match object.get("metadata") {
@@ -73,6 +75,9 @@ fn owners(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<Fiel
     let mut controllers = Vec::new();
     // Which of them is wrong is not told: so upstream.
     for owner in owners {
+        if is_enough(errors) {
+            return;
+        }
         for (key, what) in [
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -99,6 +104,9 @@ fn finalizers(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<
     let Some(finalizers) = list(metadata, path, errors) else { return };
     let mut names = Vec::new();
     for (index, finalizer) in finalizers.iter().enumerate() {
+        if is_enough(errors) {
+            return;
+        }
         match finalizer.as_str() {
             Some(name) => {
                 qualified_name(path, name, errors);
@@ -176,6 +184,9 @@ fn subdomain(path: &FieldPath, shown: &str, name: &str, errors: &mut Vec<FieldEr
 
 fn labels(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     for (key, value) in map(metadata, path, errors) {
+        if is_enough(errors) {
+            return;
+        }
         qualified_name(path, key, errors);
         match value {
             Value::String(value) => {
@@ -195,6 +206,9 @@ fn labels(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<Fiel
 fn annotations(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut size = 0;
     for (key, value) in map(metadata, path, errors) {
+        if is_enough(errors) {
+            return;
+        }
         let found = errors.len();
         qualified_name(path, &key.to_lowercase(), errors);
         // Judged in lower case, shown as it is.
@@ -327,6 +341,22 @@ mod tests {
             for (error, expected) in errors.iter().zip(expected) {
                 assert!(error.starts_with(expected), "{error}\n{expected}");
             }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_in_bounds() {
+        const MANY: usize = 100_000;
+        let keys = |value: Value| (0..MANY).map(|n| (format!("/{n}"), value.clone())).collect::<Map<_, _>>();
+        for metadata in [
+            json!({"name": "a", "ownerReferences": vec![json!({}); MANY]}),
+            json!({"name": "a", "finalizers": vec!["no good"; MANY]}),
+            json!({"name": "a", "finalizers": vec![1; MANY]}),
+            json!({"name": "a", "labels": keys("no good".into())}),
+            json!({"name": "a", "annotations": keys(1.into())}),
+        ] {
+            let found = validate(&json!({"metadata": metadata})).len();
+            assert!((1_000..1_010).contains(&found), "{found}");
         }
     }
 }

@@ -6,6 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::cel::rules::Rule;
+use crate::validate::enumeration::Enumeration;
 use crate::validate::formats::Format;
 
 /// A JSON type a schema can ask for.
@@ -88,7 +89,7 @@ pub(crate) struct Checks {
     pub format_name: String,
     /// The format, where values are checked against it.
     pub format: Option<Format>,
-    pub enumeration: Vec<Value>,
+    pub enumeration: Enumeration,
     pub minimum: Option<f64>,
     pub maximum: Option<f64>,
     pub exclusive_minimum: bool,

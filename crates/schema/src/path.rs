@@ -128,6 +128,20 @@ impl<'a> Trail<'a> {
         self.link.is_none()
     }
 
+    /// About how many bytes the path has as text.
+    pub fn len(self) -> usize {
+        let mut bytes = 0;
+        let mut trail = &self;
+        while let Some((parent, step)) = &trail.link {
+            bytes += match step {
+                Step::Field(name) | Step::Key(name) => name.len() + 1,
+                Step::Index(_) => 3,
+            };
+            trail = parent;
+        }
+        bytes
+    }
+
     pub fn to_path(self) -> FieldPath {
         let mut segments = Vec::new();
         let mut trail = &self;

@@ -1,9 +1,11 @@
 //! The compiled schema of one CRD version.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::compile;
-use crate::default;
+use crate::default::{self, TooLarge};
 use crate::error::FieldError;
 use crate::node::Node;
 use crate::path::FieldPath;
@@ -22,7 +24,7 @@ pub struct UnknownField {
     /// The field; displays as in `unknown field "spec.foo"`.
     pub path: FieldPath,
     /// The names the schema knows at that place, sorted.
-    pub known: Vec<String>,
+    pub known: Arc<[String]>,
 }
 
 impl Schema {
@@ -39,8 +41,12 @@ impl Schema {
 
     /// Fills in defaults, also in place of a null where the field is not nullable, and drops
     /// such nulls where there is no default.
-    pub fn default(&self, object: &mut Value) {
-        default::apply(object, &self.root);
+    ///
+    /// # Errors
+    ///
+    /// Where that would be more than an object may be; it has some of them then.
+    pub fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
+        default::apply(object, &self.root)
     }
 
     /// Whether there is any default.
@@ -50,8 +56,12 @@ impl Schema {
 
     /// As [`Schema::default`], but keeps a null that has no default: what server-side apply makes keeps them, to be
     /// refused.
-    pub fn fill(&self, object: &mut Value) {
-        default::fill(object, &self.root);
+    ///
+    /// # Errors
+    ///
+    /// As [`Schema::default`].
+    pub fn fill(&self, object: &mut Value) -> Result<(), TooLarge> {
+        default::fill(object, &self.root)
     }
 
     /// Drops the fields the schema does not know and tells which, sorted by path.

@@ -119,7 +119,9 @@ fn engine(workspaces: usize) -> (Cost, u64) {
     let lab = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let engine = Engine::start(Options::new(lab.path().join("data"))).await.unwrap();
+        let mut options = Options::new(lab.path().join("data"));
+        options.guard = env!("CARGO_BIN_EXE_capt-guard").into();
+        let engine = Engine::start(options).await.unwrap();
         let mut changes = engine.changes();
         let mut inputs = Inputs::inline(MODULE);
         inputs.binary.name = BinaryName::Terraform;

@@ -1,8 +1,8 @@
 //! Finds `tofu` and `terraform`, and knows their versions.
 //!
-//! A version is asked for once per path and modification time in the life of the process, and not at all where a run tells it:
-//! the first line of its stream does. A binary that is garbage or hangs gives a failure, kept for a while so that it is not run
-//! on every question.
+//! A version is asked for once per path and modification time in the life of the process, and only where it matters. It is the binary
+//! that is asked, never a run: its module can print what it likes, and what is known holds for all workspaces. A binary that is garbage
+//! or hangs gives a failure, kept for a while so that it is not run on every question.
 
 use std::{
     collections::HashMap,
@@ -51,20 +51,14 @@ pub struct Binary {
 pub(crate) struct Program {
     pub name: String,
     pub path: PathBuf,
-    /// `None`: it was not asked. Its runs tell.
+    /// `None`: it was not asked.
     pub version: Option<String>,
-    modified: SystemTime,
 }
 
 impl Program {
-    /// Remembers what a run of it told, and says whether it will do.
-    pub fn learn(&self, version: &str, choice: &Choice) -> Result<(), Failure> {
-        let known = Known { modified: self.modified, version: Ok(version.to_owned()), asked: Instant::now() };
-        // Who asks at this moment hears it anyway.
-        if let Ok(mut answer) = answer(&self.path).try_lock() {
-            *answer = Some(known);
-        }
-        check(&self.path, version, choice)
+    /// Whether it would do if it were of that version.
+    pub fn would_do(&self, version: &str, choice: &Choice) -> bool {
+        check(&self.path, version, choice).is_ok()
     }
 }
 
@@ -149,15 +143,10 @@ impl Binaries {
                 .as_ref()
                 .is_some_and(|known| known.is_of(path))
         {
-            return Ok(Program {
-                name: name(path),
-                path: path.clone(),
-                version: None,
-                modified: modified(path),
-            });
+            return Ok(Program { name: name(path), path: path.clone(), version: None });
         }
         let Binary { name, path, version } = self.find(choice)?;
-        Ok(Program { modified: modified(&path), name, path, version: Some(version) })
+        Ok(Program { name, path, version: Some(version) })
     }
 
     /// Whether there is a binary for a choice, whatever its version.

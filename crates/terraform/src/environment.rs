@@ -12,6 +12,9 @@ use crate::{
     sandbox::Rules,
 };
 
+/// The variable that names a CLI configuration.
+pub(crate) const CLI_VARIABLE: &str = "TF_CLI_CONFIG_FILE";
+
 /// Taken over from the engine's own environment: how to reach the network, and how to speak.
 const TAKEN_OVER: [&str; 13] = [
     "HTTP_PROXY",
@@ -41,9 +44,15 @@ impl Environment {
         Self { folders, path, sandbox }
     }
 
-    /// The environment of a process. `light`: it starts no plugins, so its memory stays small without a garbage collector, which
+    /// The environment of a process, with `scratch` as its home and for its temporary files. `light`: it starts no plugins, so its memory stays small without a garbage collector, which
     /// saves a tenth of the time of a small run.
-    pub fn of(&self, inputs: &Inputs, data: &Path, light: bool) -> io::Result<Vec<(OsString, OsString)>> {
+    pub fn of(
+        &self,
+        inputs: &Inputs,
+        data: &Path,
+        scratch: &Path,
+        light: bool,
+    ) -> io::Result<Vec<(OsString, OsString)>> {
         let mut all: Vec<(OsString, OsString)> = Vec::with_capacity(32);
         for name in TAKEN_OVER {
             if let Some(value) = std::env::var_os(name) {
@@ -55,8 +64,8 @@ impl Environment {
             all.push(("GOGC".into(), "off".into()));
             all.push(("GOMEMLIMIT".into(), "192MiB".into()));
         }
-        all.push(("HOME".into(), self.folders.home().into()));
-        all.push(("TMPDIR".into(), self.folders.tmp().into()));
+        all.push(("HOME".into(), scratch.into()));
+        all.push(("TMPDIR".into(), scratch.into()));
         all.extend(inputs.env.iter().map(|(name, value)| (name.into(), OsString::from(&value.value))));
         // Ours come last: an input cannot undo them.
         let cli = self.cli(&inputs.plugins)?;
@@ -65,31 +74,51 @@ impl Environment {
             ("TF_INPUT", "0".as_ref()),
             ("CHECKPOINT_DISABLE", "1".as_ref()),
             ("TF_DATA_DIR", data.as_os_str()),
-            ("TF_CLI_CONFIG_FILE", cli.as_os_str()),
+            (CLI_VARIABLE, cli.as_os_str()),
         ];
         all.extend(own.map(|(name, value)| (name.into(), value.into())));
         Ok(all)
     }
 
-    /// The CLI configuration for a source of plugins; written once.
-    fn cli(&self, plugins: &Plugins) -> io::Result<PathBuf> {
+    /// The environment of a process that works on the state. `init` gets no Terraform workspace: it would have to be there.
+    pub fn of_run(
+        &self,
+        inputs: &Inputs,
+        data: &Path,
+        scratch: &Path,
+        light: bool,
+    ) -> io::Result<Vec<(OsString, OsString)>> {
+        let mut all = self.of(inputs, data, scratch, light)?;
+        all.extend(inputs.workspace.iter().map(|name| ("TF_WORKSPACE".into(), name.into())));
+        Ok(all)
+    }
+
+    /// The text of a CLI configuration for a source of plugins.
+    pub fn cli_text(plugins: &Plugins, folders: &Folders) -> io::Result<String> {
         let quoted = |path: &Path| {
             serde_json::to_string(&path.to_string_lossy()).map(|text| text.replace("${", "$${"))
         };
-        let text = if let Some(mirror) = &plugins.mirror {
+        Ok(if let Some(mirror) = &plugins.mirror {
             format!(
                 "provider_installation {{\n  filesystem_mirror {{\n    path = {}\n  }}\n}}\n",
                 quoted(mirror)?
             )
         } else {
-            let cache = plugins.cache.clone().unwrap_or_else(|| self.folders.plugins());
-            crate::folders::make_private(&cache)?;
+            let cache = plugins.cache.clone().unwrap_or_else(|| folders.plugins());
             // Without the second line Terraform downloads again what it has no hash of.
             format!(
                 "plugin_cache_dir = {}\nplugin_cache_may_break_dependency_lock_file = true\n",
                 quoted(&cache)?
             )
-        };
+        })
+    }
+
+    /// The CLI configuration for a source of plugins; written once.
+    fn cli(&self, plugins: &Plugins) -> io::Result<PathBuf> {
+        if plugins.mirror.is_none() {
+            crate::folders::make_private(&plugins.cache.clone().unwrap_or_else(|| self.folders.plugins()))?;
+        }
+        let text = Self::cli_text(plugins, &self.folders)?;
         let path = self.folders.cli().join(format!("{}.tfrc", &sha256([text.as_bytes()])[..16]));
         if !path.exists() {
             let temporary = path.with_extension(format!("{:?}", std::thread::current().id()));
@@ -99,16 +128,19 @@ impl Environment {
         Ok(path)
     }
 
-    /// What a process may do that writes in `writable`; `None` where none is shut in.
-    pub fn sandbox(&self, writable: &Path, inputs: &Inputs) -> Option<Rules> {
+    /// The confinement of a process that writes there, and reads there besides what every process reads; `None` where none is
+    /// confined. `fills`: it fills the plugin cache, which is read-only for all that run module code.
+    pub fn sandbox(&self, write: &[&Path], read: &[&Path], inputs: &Inputs, fills: bool) -> Option<Rules> {
         if !self.sandbox {
             return None;
         }
         let plugins = &inputs.plugins;
-        let (home, tmp, cache) = (self.folders.home(), self.folders.tmp(), self.folders.plugins());
-        let write = [writable, &home, &tmp, &cache].into_iter().chain(plugins.cache.as_deref());
-        let (cli, shapes) = (self.folders.cli(), self.folders.shapes());
-        let read = [cli.as_path(), &shapes].into_iter().chain(plugins.mirror.as_deref());
+        let (cli, own) = (self.folders.cli(), self.folders.plugins());
+        let cache = plugins.cache.as_deref().unwrap_or(&own);
+        let source = inputs.host_source();
+        let write = write.iter().copied().chain(fills.then_some(cache));
+        let read = read.iter().copied().chain([cli.as_path(), cache]);
+        let read = read.chain(plugins.mirror.as_deref()).chain(source.as_deref());
         Some(Rules::new(write, read, &self.path))
     }
 }

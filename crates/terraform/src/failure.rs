@@ -3,6 +3,8 @@
 //! The class of a reason comes from one match. Reasons are told by words of messages, those of Terraform and OpenTofu first,
 //! then those of clouds; a failure that no word explains is named after the step that failed, and is worth another try.
 
+pub(crate) mod fetch;
+pub(crate) mod inputs;
 mod message;
 mod tell;
 
@@ -52,6 +54,12 @@ reasons! {
     MissingVariable,
     /// A module's source leads nowhere.
     ModuleNotFound,
+    /// An argument would change what a run means.
+    ArgumentNotAllowed,
+    /// An environment variable would change what a run means.
+    EnvironmentNotAllowed,
+    /// A path of the host lies below no folder that the operator allows.
+    PathNotAllowed,
     /// A provider, or the version asked for, is nowhere to be had.
     ProviderNotFound,
     /// There is no binary to run.
@@ -60,12 +68,24 @@ reasons! {
     BinaryTooOld,
     /// The binary, or a provider's, cannot run or crashed.
     BinaryBroken,
+    /// The binary ended well and did not say what it did.
+    NoSummary,
     /// `init` has to be run, again.
     NotInitialised,
     /// Somebody else holds the state's lock.
     StateLocked,
-    /// The state is damaged, encrypted, or of a newer format.
+    /// The state would be in the place of another workspace's.
+    BackendInUse,
+    /// The state is encrypted, or of a newer format.
     StateUnreadable,
+    /// The state is cut, altered, older, or of another lineage than the record knows.
+    StateDamaged,
+    /// The state, or all that was known of the workspace, is gone.
+    StateLost,
+    /// The record of the workspace is damaged.
+    RecordDamaged,
+    /// The state is of another owner, or can have been written by anybody, and the template is lent by another namespace.
+    StateNotTrusted,
     /// Credentials are missing, wrong, expired, or not enough.
     Credentials,
     /// The cloud asks for fewer requests.
@@ -99,6 +119,11 @@ reasons! {
 }
 
 impl Reason {
+    /// Whether something that CAPT relies on is damaged or gone.
+    pub const fn is_damage(self) -> bool {
+        matches!(self, Self::StateDamaged | Self::StateLost | Self::RecordDamaged)
+    }
+
     /// What it asks for.
     pub const fn class(self) -> Class {
         match self {
@@ -106,17 +131,26 @@ impl Reason {
             | Self::InvalidVariable
             | Self::MissingVariable
             | Self::ModuleNotFound
+            | Self::ArgumentNotAllowed
+            | Self::EnvironmentNotAllowed
+            | Self::PathNotAllowed
             | Self::ProviderNotFound
             | Self::BinaryTooOld
             | Self::StateUnreadable
+            | Self::StateDamaged
+            | Self::StateNotTrusted
+            | Self::StateLost
+            | Self::RecordDamaged
             | Self::DestroyPrevented
             | Self::PlanTooDestructive => Class::Terminal,
             // Somebody may install a binary, repair it, or renew credentials without a change of any input.
             Self::BinaryNotFound
             | Self::BinaryBroken
+            | Self::NoSummary
             | Self::Credentials
             | Self::NotInitialised
             | Self::StateLocked
+            | Self::BackendInUse
             | Self::Throttled
             | Self::Network
             | Self::InitFailed
@@ -185,12 +219,31 @@ pub struct Failure {
     /// The object it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// The variable whose value is missing or wrong: the message begins with it, see [`Failure::given_as`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
 }
 
 impl Failure {
     /// A failure that no diagnostic tells of.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { class: reason.class(), reason, message: message.into(), file: None, line: None, address: None }
+        Self {
+            class: reason.class(),
+            reason,
+            message: message.into(),
+            file: None,
+            line: None,
+            address: None,
+            variable: None,
+        }
+    }
+
+    /// The same in the words of whoever gave the variables: `place` is where the value is written, or would be.
+    #[must_use]
+    pub fn given_as(self, place: impl FnOnce(&str) -> String) -> Self {
+        let Some(name) = &self.variable else { return self };
+        let Some(rest) = self.message.strip_prefix(&inputs::subject(name)) else { return self };
+        Self { message: place(name) + rest, ..self }
     }
 }
 
@@ -202,7 +255,13 @@ pub fn classify(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>, stder
         .filter(|diagnostic| diagnostic.severity == Severity::Error && !tell::halted(diagnostic))
         .collect();
     let Some(&first) = errors.first() else {
-        return without_diagnostics(step, diagnostics, exit, stderr);
+        let printed = fetch::printed(stderr);
+        let halted = diagnostics.iter().any(tell::halted);
+        return if printed.is_empty() || halted || exit.is_none() {
+            without_diagnostics(step, diagnostics, exit, stderr)
+        } else {
+            classify(step, &printed, exit, "")
+        };
     };
     // The first error that says more than "it failed" is the one to show. A full disk explains all others.
     let told: Vec<(&Diagnostic, Reason)> =
@@ -223,7 +282,13 @@ pub fn classify(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>, stder
         _ => reason,
     };
     let Diagnostic { file, line, address, .. } = error.clone();
-    Failure { file, line, address, ..Failure::new(reason, message) }
+    let variable = inputs::variable(error, reason);
+    Failure { file, line, address, variable, ..Failure::new(reason, message) }
+}
+
+/// The end of what a process wrote besides its stream, in one line.
+pub(crate) fn last_words(text: &str) -> String {
+    message::of_stderr(text)
 }
 
 fn without_diagnostics(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>, stderr: &str) -> Failure {

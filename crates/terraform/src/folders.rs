@@ -3,24 +3,50 @@
 //! ```text
 //! FOLDER/                          0700
 //!   lock                           held by the engine
-//!   home/ tmp/ plugins/ cli/       what every run shares: an empty home, scratch, downloaded plugins, CLI configurations
+//!   engine.json                    what the engine was started with, for who looks at the folder
+//!   plugins/ cli/                  downloaded plugins, CLI configurations; runs only read them
+//!   scratch/HASH/                  HOME and TMPDIR of one workspace's runs; emptied before and after each
 //!   shapes/HASH/                   one per distinct module with its providers; see the room `shape`
+//!   failed/NAME-HASH/              log and end.json of the last failed run of a workspace that was forgotten
 //!   workspaces/NAME-HASH/
 //!     record.json                  inputs, plan, the run under way, the last run; written whole, durably
-//!     state/terraform.tfstate
+//!     rendered.json                what was rendered into `guest/work`
+//!     state/terraform.tfstate      the state of record, taken in from `guest` after checks
+//!     state/copies/                the last good states
 //!     plan                         the kept plan
-//!     work/                        where runs start: the module, values, credential files
+//!     drift                        the plan of the last look that found drift
 //!     runs/ID/                     log, end.json; while it runs also alive, STAGE.out, STAGE.err, STAGE.exit
+//!     guest/                       all that a run can write, besides its scratch: touched through `beneath` only
+//!       work/                      where runs start: the module, values, credential files
+//!       state/terraform.tfstate    the state that the run works on
+//!       plan                       the plan that it makes, or applies
 //! ```
 
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
-use crate::order::{RunId, WorkspaceId};
+pub(crate) use crate::beneath::remove;
+use crate::{
+    beneath::Dir,
+    guard::term::Term,
+    inputs::sha256,
+    order::{RunId, WorkspaceId},
+};
+
+/// Names below the guest's folder.
+pub(crate) mod guest {
+    pub const WORK: &str = "work";
+    pub const STATE: &str = "state/terraform.tfstate";
+    pub const PLAN: &str = "plan";
+    pub const DATA: &str = "data";
+}
+
+/// What is left of a socket's 108 bytes has the name of the scratch folder and that of the socket.
+const LONGEST_SCRATCH: usize = 54;
 
 /// The data folder.
 #[derive(Clone, Debug)]
@@ -33,9 +59,10 @@ impl Folders {
     pub fn make(root: &Path) -> io::Result<Self> {
         make_private(root)?;
         let folders = Self { root: fs::canonicalize(root)? };
-        for folder in ["home", "tmp", "plugins", "cli", "shapes", "workspaces"] {
+        for folder in ["plugins", "cli", "shapes", "failed", "workspaces"] {
             make_private(&folders.root.join(folder))?;
         }
+        folders.make_scratch_root()?;
         Ok(folders)
     }
 
@@ -48,14 +75,43 @@ impl Folders {
         self.root.join("lock")
     }
 
-    pub fn home(&self) -> PathBuf {
-        self.root.join("home")
+    /// What the engine was started with.
+    pub fn settings(&self) -> PathBuf {
+        self.root.join("engine.json")
     }
 
-    /// Scratch. Plugins put their sockets there, whose paths may have 108 bytes only: a deep data folder leaves it to the system.
-    pub fn tmp(&self) -> PathBuf {
-        let tmp = self.root.join("tmp");
-        if tmp.as_os_str().len() > 70 { std::env::temp_dir() } else { tmp }
+    /// Until when runs may go on.
+    pub fn term(&self) -> PathBuf {
+        Term::path(&self.root)
+    }
+
+    /// Where scratch folders are. Plugins put their sockets there, whose paths may have 108 bytes only: of a deep data folder they are
+    /// below the system's temporary folder.
+    fn scratch_root(&self) -> PathBuf {
+        let own = self.root.join("scratch");
+        if own.as_os_str().len() <= LONGEST_SCRATCH {
+            return own;
+        }
+        let name = &sha256([self.root.as_os_str().as_encoded_bytes()])[..16];
+        std::env::temp_dir().join(format!("capt-{name}"))
+    }
+
+    fn make_scratch_root(&self) -> io::Result<()> {
+        let root = self.scratch_root();
+        make_private(&root)?;
+        // In a folder that others write, one of that name may have been there before.
+        let found = fs::symlink_metadata(&root)?;
+        let ours = found.is_dir()
+            && found.uid() == rustix::process::geteuid().as_raw()
+            && found.permissions().mode() & 0o777 == 0o700;
+        let refused =
+            || io::Error::new(io::ErrorKind::PermissionDenied, format!("{} is not ours", root.display()));
+        if ours { Ok(()) } else { Err(refused()) }
+    }
+
+    /// HOME and TMPDIR of what runs under that name.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.scratch_root().join(&sha256([name.as_bytes()])[..16])
     }
 
     pub fn plugins(&self) -> PathBuf {
@@ -74,6 +130,15 @@ impl Folders {
         self.shapes().join(key)
     }
 
+    /// Failed runs of workspaces that were forgotten.
+    pub fn failed(&self) -> PathBuf {
+        self.root.join("failed")
+    }
+
+    pub fn failed_of(&self, id: &WorkspaceId) -> PathBuf {
+        self.failed().join(id.folder())
+    }
+
     pub fn workspaces(&self) -> PathBuf {
         self.root.join("workspaces")
     }
@@ -89,8 +154,30 @@ pub(crate) struct WorkspaceFolder(pub PathBuf);
 
 impl WorkspaceFolder {
     pub fn make(&self) -> io::Result<()> {
-        for folder in ["state", "work", "runs"] {
+        for folder in ["state", "runs"] {
             make_private(&self.0.join(folder))?;
+        }
+        remove(&self.forgotten())?;
+        self.open_guest()?.make_below(Path::new("state")).map(drop)
+    }
+
+    /// Marks a workspace that was forgotten, so that nobody takes it for one whose folder is lost.
+    pub fn forgotten(&self) -> PathBuf {
+        self.0.join("forgotten")
+    }
+
+    /// Removes all but the mark that it was forgotten.
+    pub fn forget(&self, scratch: &Path) -> io::Result<()> {
+        if !self.0.exists() {
+            return Ok(());
+        }
+        write_private(&self.forgotten(), b"")?;
+        remove(scratch)?;
+        for entry in fs::read_dir(&self.0)? {
+            let path = entry?.path();
+            if path != self.forgotten() {
+                remove(&path)?;
+            }
         }
         Ok(())
     }
@@ -99,13 +186,14 @@ impl WorkspaceFolder {
         self.0.join("record.json")
     }
 
+    /// The state of record.
     pub fn state(&self) -> PathBuf {
         self.0.join("state/terraform.tfstate")
     }
 
-    /// A copy of the state that cannot be half written: Terraform writes the state in place.
-    pub fn shadow(&self) -> PathBuf {
-        self.0.join("state/shadow.tfstate")
+    /// The last good states.
+    pub fn copies(&self) -> PathBuf {
+        self.0.join("state/copies")
     }
 
     /// A state that has to be handed to the backend yet.
@@ -113,17 +201,27 @@ impl WorkspaceFolder {
         self.0.join("state/pending.tfstate")
     }
 
-    pub fn plan(&self) -> PathBuf {
-        self.0.join("plan")
+    pub fn drift(&self) -> PathBuf {
+        self.0.join("drift")
     }
 
-    pub fn work(&self) -> PathBuf {
-        self.0.join("work")
+    pub fn plan(&self) -> PathBuf {
+        self.0.join("plan")
     }
 
     /// What was rendered into `work`, so that it can be taken out again.
     pub fn rendered(&self) -> PathBuf {
         self.0.join("rendered.json")
+    }
+
+    /// All that a run can write.
+    pub fn guest(&self) -> PathBuf {
+        self.0.join("guest")
+    }
+
+    /// A handle of it.
+    pub fn open_guest(&self) -> io::Result<Dir> {
+        Dir::make(&self.guest())
     }
 
     pub fn runs(&self) -> PathBuf {
@@ -171,6 +269,25 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
+/// Whether an error says that something is not as it was left, or cannot be read any more; and not that there is too little of
+/// something, which passes.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    const PASSES: [i32; 4] = [
+        rustix::io::Errno::MFILE.raw_os_error(),
+        rustix::io::Errno::NFILE.raw_os_error(),
+        rustix::io::Errno::NOMEM.raw_os_error(),
+        rustix::io::Errno::AGAIN.raw_os_error(),
+    ];
+    let passes = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::Interrupted
+            | io::ErrorKind::OutOfMemory
+    );
+    !passes && !error.raw_os_error().is_some_and(|code| PASSES.contains(&code))
+}
+
 /// Reads a file that may be missing.
 pub(crate) fn read_optional(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
@@ -180,45 +297,31 @@ pub(crate) fn read_optional(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Removes a file or folder that may be missing.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Copies a folder's files, without version control and what other runs left behind. Returns their relative paths.
-pub(crate) fn copy_tree(from: &Path, to: &Path) -> io::Result<Vec<PathBuf>> {
-    fn walk(from: &Path, to: &Path, below: &Path, copied: &mut Vec<PathBuf>) -> io::Result<()> {
-        make_private(&to.join(below))?;
-        for entry in fs::read_dir(from.join(below))? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if [".git", ".terraform", "terraform.tfstate", "terraform.tfstate.backup"]
-                .iter()
-                .any(|left| name == *left)
-            {
-                continue;
-            }
-            let path = below.join(&name);
-            // Follows links: what they point to may not be there for the run.
-            if fs::metadata(from.join(&path))?.is_dir() {
-                walk(from, to, &path, copied)?;
-            } else {
-                fs::copy(from.join(&path), to.join(&path))?;
-                copied.push(path);
-            }
+    #[test]
+    fn damage_does_not_pass() {
+        use rustix::io::Errno;
+        let rows = [
+            (Errno::IO, true),
+            (Errno::ACCESS, true),
+            (Errno::PERM, true),
+            (Errno::ISDIR, true),
+            (Errno::NOTDIR, true),
+            (Errno::LOOP, true),
+            (Errno::NOSPC, false),
+            (Errno::DQUOT, false),
+            (Errno::MFILE, false),
+            (Errno::NFILE, false),
+            (Errno::NOMEM, false),
+            (Errno::INTR, false),
+        ];
+        for (errno, expected) in rows {
+            let error = io::Error::from_raw_os_error(errno.raw_os_error());
+            assert_eq!(is_damage(&error), expected, "{errno:?}");
         }
-        Ok(())
+        assert!(is_damage(&io::Error::new(io::ErrorKind::InvalidData, "its checksum is wrong")));
     }
-    let mut copied = Vec::new();
-    walk(from, to, Path::new(""), &mut copied)?;
-    copied.sort();
-    Ok(copied)
 }

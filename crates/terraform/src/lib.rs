@@ -7,8 +7,11 @@
 //! | [`order`], [`view`] | what can be ordered, and what is known |
 //! | [`keeper`] | the durable place beside the folder |
 //! | [`binary`] | finds and knows `tofu` and `terraform` |
+//! | [`guard`] | the process around a run: clears up after it, and ends it with its lease |
 //! | [`sandbox`] | shuts a run in |
 //! | [`metrics`] | numbers |
+//! | `aside` | work that takes long, beside the tasks of a runtime |
+//! | `beneath` | files of a run, touched without following links |
 //! | `folders`, `record`, `log` | the data folder and its files |
 //! | `shape` | what workspaces of one template share, so that `init` runs once |
 //! | `process`, `environment` | one process, which outlives the engine |
@@ -23,11 +26,17 @@
 
 #![warn(missing_docs)]
 
+mod aside;
+mod beneath;
 pub mod binary;
 pub mod engine;
 mod environment;
+mod failed;
 pub mod failure;
 mod folders;
+#[cfg(test)]
+mod fuzz;
+pub mod guard;
 pub mod inputs;
 pub mod keeper;
 mod log;

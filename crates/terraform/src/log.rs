@@ -113,6 +113,16 @@ fn older(path: &Path) -> PathBuf {
     path.with_extension("1")
 }
 
+/// As much of a stream is read at a time.
+const PART: u64 = 1 << 20;
+/// A longer line of a stream is left out: a run can print without end. The longest that matters is a state, printed because it could
+/// be written nowhere.
+const LONGEST_LINE: usize = 64 << 20;
+
+/// A stream that is so far ahead is no run's: the rest is skipped but for so much of its end. A run can make it long without writing it.
+const FAR_AHEAD: u64 = 1 << 30;
+const LAST: u64 = 16 << 20;
+
 /// Reads a growing file line by line.
 pub(crate) struct Tail {
     path: PathBuf,
@@ -120,34 +130,66 @@ pub(crate) struct Tail {
     at: u64,
     /// A line without its end yet.
     begun: Vec<u8>,
+    /// That line is too long, and left out up to its end.
+    left_out: bool,
+}
+
+/// Part of a stream.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub lines: Vec<String>,
+    /// More may be there already.
+    pub more: bool,
 }
 
 impl Tail {
     pub fn new(path: PathBuf) -> Self {
-        Self { path, file: None, at: 0, begun: Vec::new() }
+        Self { path, file: None, at: 0, begun: Vec::new(), left_out: false }
     }
 
-    /// The whole lines that came since the last call. At the `end` of the file, what is left is a line too.
-    pub fn lines(&mut self, end: bool) -> io::Result<Vec<String>> {
+    /// The whole lines of the next part. At the `end` of the file, what is left is a line too.
+    pub fn lines(&mut self, end: bool) -> io::Result<Part> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
         }
-        let Some(file) = &mut self.file else { return Ok(Vec::new()) };
+        let Some(file) = &mut self.file else { return Ok(Part::default()) };
+        let length = file.metadata()?.len();
+        if length.saturating_sub(self.at) > FAR_AHEAD {
+            self.at = length - LAST;
+            self.begun.clear();
+            self.left_out = true;
+        }
         file.seek(SeekFrom::Start(self.at))?;
-        let read = file.read_to_end(&mut self.begun)?;
-        self.at += read as u64;
-        let whole = match self.begun.iter().rposition(|byte| *byte == b'\n') {
-            _ if end => self.begun.len(),
-            Some(at) => at + 1,
+        let old = self.begun.len();
+        let read = file.take(PART).read_to_end(&mut self.begun)? as u64;
+        self.at += read;
+        let more = read == PART;
+        let new = &self.begun[old..];
+        let whole = match new.iter().rposition(|byte| *byte == b'\n') {
+            _ if end && !more => self.begun.len(),
+            Some(at) => old + at + 1,
             None => 0,
         };
-        let rest = self.begun.split_off(whole);
+        if self.left_out && whole > 0 {
+            let rest = new.iter().position(|byte| *byte == b'\n').map_or(self.begun.len(), |at| old + at);
+            self.begun.drain(..rest);
+            self.left_out = false;
+            return Ok(Part { lines: self.take(whole - rest), more });
+        }
+        if self.left_out || (whole == 0 && self.begun.len() > LONGEST_LINE) {
+            self.begun.clear();
+            self.left_out = true;
+            return Ok(Part { lines: Vec::new(), more });
+        }
+        Ok(Part { lines: self.take(whole), more })
+    }
+
+    /// Takes so many bytes out, as lines.
+    fn take(&mut self, bytes: usize) -> Vec<String> {
+        let rest = self.begun.split_off(bytes);
         let lines = std::mem::replace(&mut self.begun, rest);
-        Ok(String::from_utf8_lossy(&lines)
-            .lines()
-            .filter(|line| !line.is_empty())
-            .map(str::to_owned)
-            .collect())
+        let text = String::from_utf8_lossy(&lines);
+        text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 }
 
@@ -160,14 +202,53 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("stream");
         let mut tail = Tail::new(path.clone());
-        assert!(tail.lines(false).expect("read").is_empty(), "not there yet");
+        assert_eq!(tail.lines(false).expect("read"), Part::default(), "not there yet");
         let mut file = File::create(&path).expect("create");
         file.write_all(b"one\ntwo").expect("write");
-        assert_eq!(tail.lines(false).expect("read"), ["one"]);
+        assert_eq!(tail.lines(false).expect("read").lines, ["one"]);
         file.write_all(b" and a half\n\nthree").expect("write");
-        assert_eq!(tail.lines(false).expect("read"), ["two and a half"]);
-        assert!(tail.lines(false).expect("read").is_empty());
-        assert_eq!(tail.lines(true).expect("read"), ["three"]);
+        assert_eq!(tail.lines(false).expect("read").lines, ["two and a half"]);
+        assert_eq!(tail.lines(false).expect("read"), Part::default());
+        assert_eq!(tail.lines(true).expect("read").lines, ["three"]);
+    }
+
+    #[test]
+    fn a_stream_without_end_is_read_in_parts_and_without_its_endless_lines() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("stream");
+        let part = usize::try_from(PART).expect("small");
+        let (long, endless) = ("a".repeat(2 * part), "b".repeat(LONGEST_LINE + 2 * part));
+        for last in ["last\n", "last"] {
+            fs::write(&path, format!("first\n{long}\n{endless}\n\n{last}")).expect("write");
+            let (mut tail, mut lines) = (Tail::new(path.clone()), Vec::new());
+            loop {
+                let next = tail.lines(true).expect("read");
+                assert!(tail.begun.len() <= LONGEST_LINE + part, "{} bytes are held", tail.begun.len());
+                lines.extend(next.lines);
+                if !next.more {
+                    break;
+                }
+            }
+            assert_eq!(lines, ["first", &long, "last"]);
+        }
+        // One that is only said to be long.
+        let file = File::create(&path).expect("create");
+        file.set_len(200 << 30).expect("long");
+        (&file).seek(SeekFrom::End(0)).and_then(|_| (&file).write_all(b"\nlast\n")).expect("write");
+        let (mut tail, mut parts, mut lines) = (Tail::new(path.clone()), 0, Vec::new());
+        loop {
+            let next = tail.lines(true).expect("read");
+            lines.extend(next.lines);
+            parts += 1;
+            if !next.more {
+                break;
+            }
+        }
+        assert!(parts < 100 && lines == ["last"], "{parts} parts, {lines:?}");
+        fs::write(&path, &endless).expect("write");
+        let mut tail = Tail::new(path);
+        while tail.lines(false).expect("read").more {}
+        assert_eq!(tail.lines(true).expect("read"), Part::default());
     }
 
     #[test]

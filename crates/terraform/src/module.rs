@@ -9,17 +9,22 @@ mod hcl;
 mod json;
 mod remembered;
 mod substitute;
+mod types;
+pub(crate) mod values;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, fs,
+    fmt,
     path::Path,
 };
 
 use serde::{Deserialize, Serialize};
 
-pub use configuration::{Configuration, with_configuration};
-pub use substitute::substitute;
+use crate::beneath::Dir;
+
+pub use configuration::{Configuration, with_configuration, without_backend};
+pub use substitute::{changed_by, substitute};
+pub use types::{Misfit, misfit};
 
 /// How a module or a file of variables is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -101,6 +106,15 @@ pub struct BackendBlock {
     pub kind: String,
     /// The whole of it, as it is written.
     pub text: String,
+    /// Its settings; nothing for one that is computed, or a block.
+    pub settings: BTreeMap<String, Option<serde_json::Value>>,
+}
+
+impl BackendBlock {
+    /// Whether it is a file in the folder of the run, which is where a state is without any backend.
+    pub(crate) fn is_own_file(&self) -> bool {
+        self.kind == "local" && !self.text.contains("\"/")
+    }
 }
 
 /// A variable.
@@ -162,45 +176,116 @@ pub(crate) fn read(text: &str, format: Format) -> Result<Declared, Problem> {
     Ok(collector.finish())
 }
 
-/// What the module in a folder declares: all its files, without override files. OpenTofu (`tofu`) also reads `x.tofu`, and
-/// then not `x.tf`.
+/// What the module in a folder declares.
 pub fn declared_in_folder(folder: &Path, tofu: bool) -> Result<Declared, Problem> {
-    let trouble = |path: &Path, error: std::io::Error| Problem {
+    declared_in_package(folder, Path::new(""), tofu)
+}
+
+/// What the module in a folder of a package declares: all its files; of override files only backends. OpenTofu (`tofu`) also reads
+/// `x.tofu`, and then not `x.tf`. Links are followed as far as they stay in the package.
+pub(crate) fn declared_in_package(package: &Path, root: &Path, tofu: bool) -> Result<Declared, Problem> {
+    let trouble = |name: &str, error: std::io::Error| Problem {
         message: format!("cannot be read: {error}"),
-        file: Some(path.display().to_string()),
+        file: Some(name.to_owned()),
         line: None,
         column: None,
     };
-    let mut names = BTreeSet::new();
-    for entry in fs::read_dir(folder).map_err(|error| trouble(folder, error))? {
-        let entry = entry.map_err(|error| trouble(folder, error))?;
-        names.extend(entry.file_name().into_string());
+    let folder = |error| trouble(&package.join(root).display().to_string(), error);
+    let package = Dir::open(package).map_err(folder)?;
+    let names = package.below(root).and_then(|root| root.names(FILES)).map_err(folder)?;
+    // Terraform reads files whose names are no text.
+    let strange = names.iter().map(|name| name.to_string_lossy()).find(|name| {
+        name.contains(char::REPLACEMENT_CHARACTER) && format_of(name, true, &BTreeSet::new()).is_some()
+    });
+    if let Some(name) = strange {
+        let refused = trouble(&name, std::io::Error::other("its name is no text"));
+        return Ok(Declared { refused: Some(refused), ..Declared::default() });
     }
-    let mut collector = Collector::default();
+    let names: BTreeSet<String> = names.into_iter().filter_map(|name| name.into_string().ok()).collect();
+    let (mut collector, mut overrides) = (Collector::default(), Collector::default());
+    let mut problem = None;
     for name in &names {
         let Some(format) = format_of(name, tofu, &names) else { continue };
-        let path = folder.join(name);
-        let bytes = fs::read(&path).map_err(|error| trouble(&path, error))?;
+        let into = if overrides_others(name) { &mut overrides } else { &mut collector };
+        let bytes = match package.read_within(&root.join(name), LARGEST) {
+            Ok(bytes) => bytes,
+            // Terraform might read what this does not.
+            Err(error) => {
+                into.declared.refused.get_or_insert(trouble(name, error));
+                continue;
+            }
+        };
         let text = String::from_utf8_lossy(&bytes);
         let collected = match format {
-            Format::Hcl => hcl::collect(&text, &mut collector),
-            Format::Json => json::collect(&text, &mut collector),
+            Format::Hcl => hcl::collect(&text, into),
+            Format::Json => json::collect(&text, into),
         };
-        collected.map_err(|problem| Problem { file: Some(name.clone()), ..problem })?;
+        if let Err(found) = collected {
+            if let Some(refused) = may_encrypt(&text) {
+                into.declared.refused.get_or_insert(Problem { file: Some(name.clone()), ..refused });
+            }
+            if !overrides_others(name) {
+                problem.get_or_insert(Problem { file: Some(name.clone()), ..found });
+            }
+        }
     }
-    Ok(collector.finish())
+    // Of what overrides others only that counts which changes where the state is.
+    let (mut declared, overrides) = (collector.finish(), overrides.finish());
+    declared.builtin_only &= overrides.backend.is_none();
+    declared.backend = overrides.backend.or(declared.backend);
+    declared.refused = declared.refused.or(overrides.refused);
+    match problem {
+        Some(problem) if declared.refused.is_none() => Err(problem),
+        _ => Ok(declared),
+    }
 }
 
-/// `None` for a file that is no part of a module, or overrides parts of it.
+/// Whether a file overrides parts of others.
+fn overrides_others(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name);
+    stem == "override" || stem.ends_with("_override")
+}
+
+/// A text with an `encryption` block.
+fn encrypted(file: Option<String>, line: Option<u32>) -> Problem {
+    Problem {
+        message: "an `encryption` block hides the state, from which CAPT reads outputs and resources, and may run programs: take the \
+                  block out"
+            .to_owned(),
+        file,
+        line,
+        column: None,
+    }
+}
+
+/// Whether a text that is not understood here may hold an `encryption` block all the same: its name is always written out, in JSON
+/// perhaps with escapes.
+pub(crate) fn may_encrypt(text: &str) -> Option<Problem> {
+    (text.contains("encryption") || text.contains("\\u")).then(|| encrypted(None, None))
+}
+
+/// Whether Terraform reads a file of that name in the folder it starts in.
+pub fn read_by_terraform(name: &[u8]) -> bool {
+    const ENDINGS: [&str; 8] =
+        [".tf", ".tf.json", ".tofu", ".tofu.json", ".tfvars", ".tfvars.json", ".tfstate", ".lock.hcl"];
+    ENDINGS.iter().any(|ending| name.ends_with(ending.as_bytes()))
+}
+
+/// The largest text of a module, and the most files of one folder of it.
+const LARGEST: u64 = 4 << 20;
+const FILES: usize = 100_000;
+
+/// `None` for a file that is no part of a module.
 fn format_of(name: &str, tofu: bool, beside: &BTreeSet<String>) -> Option<Format> {
-    if name.starts_with(['.', '#']) || name.ends_with(['~', '#']) {
+    // As Terraform leaves out what editors leave behind.
+    if name.starts_with('.') || name.ends_with('~') || (name.starts_with('#') && name.ends_with('#')) {
         return None;
     }
     let (stem, extension) = [".tf.json", ".tf", ".tofu.json", ".tofu"]
         .into_iter()
         .find_map(|extension| Some((name.strip_suffix(extension)?, extension)))?;
     let for_tofu = extension.starts_with(".tofu");
-    if stem == "override" || stem.ends_with("_override") || (for_tofu && !tofu) {
+    if for_tofu && !tofu {
         return None;
     }
     if tofu && !for_tofu && beside.contains(&format!("{stem}{}", extension.replace(".tf", ".tofu"))) {
@@ -270,8 +355,8 @@ impl Collector {
         self.init = true;
     }
 
-    fn has_backend(&mut self, kind: &str, text: &str) {
-        self.declared.backend = Some(BackendBlock { kind: kind.to_owned(), text: text.to_owned() });
+    fn has_backend(&mut self, block: BackendBlock) {
+        self.declared.backend = Some(block);
         self.init = true;
     }
 
@@ -285,6 +370,12 @@ impl Collector {
             line,
             column: None,
         });
+    }
+
+    /// OpenTofu's key providers may be programs, and would run in `init`, which fills what others rely on.
+    fn has_encryption(&mut self, line: Option<u32>) {
+        self.init = true;
+        self.declared.refused.get_or_insert(encrypted(None, line));
     }
 
     /// A block that is not known here: it may need anything.

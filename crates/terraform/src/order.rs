@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    inputs::{Inputs, sha256},
+    inputs::{Inputs, Revision, sha256},
     pool::Urgency,
 };
 
@@ -23,6 +23,11 @@ impl WorkspaceId {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whose it is: its namespace.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        self.0.split_once('/').map(|(namespace, _)| namespace)
     }
 
     /// A folder name that is safe everywhere, and unlike that of any other workspace.
@@ -95,10 +100,14 @@ pub struct Order {
     /// What from. `None`: from the inputs of the last apply. A destroy and a refresh always take module and variables from the
     /// last apply, and from here only what lets them reach the cloud (environment, files, plugins, binary).
     pub inputs: Option<Inputs>,
+    /// Their revision, where whoever orders knows it.
+    pub revision: Option<Revision>,
     /// How long each process may take.
     pub timeout: Duration,
     /// An apply that would destroy more objects stops, and keeps its plan.
     pub max_destroy: Option<u32>,
+    /// Something else has applied it: the run goes on only if the backend holds a state with resources.
+    pub expects_state: bool,
 }
 
 impl Order {
@@ -106,7 +115,17 @@ impl Order {
     pub fn new(workspace: WorkspaceId, operation: Operation, inputs: Option<Inputs>) -> Self {
         let group = workspace.as_str().to_owned();
         let timeout = Duration::from_secs(3600);
-        Self { workspace, group, leads: false, operation, inputs, timeout, max_destroy: None }
+        Self {
+            workspace,
+            group,
+            leads: false,
+            operation,
+            inputs,
+            revision: None,
+            timeout,
+            max_destroy: None,
+            expects_state: false,
+        }
     }
 
     pub(crate) const fn urgency(&self) -> Urgency {

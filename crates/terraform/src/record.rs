@@ -2,15 +2,24 @@
 //!
 //! The intent of a run is in it before the run's first process starts, together with the inputs a later destroy needs.
 
-use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::{
+    failure::{Failure, Reason},
     folders::{WorkspaceFolder, read_optional, write_durable, write_whole},
-    inputs::{Inputs, Revision},
+    inputs::{Inputs, Revision, sha256},
+    keeper::{Kept, Running},
     order::{Operation, RunId, WorkspaceId},
+    state::State,
     view::{Finished, Plan},
 };
 
@@ -23,6 +32,9 @@ pub(crate) struct Record {
     pub applied: Option<Revision>,
     pub touched: bool,
     pub planned: Option<Planned>,
+    /// The inputs of the last look that found drift and whose plan is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked: Option<Inputs>,
     pub current: Option<Journal>,
     pub last: Option<Finished>,
     /// The shape the workspace uses, which must not be cleaned away.
@@ -33,6 +45,20 @@ pub(crate) struct Record {
     /// Addresses and ids of what a killed run made and did not write to its state any more.
     #[serde(default)]
     pub unsaved: BTreeMap<String, String>,
+    /// The state of record as the last run left it, where it is kept here.
+    #[serde(default)]
+    pub state: Option<Seal>,
+    /// Outputs that hold a secret of the inputs they were made from. Kept, since the inputs may have other secrets by now.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub masked: BTreeSet<String>,
+    /// The hash of the place that a backend keeps the state in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// The origin of the code that made all that is here, the state and what is not in it yet. Nothing where nobody vouches for that: it
+    /// was imported, kept where others write, or made before this was noted. Code and credentials that are only lent do not work on it then:
+    /// a state names what is destroyed, and providers that are started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_by: Option<String>,
 }
 
 /// A kept plan with what it takes to apply it.
@@ -63,6 +89,9 @@ pub(crate) struct Journal {
     pub started: Timestamp,
     pub timeout: Duration,
     pub max_destroy: Option<u32>,
+    /// Somebody else can go on with the workspace.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 /// A process of a run.
@@ -98,16 +127,157 @@ impl Stage {
     }
 }
 
-/// The part of a record that a keeper keeps.
+/// Reads a record. Those of older versions have no checksum.
+fn unsealed(bytes: &[u8]) -> io::Result<Record> {
+    #[derive(Deserialize)]
+    struct Sealed<'a> {
+        sha256: &'a str,
+        #[serde(borrow)]
+        record: &'a RawValue,
+    }
+    let damaged = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    if !bytes.starts_with(b"{\"sha256\"") {
+        return serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()));
+    }
+    let sealed: Sealed<'_> = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+    if sha256([sealed.record.get().as_bytes()]) != sealed.sha256 {
+        return Err(damaged("its checksum is wrong".to_owned()));
+    }
+    serde_json::from_str(sealed.record.get()).map_err(|error| damaged(error.to_string()))
+}
+
+/// What a record knows of the state of record. A state that is missing, cut or altered where this knows better is not taken for an empty
+/// one. A newer one of the same lineage is fine: a run was cut off, or a person worked on it with Terraform.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Seal {
+    pub serial: u64,
+    pub lineage: String,
+    pub resources: usize,
+    pub sha256: String,
+}
+
+/// Damage of a state of record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    Missing { resources: usize },
+    OtherLineage,
+    Older { known: u64, found: u64 },
+    Altered,
+}
+
+impl Seal {
+    pub fn of(state: &State, bytes: &[u8]) -> Self {
+        let State { serial, lineage, resources, .. } = state;
+        Self {
+            serial: *serial,
+            lineage: lineage.clone(),
+            resources: resources.len(),
+            sha256: sha256([bytes]),
+        }
+    }
+
+    /// The file name of a copy: it sorts by serial, and tells whether the copy is whole and whose code made it.
+    pub fn copy_name(&self, made_by: Option<&str>) -> String {
+        let maker = made_by.map(|origin| format!("-{}", &sha256([origin.as_bytes()])[..16]));
+        format!("{}{}.tfstate", self.copy_stem(), maker.unwrap_or_default())
+    }
+
+    /// How the file names of a copy begin, whoever made it.
+    pub fn copy_stem(&self) -> String {
+        format!("{:012}-{}", self.serial, &self.sha256[..16])
+    }
+
+    pub fn check(&self, found: Option<(&State, &[u8])>) -> Result<(), Damage> {
+        match found {
+            None if self.resources == 0 => Ok(()),
+            None => Err(Damage::Missing { resources: self.resources }),
+            Some((state, _)) if state.lineage != self.lineage => Err(Damage::OtherLineage),
+            Some((state, _)) if state.serial < self.serial => {
+                Err(Damage::Older { known: self.serial, found: state.serial })
+            }
+            Some((state, bytes)) if state.serial == self.serial && sha256([bytes]) != self.sha256 => {
+                Err(Damage::Altered)
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+impl Damage {
+    /// In words, with the way out.
+    pub fn failure(self, path: &Path, copies: usize) -> Failure {
+        let (reason, what) = self.words();
+        let next = way_out(copies);
+        Failure::new(reason, format!("the state {} {what}; {next}", path.display()))
+    }
+
+    /// In words, where the state is kept elsewhere; a copy is here.
+    pub fn in_backend(self, copy: &Path) -> Failure {
+        let (reason, what) = self.words();
+        let copy = copy.display();
+        let next = format!(
+            "nothing is built until it is back: restore it there, for instance with `terraform state push` of the copy {copy}"
+        );
+        Failure::new(reason, format!("the state in the backend {what}; {next}"))
+    }
+
+    fn words(self) -> (Reason, String) {
+        match self {
+            Self::Missing { resources } => {
+                (Reason::StateLost, format!("is missing, and the last run left {resources} resources in it"))
+            }
+            Self::OtherLineage => {
+                (Reason::StateDamaged, "is of another lineage than the last run left".to_owned())
+            }
+            Self::Older { known, found } => {
+                (Reason::StateDamaged, format!("has serial {found}, and the last run left {known}"))
+            }
+            Self::Altered => (Reason::StateDamaged, "is not the one that the last run left".to_owned()),
+        }
+    }
+}
+
+/// What to do about a state that is damaged or gone, of which so many good copies are kept.
+pub(crate) fn way_out(copies: usize) -> String {
+    let next = match copies {
+        0 => "restore the file, or give a state with `capt import-state`".to_owned(),
+        1 => "`capt state restore` restores the one good copy".to_owned(),
+        copies => format!("`capt state restore` restores the newest of {copies} good copies"),
+    };
+    format!("nothing is built until it is back: {next}")
+}
+
+/// The part of a record that a keeper keeps, beside the inputs.
 #[derive(Serialize, Deserialize)]
 struct Essence {
     workspace: WorkspaceId,
-    inputs: Option<Inputs>,
     applied: Option<Revision>,
     touched: bool,
     remote: bool,
     #[serde(default)]
     unsaved: BTreeMap<String, String>,
+    #[serde(default)]
+    state: Option<Seal>,
+    #[serde(default)]
+    masked: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made_by: Option<String>,
+}
+
+/// What a keeper seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.
+#[derive(Serialize)]
+struct Built<'a> {
+    #[serde(flatten)]
+    inputs: &'a Inputs,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a String>,
+}
+
+/// The place alone.
+#[derive(Deserialize)]
+struct BuiltIn {
+    #[serde(default)]
+    place: Option<String>,
 }
 
 impl Record {
@@ -118,38 +288,93 @@ impl Record {
             applied: None,
             touched: false,
             planned: None,
+            looked: None,
             current: None,
             last: None,
             shape: None,
             remote: false,
             unsaved: BTreeMap::new(),
+            state: None,
+            masked: BTreeSet::new(),
+            backend: None,
+            made_by: None,
         }
+    }
+
+    /// Whether nothing says that anything was ever built, imported or begun.
+    pub fn is_blank(&self) -> bool {
+        let Self { inputs, applied, touched, remote, unsaved, .. } = self;
+        inputs.is_none() && applied.is_none() && !touched && !remote && unsaved.is_empty()
     }
 
     pub fn read(folder: &WorkspaceFolder) -> io::Result<Option<Self>> {
         let Some(bytes) = read_optional(&folder.record())? else { return Ok(None) };
-        serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from)
+        unsealed(&bytes)?.of(folder).map(Some)
+    }
+
+    /// Refuses one that is not of the workspace whose folder it is in: a copy of another's, or one that somebody forged.
+    pub fn of(self, folder: &WorkspaceFolder) -> io::Result<Self> {
+        if folder.0.file_name().is_some_and(|name| *name == *self.workspace.folder()) {
+            return Ok(self);
+        }
+        let why = format!("it is the record of workspace {}", self.workspace);
+        Err(io::Error::new(io::ErrorKind::InvalidData, why))
     }
 
     pub fn write(&self, folder: &WorkspaceFolder) -> io::Result<()> {
-        write_durable(&folder.record(), &serde_json::to_vec(self)?)
+        write_durable(&folder.record(), &self.sealed()?)
+    }
+
+    /// With a checksum: a flipped bit mostly leaves JSON, and a record that is slightly wrong is worse than none.
+    fn sealed(&self) -> io::Result<Vec<u8>> {
+        let record = serde_json::to_vec(self)?;
+        let mut sealed = format!("{{\"sha256\":\"{}\",\"record\":", sha256([record.as_slice()])).into_bytes();
+        sealed.extend(record);
+        sealed.push(b'}');
+        Ok(sealed)
     }
 
     /// Writes the end of a run. Should the machine crash now, the end is found again in the run's files, which go later.
     pub fn write_end(&self, folder: &WorkspaceFolder) -> io::Result<()> {
-        write_whole(&folder.record(), &serde_json::to_vec(self)?)
+        write_whole(&folder.record(), &self.sealed()?)
     }
 
-    /// What a keeper keeps.
-    pub fn essence(&self) -> Vec<u8> {
-        let Self { workspace, inputs, applied, touched, remote, unsaved, .. } = self.clone();
-        serde_json::to_vec(&Essence { workspace, inputs, applied, touched, remote, unsaved })
-            .expect("maps with text as keys are JSON")
+    /// What a keeper keeps, with the state of record.
+    pub fn kept(&self, state: Vec<u8>, running: Option<Running>) -> Kept {
+        let Self {
+            workspace, inputs, applied, touched, remote, unsaved, state: seal, masked, made_by, ..
+        } = self.clone();
+        let essence = Essence { workspace, applied, touched, remote, unsaved, state: seal, masked, made_by };
+        let record = serde_json::to_vec(&essence).expect("maps with text as keys are JSON");
+        let place = self.backend.as_ref();
+        let sealed = inputs.as_ref().map(|inputs| Built { inputs, place });
+        let inputs = sealed.map(|built| serde_json::to_vec(&built).expect("maps with text as keys are JSON"));
+        Kept { record, inputs: inputs.unwrap_or_default(), state, running }
     }
 
     /// From what a keeper kept.
-    pub fn from_essence(bytes: &[u8]) -> serde_json::Result<Self> {
-        let Essence { workspace, inputs, applied, touched, remote, unsaved } = serde_json::from_slice(bytes)?;
-        Ok(Self { inputs, applied, touched, remote, unsaved, ..Self::new(workspace) })
+    pub fn from_kept(kept: &Kept) -> serde_json::Result<Self> {
+        let Essence { workspace, applied, touched, remote, unsaved, state, masked, made_by } =
+            serde_json::from_slice(&kept.record)?;
+        // A keeper gives inputs back only with the record and the state that were kept with them.
+        let sealed = (!kept.inputs.is_empty()).then_some(&kept.inputs);
+        let inputs = sealed.map(|bytes| serde_json::from_slice(bytes)).transpose()?;
+        let backend = sealed.map(|bytes| serde_json::from_slice::<BuiltIn>(bytes)).transpose()?;
+        let backend = backend.and_then(|built| built.place);
+        // Else anybody can have written them: nobody vouches for what is there, and what was applied an apply finds out.
+        let sealed = sealed.is_some();
+        let (applied, made_by) = (applied.filter(|_| sealed), made_by.filter(|_| sealed));
+        Ok(Self {
+            inputs,
+            applied,
+            touched,
+            remote,
+            unsaved,
+            state,
+            masked,
+            backend,
+            made_by,
+            ..Self::new(workspace)
+        })
     }
 }

@@ -1,36 +1,82 @@
-//! Shutting a run in with Landlock, where the kernel has it.
+//! Shutting a run in with Landlock, where the kernel has it, and a filter of system calls.
 //!
-//! A thread shuts itself in, starts the process and ends: what a thread may not, the processes that it starts may not
-//! either. That needs no unsafe code between fork and exec, and no program in between.
+//! The process that becomes Terraform shuts itself in before it does so: see the room `guard`.
 //!
-//! A run may read the system's folders and those of programs, its shape and the plugins; it may write its own workspace, scratch and the
-//! plugin cache. It sees no other workspace, and not the home of whoever runs the engine.
+//! A run may read the system's folders and those of programs, its own shape and the plugins; it may write its own guest folder and its own
+//! scratch. It sees no other workspace, not what CAPT keeps of its own one, and not the home of whoever runs the engine. It signals and
+//! connects (by abstract sockets) to its own processes only, and changes no limits or priorities of others.
+
+mod calls;
 
 use std::{
     ffi::OsStr,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, RulesetStatus,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-/// Folders of the system that programs read.
-const SYSTEM: [&str; 14] = [
-    "/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys", "/run",
-    "/var/run", "/snap",
+/// Folders and files of the system that programs read. Not all of `/etc`, `/run` and `/dev`: with the rights of root those hold
+/// passwords, tokens of service accounts and whole disks.
+const SYSTEM: [&str; 42] = [
+    "/bin",
+    "/sbin",
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/nix",
+    "/snap",
+    "/proc",
+    "/sys",
+    "/run/current-system",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/nscd",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/crypto-policies",
+    "/etc/gai.conf",
+    "/etc/gitconfig",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/profile",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/static",
 ];
 
+/// Devices that programs read and write. No terminal: what is pushed into its input, the shell of the operator runs.
+const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
+
 /// The newest version whose meaning is known here; older kernels do what they can.
-const VERSION: ABI = ABI::V5;
+const VERSION: ABI = ABI::V6;
 
 /// What a process may write and read, besides the system's folders.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
-    write: Vec<PathBuf>,
-    read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    pub read: Vec<PathBuf>,
 }
 
 impl Rules {
@@ -49,23 +95,16 @@ impl Rules {
         }
     }
 
-    /// Does `start` where only these rules allow something. What it starts stays shut in. Where the kernel has no Landlock,
-    /// nothing is shut in.
-    pub fn around<T: Send>(
-        mut self,
-        program: &Path,
-        start: impl FnOnce() -> io::Result<T> + Send,
-    ) -> io::Result<T> {
-        // A link on PATH may lead to where nothing else may be read.
+    /// With the program that is run: a link on PATH may lead to where nothing else may be read.
+    pub fn around(mut self, program: &Path) -> Self {
         self.read.extend(fs::canonicalize(program));
-        let work = || match enter(&self.write, &self.read) {
-            Ok(_) => start(),
-            Err(error) => Err(io::Error::other(error)),
-        };
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().name("sandbox".to_owned()).spawn_scoped(scope, work)?;
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that shuts a run in died")))
-        })
+        self
+    }
+
+    /// Shuts this thread in, and what it starts or becomes. Where the kernel has no Landlock, its files are all open.
+    pub fn enter(&self) -> Result<(), String> {
+        enter(&self.write, &self.read).map_err(|error| error.to_string())?;
+        calls::enter()
     }
 }
 
@@ -78,14 +117,69 @@ pub fn available() -> bool {
     .unwrap_or(false)
 }
 
+/// Whether the kernel keeps a run from signalling processes that are not its own. Asks by trying, in a thread of its own that ends.
+pub fn confines_signals() -> bool {
+    let scoped =
+        || Ruleset::default().set_compatibility(CompatLevel::HardRequirement).scope(Scope::Signal)?.create();
+    std::thread::spawn(move || scoped().is_ok_and(|rules| rules.restrict_self().is_ok()))
+        .join()
+        .unwrap_or(false)
+}
+
+/// What this kernel does not keep a run from, each as the end of "does not keep a run from …". Empty where all holds.
+pub fn gaps() -> Vec<&'static str> {
+    let mut gaps = gaps_where(|version| {
+        let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        rules.handle_access(AccessFs::from_all(version)).and_then(Ruleset::create).is_ok()
+    });
+    if !confines_signals() {
+        gaps.push("signalling CAPT and other runs");
+    }
+    if !calls::available() {
+        gaps.push("changing limits and priorities of CAPT and other runs");
+    }
+    gaps
+}
+
+/// The folder that runs may read and a folder lies below, if there is one: of the system, or on `path`, where programs are looked for.
+/// Landlock gives rights on a whole tree and takes back none.
+pub fn exposes(folder: &Path, path: &OsStr) -> Option<PathBuf> {
+    let folder = real(folder);
+    let readable = Rules::new([].into_iter(), [].into_iter(), path).read;
+    readable.into_iter().find(|read| folder.starts_with(real(read)))
+}
+
+/// Without links, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|part| Some((part, fs::canonicalize(part).ok()?)));
+    let Some((part, real)) = found else { return path.to_path_buf() };
+    // Nothing below it is there yet, so nothing is a link.
+    path.strip_prefix(part).map_or_else(|_| real.clone(), |rest| real.join(rest))
+}
+
+fn gaps_where(supports: impl Fn(ABI) -> bool) -> Vec<&'static str> {
+    let promises = [
+        (
+            ABI::V1,
+            "reading and writing whatever this user can, other workspaces and the API's token included",
+        ),
+        (ABI::V3, "emptying files that it cannot write"),
+        (ABI::V5, "controlling devices with ioctl"),
+    ];
+    promises.into_iter().filter(|(version, _)| !supports(*version)).map(|(_, gap)| gap).collect()
+}
+
 fn enter(write: &[PathBuf], read: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
-    let mut rules = Ruleset::default().handle_access(AccessFs::from_all(VERSION))?.create()?;
+    let mut rules = Ruleset::default()
+        .handle_access(AccessFs::from_all(VERSION))?
+        .scope(Scope::from_all(VERSION))?
+        .create()?;
     let devices: BitFlags<AccessFs> = AccessFs::from_read(VERSION) | AccessFs::WriteFile | AccessFs::IoctlDev;
     let grants = write
         .iter()
         .map(|path| (path.as_path(), AccessFs::from_all(VERSION)))
         .chain(read.iter().map(|path| (path.as_path(), AccessFs::from_read(VERSION))))
-        .chain([(Path::new("/dev"), devices)]);
+        .chain(DEVICES.iter().map(|path| (Path::new(path), devices)));
     for (path, access) in grants {
         // What is not there needs no grant.
         let Ok(opened) = PathFd::new(path) else { continue };
@@ -98,6 +192,31 @@ fn enter(write: &[PathBuf], read: &[PathBuf]) -> Result<RulesetStatus, RulesetEr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_kernel_lacks_is_told() {
+        let of = |newest: Option<ABI>| gaps_where(|version| newest.is_some_and(|newest| version <= newest));
+        assert_eq!(of(Some(ABI::V5)), Vec::<&str>::new());
+        assert_eq!(of(Some(ABI::V4)).len(), 1);
+        assert!(of(Some(ABI::V1)).iter().any(|gap| gap.contains("emptying")));
+        let without = of(None);
+        assert!(without.len() == 3 && without[0].contains("other workspaces"), "{without:?}");
+        assert_eq!(available(), !gaps().iter().any(|gap| gap.contains("other workspaces")));
+    }
+
+    #[test]
+    fn a_folder_below_one_that_runs_read_is_exposed() {
+        let lab = tempfile::tempdir().unwrap();
+        let (bin, data) = (lab.path().join("bin"), lab.path().join("data"));
+        fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink(&bin, lab.path().join("link")).unwrap();
+        let path = std::env::join_paths([Path::new("/usr/bin"), &lab.path().join("link")]).unwrap();
+        assert_eq!(exposes(&data, &path), None);
+        assert_eq!(exposes(Path::new("/opt/capt/data"), &path), Some("/opt".into()), "not there yet");
+        assert_eq!(exposes(&bin.join("capt/data"), &path), Some(lab.path().join("link")), "by way of a link");
+        assert_eq!(exposes(&lab.path().join("link/data"), &path), Some(lab.path().join("link")));
+        assert_eq!(exposes(&data, OsStr::new("/")), Some("/".into()));
+    }
 
     #[test]
     fn what_is_relative_is_nobodys() {

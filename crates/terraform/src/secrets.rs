@@ -1,28 +1,65 @@
 //! Which values must not be shown.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use crate::{inputs::Inputs, module::Format, redact::Redactor};
+use crate::{
+    inputs::Inputs,
+    module::{Format, values},
+    redact::{self, Redactor},
+};
+
+/// Values of as many bytes are found in the middle of others.
+const LONG: usize = 8;
+
+/// Ends of names that say where or what something is, and not who may use it: what is called so is no secret, though a Secret holds it.
+/// Nearly every output of a cloud has its region in it.
+const PLACES: [&str; 11] = [
+    "region",
+    "zone",
+    "location",
+    "profile",
+    "project",
+    "project_id",
+    "_format",
+    "_type",
+    // Of a service account of Google; any other may hold a password.
+    "auth_uri",
+    "token_uri",
+    "_domain",
+];
 
 /// Takes the secrets of a run out of texts: those of its inputs, and those its state is known to hold.
 pub(crate) fn redactor(inputs: &Inputs, of_state: &[String]) -> Redactor {
-    let mut secrets = of_state.to_vec();
-    for variable in inputs.variables.values().filter(|variable| variable.sensitive) {
-        leaves(&variable.value, &mut secrets);
+    Redactor::new(of_state.iter().cloned().chain(values(inputs)))
+}
+
+/// Every secret value of inputs.
+pub(crate) fn values(inputs: &Inputs) -> Vec<String> {
+    let mut secrets = Vec::new();
+    for (name, _) in inputs.variables.iter().filter(|(_, variable)| variable.sensitive) {
+        named(name, &inputs.variables[name].value, &mut secrets);
     }
     for file in inputs.var_files.iter().filter(|file| file.sensitive) {
-        match (file.format, serde_json::from_str::<Value>(&file.content)) {
-            (Format::Json, Ok(values)) => leaves(&values, &mut secrets),
-            _ => quoted(&file.content, &mut secrets),
+        if let (Format::Json, Ok(values)) = (file.format, serde_json::from_str::<Value>(&file.content)) {
+            leaves(&values, &mut secrets);
+            continue;
         }
+        if let Some(values) = values::values(&file.content) {
+            leaves(&values, &mut secrets);
+        }
+        quoted(&file.content, &mut secrets);
     }
-    secrets.extend(inputs.env.values().filter(|value| value.sensitive).map(|value| value.value.clone()));
+    let env = inputs.env.iter().filter(|(name, value)| value.sensitive && !is_place(name));
+    secrets.extend(env.map(|(_, value)| value.value.clone()));
     for bytes in inputs.files.values() {
         let text = String::from_utf8_lossy(bytes);
         // `key = value` lines of credential files: the value alone is the secret.
         secrets.extend(
             text.lines()
                 .filter_map(|line| line.split_once('='))
+                .filter(|(name, _)| !is_place(name.trim()))
                 .map(|(_, value)| value.trim().trim_matches('"').to_owned()),
         );
         if let Ok(value) = serde_json::from_str::<Value>(&text) {
@@ -30,7 +67,52 @@ pub(crate) fn redactor(inputs: &Inputs, of_state: &[String]) -> Redactor {
         }
         secrets.push(text.into_owned());
     }
-    Redactor::new(secrets)
+    secrets
+}
+
+/// Names of outputs that hold a secret of the inputs, though the module does not call them sensitive.
+///
+/// A value of eight bytes or more is found anywhere in an output, in every form that a [`Redactor`] knows; a shorter one only
+/// where it is all of a text, since `demo` is in half of the names of a cluster.
+pub(crate) fn held<'a>(
+    inputs: &Inputs,
+    outputs: impl Iterator<Item = (&'a str, &'a Value)>,
+) -> BTreeSet<String> {
+    let mut outputs = outputs.peekable();
+    let (long, short): (Vec<_>, Vec<_>) = values(inputs)
+        .into_iter()
+        .filter(|value| !redact::trivial(value))
+        .partition(|value| value.trim().len() >= LONG);
+    if outputs.peek().is_none() || (long.is_empty() && short.is_empty()) {
+        return BTreeSet::new();
+    }
+    let long = Redactor::new(long);
+    let short: BTreeSet<String> = short.iter().flat_map(|value| redact::whole_forms(value.trim())).collect();
+    let holds = |text: &str| long.finds(text) || short.contains(text.trim().trim_end_matches('='));
+    outputs.filter(|(_, value)| any_text(value, &holds)).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Whether a text of a value, a key of a map included, is one of those.
+fn any_text(value: &Value, is: &impl Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => is(text),
+        Value::Number(number) => is(&number.to_string()),
+        Value::Array(items) => items.iter().any(|item| any_text(item, is)),
+        Value::Object(fields) => fields.iter().any(|(key, item)| is(key) || any_text(item, is)),
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+fn is_place(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "type" || PLACES.iter().any(|end| name.ends_with(end))
+}
+
+/// What a name stands for, unless that is no secret.
+fn named(name: &str, value: &Value, into: &mut Vec<String>) {
+    if !is_place(name) {
+        leaves(value, into);
+    }
 }
 
 /// Every text and number in a value.
@@ -39,7 +121,7 @@ fn leaves(value: &Value, into: &mut Vec<String>) {
         Value::String(text) => into.push(text.clone()),
         Value::Number(number) => into.push(number.to_string()),
         Value::Array(items) => items.iter().for_each(|item| leaves(item, into)),
-        Value::Object(object) => object.values().for_each(|item| leaves(item, into)),
+        Value::Object(object) => object.iter().for_each(|(name, item)| named(name, item, into)),
         Value::Null | Value::Bool(_) => {}
     }
 }
@@ -47,6 +129,9 @@ fn leaves(value: &Value, into: &mut Vec<String>) {
 /// Every quoted text, and every line: heredocs are not quoted. Too much is redacted rather than too little.
 fn quoted(text: &str, into: &mut Vec<String>) {
     for line in text.lines() {
+        if line.split_once('=').is_some_and(|(name, _)| is_place(name.trim())) {
+            continue;
+        }
         let mut parts = line.split('"');
         parts.next();
         while let (Some(inside), rest) = (parts.next(), parts.next()) {
@@ -83,8 +168,30 @@ mod tests {
         inputs
             .var_files
             .push(file(Format::Hcl, "x = \"hcl-secret\"\ny = <<E\nheredoc-secret\nE\nz = 987654\n"));
+        let escaped = r#"
+quote   = "correct\"horse battery"
+dollar  = "money$${goes}here"
+percent = "half%%{done}now"
+accent  = "caf\u00e9-au-lait"
+slash   = "zebra\\crossing"
+list    = [48151623, "42-in-a-list"]
+deep    = { key = { inner = "deep\tdown" } }
+script  = <<-E
+    echo "quoted in a heredoc"
+  E
+"#;
+        inputs.var_files.push(file(Format::Hcl, escaped));
         let redactor = redactor(&inputs, &["state-secret".to_owned()]);
         for secret in [
+            "correct\"horse battery",
+            "money${goes}here",
+            "half%{done}now",
+            "caf\u{e9}-au-lait",
+            "zebra\\crossing",
+            "48151623",
+            "42-in-a-list",
+            "deep\tdown",
+            "echo \"quoted in a heredoc\"",
             "in-a-list",
             "token-in-env",
             "file-secret",
@@ -97,5 +204,41 @@ mod tests {
             assert!(!redactor.clean(&format!("<{secret}>")).contains(secret), "{secret}");
         }
         assert_eq!(redactor.clean("<harmless>"), "<harmless>");
+    }
+
+    #[test]
+    fn outputs_that_hold_a_secret_are_found_at_any_depth() {
+        let mut inputs = Inputs::inline("");
+        let secret = |value: &str| Variable { value: json!(value), sensitive: true };
+        inputs.variables.insert("password".into(), secret("hunter2 & co"));
+        inputs.variables.insert("user".into(), secret("demo"));
+        inputs.variables.insert("pin".into(), secret("48151623"));
+        inputs.variables.insert("region".into(), secret("eu-central-1"));
+        inputs.variables.insert("token_uri".into(), secret("https://oauth2.example.com/token"));
+        inputs.variables.insert("database_uri".into(), secret("postgres://admin:correct-horse@db/x"));
+        inputs.env.insert("AWS_REGION".into(), EnvValue { value: "us-east-1".into(), sensitive: true });
+        let rows = [
+            (json!("hunter2 & co"), true),
+            (json!("postgres://demo:hunter2+%26+co@db.example.com/x"), true),
+            (json!({"a": [{"b": "x hunter2 & co y"}]}), true),
+            (json!({"hunter2 & co": 1}), true),
+            (json!("aHVudGVyMiAmIGNv"), true),
+            (json!("ZGVtbzpodW50ZXIyICYgY28="), true),
+            (json!("68756e74657232202620636f"), true),
+            (json!(48_151_623), true),
+            (json!("demo"), true),
+            (json!("postgres://admin:correct-horse@db/x"), true),
+            (json!("https://oauth2.example.com/token"), false),
+            (json!(["x", "ZGVtbw=="]), true),
+            // A short value in a longer one, and where things are.
+            (json!("demo-cluster"), false),
+            (json!("https://abc.us-east-1.eks.amazonaws.com"), false),
+            (json!({"zone": "eu-central-1a"}), false),
+            (json!([true, null, 1, "", "hunter"]), false),
+        ];
+        for (value, expected) in rows {
+            let found = held(&inputs, [("out", &value)].into_iter());
+            assert_eq!(!found.is_empty(), expected, "{value}");
+        }
     }
 }

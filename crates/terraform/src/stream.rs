@@ -3,12 +3,12 @@
 //! Nothing in a stream is ever an error here: a line of a kind not known yet, a line that is not JSON (a crash, a wrapper
 //! script) and a line cut short become [`Line::Other`]. Terraform and OpenTofu differ in few words, and both are read.
 
+mod raw;
 mod tally;
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub use tally::{Counts, Progress, Tally};
 
@@ -28,8 +28,11 @@ pub enum Line {
     Drift(Change),
     /// The counts at the end of a plan, an apply or a destroy.
     Summary(Summary),
-    /// Outputs: what the plan will do to them, or their values after an apply.
-    Outputs(BTreeMap<String, OutputLine>),
+    /// Outputs: of a plan. After an apply the same kind of line carries their values, which the state has as well.
+    Outputs {
+        /// As many would change.
+        changed: u32,
+    },
     /// Work on an object starts.
     Start {
         /// Its address.
@@ -54,6 +57,8 @@ pub enum Line {
         action: Action,
         /// Seconds it took.
         elapsed: u64,
+        /// The id that its provider gave it.
+        id: Option<String>,
     },
     /// Work on an object failed; a diagnostic says why.
     Errored {
@@ -174,17 +179,6 @@ pub enum Stage {
     Destroy,
 }
 
-/// An output in the stream. A sensitive one never has a value there: read it from the state.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OutputLine {
-    /// Its value must not be shown.
-    pub sensitive: bool,
-    /// In a plan: what becomes of it.
-    pub action: Option<Action>,
-    /// After an apply: its value.
-    pub value: Option<Value>,
-}
-
 /// How bad a [`Diagnostic`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -212,20 +206,22 @@ pub struct Diagnostic {
     pub line: Option<u32>,
     /// The text there.
     pub snippet: Option<String>,
+    /// The variable whose value is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variable: Option<String>,
 }
 
-/// Reads one line.
+/// Reads one line. A run can print what it likes, so no more is made of it than is needed: a tree of all its values would take many
+/// times its length.
 pub fn parse(line: &str) -> Line {
     let line = line.trim_end_matches(['\r', '\n']);
-    let Ok(Value::Object(object)) = serde_json::from_str::<Value>(line) else {
-        return Line::Other { kind: String::new(), message: line.to_owned() };
-    };
-    let object = Value::Object(object);
-    let kind = word(&object["type"]);
-    known(kind, &object).unwrap_or_else(|| Line::Other {
-        kind: kind.to_owned(),
-        message: word(&object["@message"]).to_owned(),
-    })
+    raw::Line::read(line).map_or_else(
+        || Line::Other { kind: String::new(), message: line.to_owned() },
+        |read| {
+            let kind = read.kind.text();
+            known(&kind, &read).unwrap_or_else(|| Line::Other { message: read.message.text(), kind })
+        },
+    )
 }
 
 /// What a person would read of a line: its message, or the line itself where it is no JSON.
@@ -242,91 +238,109 @@ pub fn message(line: &str) -> Cow<'_, str> {
 }
 
 /// `None` for a kind that is not known, or one that lacks what it should have.
-fn known(kind: &str, object: &Value) -> Option<Line> {
-    let hook = &object["hook"];
-    let address = || hook["resource"]["addr"].as_str().map(str::to_owned);
-    let action = Action::parse(word(&hook["action"]));
-    let elapsed = hook["elapsed_seconds"].as_f64().map_or(0, whole);
+fn known(kind: &str, line: &raw::Line<'_>) -> Option<Line> {
+    if kind.starts_with("apply_") || kind == "provision_progress" {
+        return work(kind, line.hook.read()?);
+    }
     Some(match kind {
-        "version" => version(object)?,
-        "planned_change" => Line::PlannedChange(change(&object["change"])?),
-        "resource_drift" => Line::Drift(change(&object["change"])?),
-        "change_summary" => Line::Summary(summary(&object["changes"])?),
-        "outputs" => Line::Outputs(outputs(&object["outputs"])?),
-        "apply_start" => Line::Start { address: address()?, action },
-        "apply_progress" => Line::Progress { address: address()?, action, elapsed },
-        "apply_complete" => Line::Complete { address: address()?, action, elapsed },
-        "apply_errored" => Line::Errored { address: address()?, action, elapsed },
-        "provision_progress" => {
-            Line::Provisioned { address: address()?, output: hook["output"].as_str()?.to_owned() }
-        }
-        "diagnostic" => Line::Diagnostic(diagnostic(&object["diagnostic"])?),
+        "version" => version(line)?,
+        "planned_change" => Line::PlannedChange(change(line.change.read()?)?),
+        "resource_drift" => Line::Drift(change(line.change.read()?)?),
+        "change_summary" => Line::Summary(summary(line.changes.read()?)?),
+        "outputs" => Line::Outputs { changed: line.outputs.read::<raw::Outputs>()?.changed },
+        "diagnostic" => Line::Diagnostic(diagnostic(line.diagnostic.read()?)?),
         _ => return None,
     })
 }
 
-fn version(object: &Value) -> Option<Line> {
-    ["terraform", "tofu"].into_iter().find_map(|binary| {
-        let version = object[binary].as_str()?.to_owned();
-        Some(Line::Version { binary: binary.to_owned(), version })
+fn work(kind: &str, hook: raw::Hook<'_>) -> Option<Line> {
+    let address = hook.resource.read::<raw::Object<'_>>()?.addr.read()?;
+    let action = Action::parse(&hook.action.text());
+    let elapsed = hook.elapsed_seconds.read().map_or(0, whole);
+    Some(match kind {
+        "apply_start" => Line::Start { address, action },
+        "apply_progress" => Line::Progress { address, action, elapsed },
+        "apply_complete" => Line::Complete { address, action, elapsed, id: hook.id_value.read() },
+        "apply_errored" => Line::Errored { address, action, elapsed },
+        "provision_progress" => Line::Provisioned { address, output: hook.output.read()? },
+        _ => return None,
     })
 }
 
-fn change(value: &Value) -> Option<Change> {
+fn version(line: &raw::Line<'_>) -> Option<Line> {
+    [("terraform", line.terraform), ("tofu", line.tofu)].into_iter().find_map(|(binary, version)| {
+        Some(Line::Version { binary: binary.to_owned(), version: version.read()? })
+    })
+}
+
+fn change(change: raw::Change<'_>) -> Option<Change> {
+    let address = |object: raw::Field<'_>| object.read::<raw::Object<'_>>()?.addr.read();
     Some(Change {
-        address: value["resource"]["addr"].as_str()?.to_owned(),
-        action: Action::parse(value["action"].as_str()?),
-        reason: value["reason"].as_str().map(str::to_owned),
-        previous: value["previous_resource"]["addr"].as_str().map(str::to_owned),
-        imported: value["importing"].is_object(),
+        address: address(change.resource)?,
+        action: Action::parse(&change.action.read::<String>()?),
+        reason: change.reason.read(),
+        previous: address(change.previous_resource),
+        imported: change.importing.read::<raw::Nothing>().is_some(),
     })
 }
 
-fn summary(value: &Value) -> Option<Summary> {
-    let count = |name: &str| value[name].as_u64().map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+fn summary(counts: raw::Counts<'_>) -> Option<Summary> {
+    let count =
+        |field: raw::Field<'_>| field.read().map(|count: u64| u32::try_from(count).unwrap_or(u32::MAX));
     Some(Summary {
-        stage: match value["operation"].as_str()? {
+        stage: match counts.operation.text().as_str() {
             "plan" => Stage::Plan,
             "apply" => Stage::Apply,
             "destroy" => Stage::Destroy,
             _ => return None,
         },
-        add: count("add")?,
-        change: count("change")?,
-        destroy: count("remove")?,
-        import: count("import").unwrap_or(0),
-        forget: count("forget"),
+        add: count(counts.add)?,
+        change: count(counts.change)?,
+        destroy: count(counts.remove)?,
+        import: count(counts.import).unwrap_or(0),
+        forget: count(counts.forget),
     })
 }
 
-fn outputs(value: &Value) -> Option<BTreeMap<String, OutputLine>> {
-    let outputs = value.as_object()?.iter().map(|(name, output)| {
-        let line = OutputLine {
-            sensitive: output["sensitive"].as_bool().unwrap_or(false),
-            action: output["action"].as_str().map(Action::parse),
-            value: output.get("value").cloned(),
-        };
-        (name.clone(), line)
-    });
-    Some(outputs.collect())
-}
-
-/// A `diagnostic` object, which `validate -json` lists too.
-pub(crate) fn diagnostic(value: &Value) -> Option<Diagnostic> {
-    let range = &value["range"];
+fn diagnostic(said: raw::Diagnostic<'_>) -> Option<Diagnostic> {
+    let range: raw::Range<'_> = said.range.read().unwrap_or_default();
+    let start: raw::Position<'_> = range.start.read().unwrap_or_default();
+    let snippet: raw::Snippet<'_> = said.snippet.read().unwrap_or_default();
+    let severity: String = said.severity.read()?;
     Some(Diagnostic {
-        severity: if value["severity"].as_str()? == "warning" { Severity::Warning } else { Severity::Error },
-        summary: value["summary"].as_str()?.to_owned(),
-        detail: word(&value["detail"]).to_owned(),
-        address: value["address"].as_str().map(str::to_owned),
-        file: range["filename"].as_str().map(str::to_owned),
-        line: range["start"]["line"].as_u64().and_then(|line| u32::try_from(line).ok()),
-        snippet: value["snippet"]["code"].as_str().map(str::to_owned),
+        severity: if severity == "warning" { Severity::Warning } else { Severity::Error },
+        summary: said.summary.read()?,
+        detail: said.detail.text(),
+        address: said.address.read(),
+        file: range.filename.read(),
+        line: start.line.read(),
+        variable: variable(snippet),
+        snippet: snippet.code.read(),
     })
 }
 
-fn word(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
+/// The variable that a snippet is about: the key of the value that is highlighted, the one that is declared there, or the only one whose
+/// value is told.
+fn variable(snippet: raw::Snippet<'_>) -> Option<String> {
+    let code: String = snippet.code.read()?;
+    let start: usize = snippet.highlight_start_offset.read().unwrap_or_default();
+    let key = code
+        .get(..start)
+        .and_then(|before| before.trim_end().strip_suffix(':')?.trim_end().strip_suffix('"'));
+    if let Some((_, key)) = key.and_then(|before| before.rsplit_once('"')) {
+        return Some(key.to_owned());
+    }
+    if let Some((name, _)) = code.strip_prefix("variable \"").and_then(|rest| rest.split_once('"')) {
+        return Some(name.to_owned());
+    }
+    let told: Vec<raw::Traversed<'_>> = snippet.values.read().unwrap_or_default();
+    let names: std::collections::BTreeSet<String> = told
+        .into_iter()
+        .filter_map(|told| {
+            Some(told.traversal.text().strip_prefix("var.")?.split(['.', '[']).next()?.to_owned())
+        })
+        .collect();
+    if names.len() == 1 { names.into_iter().next() } else { None }
 }
 
 /// Seconds are whole in every stream seen; a fraction would be cut off, and nonsense is zero.

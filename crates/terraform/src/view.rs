@@ -24,14 +24,38 @@ pub struct View {
     pub applied: Option<Revision>,
     /// An apply was ever started, or the state holds resources: deleting it needs a destroy.
     pub touched: bool,
+    /// An apply of known inputs was started, here or by somebody who sealed what was kept of it: nobody else can say so.
+    pub begun: bool,
     /// The kept plan, while it can still be applied.
     pub plan: Option<Plan>,
     /// Outputs, sensitive ones too.
     pub outputs: Outputs,
+    /// Names of outputs that are sensitive because they hold a secret of the inputs, and not because the module says so.
+    pub masked: Vec<String>,
+    /// Whose code made all that is there; nothing where nobody vouches for it.
+    pub origin: Option<String>,
     /// How many resources the state holds.
     pub resources: usize,
     /// The state's serial.
     pub serial: u64,
+    /// The hash of the place that a backend keeps the state in, of what was built.
+    pub backend: Option<String>,
+    /// The Terraform workspace that was selected there.
+    pub selected: Selected,
+    /// State or record are damaged or gone: nothing is run until they are back.
+    pub trouble: Option<Failure>,
+}
+
+/// The Terraform workspace that something was built in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Selected {
+    /// Nothing was built, or nobody knows how.
+    #[default]
+    Unknown,
+    /// The default one.
+    Default,
+    /// That of this name.
+    Named(String),
 }
 
 /// A run that is queued or under way.
@@ -93,6 +117,9 @@ pub struct Finished {
     pub drift: Vec<Change>,
     /// Warnings, redacted.
     pub warnings: Vec<String>,
+    /// Names of values that the module declares no variable for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undeclared: Vec<String>,
     /// Its log, redacted; gone once newer runs have taken its place.
     pub log: PathBuf,
 }
@@ -135,6 +162,9 @@ pub struct Plan {
     pub id: PlanId,
     /// The inputs it was made from.
     pub revision: Revision,
+    /// Whose code and credentials it was made with, where owners are kept apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// The state it was made on.
     pub serial: u64,
     /// Objects it makes; a replacement is one made and one destroyed.

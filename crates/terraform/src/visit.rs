@@ -14,6 +14,7 @@ use jiff::Timestamp;
 
 pub use self::{show::ShowError, tail::Follow};
 use crate::{
+    engine::Settings,
     folders::{Folders, WorkspaceFolder, read_optional},
     order::{Operation, RunId, WorkspaceId},
     process::Files,
@@ -45,6 +46,11 @@ impl Visit {
         locks.lines().find_map(|line| holder(line, inode))
     }
 
+    /// What the engine that was started last was started with.
+    pub fn settings(&self) -> Option<Settings> {
+        Settings::read(&self.folders.settings())
+    }
+
     /// Every workspace that can be read, and the folders of those that cannot.
     pub fn workspaces(&self) -> io::Result<(Vec<Visited>, Vec<PathBuf>)> {
         let (mut read, mut unreadable) = (Vec::new(), Vec::new());
@@ -60,6 +66,11 @@ impl Visit {
         }
         read.sort_by(|one, other| one.id().cmp(other.id()));
         Ok((read, unreadable))
+    }
+
+    /// The last failed run of a workspace that is gone, while it is kept.
+    pub fn failed(&self, id: &WorkspaceId) -> Option<Run> {
+        crate::failed::find(&self.folders, id)
     }
 
     /// One workspace; `None` where nothing ever ran for it here.
@@ -134,6 +145,11 @@ impl Visited {
         self.record.last.as_ref()
     }
 
+    /// The last run, where it is a look that found drift.
+    pub fn drift(&self) -> Option<&Finished> {
+        self.last().filter(|last| last.operation == Operation::Refresh && !last.drift.is_empty())
+    }
+
     /// The kept plan, while it can still be applied.
     pub fn plan(&self) -> Option<&Plan> {
         let planned = self.record.planned.as_ref()?;
@@ -141,11 +157,18 @@ impl Visited {
         (planned.plan.serial == state.serial && planned.lineage == state.lineage).then_some(&planned.plan)
     }
 
+    /// The good copies of its state that can be restored, the newest first: serial, resources, file.
+    pub fn state_copies(&self) -> Vec<(u64, usize, PathBuf)> {
+        let copies = crate::engine::copies(&self.folder, &self.record).into_iter();
+        copies.map(|copy| (copy.state.serial, copy.state.resources.len(), copy.path)).collect()
+    }
+
     /// The file of a Terraform that holds the lock on the state, where one was left behind and no process lives.
     pub fn stale_lock(&self) -> Option<PathBuf> {
-        let lock = self.folder.state().with_file_name(".terraform.tfstate.lock.info");
+        let lock = self.folder.guest().join("state/.terraform.tfstate.lock.info");
         let lives = self.runs().iter().any(|run| matches!(run.stand, Stand::UnderWay { lives: true, .. }));
-        (lock.exists() && !lives).then_some(lock)
+        // A run can leave a link there.
+        (lock.symlink_metadata().is_ok() && !lives).then_some(lock)
     }
 
     /// The runs whose logs are kept, the oldest first.
@@ -155,6 +178,12 @@ impl Visited {
             entries.filter_map(|entry| entry.file_name().into_string().ok()).map(RunId).collect();
         ids.sort();
         ids.into_iter().map(|id| self.run(id)).collect()
+    }
+
+    /// The last of them that failed to build something.
+    pub fn last_failed(&self) -> Option<Run> {
+        let failed = |run: &Run| matches!(&run.stand, Stand::Ended(end) if crate::failed::failed(end));
+        self.runs().into_iter().rev().find(failed)
     }
 
     fn run(&self, id: RunId) -> Run {

@@ -98,6 +98,8 @@ fn no_value_breaks_out_of_its_string() {
             "output \"quoted{index}\" {{ value = \"<${{key{index}}}>{{\" }}\n\
              output \"nested{index}\" {{ value = \"${{format(\"%s\", \"${{key{index}}}\")}}\" }}\n\
              output \"pair{index}\" {{ value = \"${{key15}}${{key{index}}}%${{key{index}}}{{\" }}\n\
+             output \"before{index}\" {{ value = \"${{key{index}}}${{lookup({{}}, \"${{key{index}}}\", \"none\")}}\" }}\n\
+             output \"directive{index}\" {{ value = \"${{key{index}}}%{{ if true }}yes%{{ endif }}\" }}\n\
              output \"heredoc{index}\" {{\n  value = <<EOT\n${{key{index}}}\nEOT\n}}\n\
              output \"flush{index}\" {{\n  value = <<-EOT\n    a\n      ${{key{index}}}b\n    EOT\n}}\n"
         );
@@ -105,6 +107,8 @@ fn no_value_breaks_out_of_its_string() {
         json["output"][format!("json{index}")]["value"] = format!("<${{key{index}}}>{{").into();
         json["output"][format!("nested{index}")]["value"] =
             format!("${{format(\"%s\", \"${{key{index}}}\")}}").into();
+        json["output"][format!("before{index}")]["value"] =
+            format!("${{key{index}}}${{upper(\"x\")}}").into();
     }
     let hcl = module::substitute(&hcl, Format::Hcl, &values);
     let json = module::substitute(&json.to_string(), Format::Json, &values);
@@ -116,6 +120,9 @@ fn no_value_breaks_out_of_its_string() {
                 (&hcl, format!("quoted{index}"), format!("<{value}>{{")),
                 (&hcl, format!("nested{index}"), (*value).to_owned()),
                 (&hcl, format!("pair{index}"), format!("${value}%{value}{{")),
+                (&hcl, format!("before{index}"), format!("{value}none")),
+                (&hcl, format!("directive{index}"), format!("{value}yes")),
+                (&json, format!("before{index}"), format!("{value}X")),
                 (&hcl, format!("heredoc{index}"), format!("{value}\n")),
                 (&hcl, format!("flush{index}"), format!("a\n  {value}b\n")),
                 (&json, format!("json{index}"), format!("<{value}>{{")),

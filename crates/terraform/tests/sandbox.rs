@@ -22,6 +22,7 @@ async fn a_run_sees_its_own_folder_only() {
     let outside = lab.path().join("outside");
     fs::write(&outside, "a secret of somebody else").expect("write");
     let mut options = Options::new(lab.path().join("data"));
+    options.guard = env!("CARGO_BIN_EXE_capt-guard").into();
     options.sandbox = true;
     let engine = Engine::start(options).await.expect("starts");
 

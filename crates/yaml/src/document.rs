@@ -12,13 +12,22 @@ use serde_json::{Map, Number, Value};
 
 use crate::scalar;
 
-/// Deeper nesting is refused; real manifests stay below twenty.
-const DEEPEST: usize = 128;
-/// Bounds what aliases of aliases can grow to ("billion laughs").
+/// Deeper nesting is refused, aliases included; real manifests stay below twenty. An object of this depth can be stored as JSON
+/// together with the fields that are managed of it.
+const DEEPEST: usize = 120;
+/// Bounds a document of a file.
 const MOST_NODES: usize = 2_000_000;
+/// Bounds a document that a client sends; as many values as it may send as JSON.
+const MOST_NODES_SENT: usize = 500_000;
+/// Bounds what aliases of aliases can grow to ("billion laughs").
+const MOST_ALIASED: usize = 200_000;
+/// Bounds the bytes of the texts and keys among them, in a document of a file: an alias of four bytes may stand for megabytes.
+const MOST_ALIASED_BYTES: usize = 64 << 20;
+/// Likewise in a document that a client sends: twice what an object may have, as an anchor keeps a copy for its aliases.
+const MOST_ALIASED_BYTES_SENT: usize = 6 << 20;
 
 /// A place in a file; both count from one.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd, serde::Serialize)]
 pub struct Position {
     /// The line.
     pub line: usize,
@@ -182,7 +191,7 @@ pub enum YamlProblem {
 
 /// Reads a text that is one document; an empty one is nothing.
 pub fn single(text: &str) -> Result<Value, YamlError> {
-    let mut documents = documents(text).into_iter();
+    let mut documents = documents(text);
     let first = documents.next().transpose()?.map_or(Value::Null, |document| document.root.to_json());
     match documents.next() {
         None => Ok(first),
@@ -206,6 +215,8 @@ pub fn lenient(text: &str) -> Result<(Value, Vec<Repeated>), YamlError> {
     for (first_line, part) in split(text) {
         let mut builder = Builder::new(first_line);
         builder.repeated = Some(Vec::new());
+        builder.most_nodes = MOST_NODES_SENT;
+        builder.most_aliased_bytes = MOST_ALIASED_BYTES_SENT;
         let (roots, repeated) = builder.build(part)?;
         if let Some(root) = roots.first() {
             return Ok((root.to_json(), repeated));
@@ -214,16 +225,12 @@ pub fn lenient(text: &str) -> Result<(Value, Vec<Repeated>), YamlError> {
     Ok((Value::Null, Vec::new()))
 }
 
-/// Reads every document of a stream that is not empty; each stands or falls alone.
-pub fn documents(text: &str) -> Vec<Result<Document, YamlError>> {
-    let mut documents = Vec::new();
-    for (first_line, part) in split(text) {
-        match Builder::new(first_line).build(part) {
-            Ok((roots, _)) => documents.extend(roots.into_iter().map(|root| Ok(Document { root }))),
-            Err(error) => documents.push(Err(error)),
-        }
-    }
-    documents
+/// Reads every document of a stream that is not empty, one after the other; each stands or falls alone.
+pub fn documents(text: &str) -> impl Iterator<Item = Result<Document, YamlError>> {
+    split(text).into_iter().flat_map(|(first_line, part)| match Builder::new(first_line).build(part) {
+        Ok((roots, _)) => roots.into_iter().map(|root| Ok(Document { root })).collect(),
+        Err(error) => vec![Err(error)],
+    })
 }
 
 /// Cuts a stream in front of every line that starts with `---`; gives the number of lines before each part.
@@ -248,15 +255,20 @@ fn split(text: &str) -> Vec<(usize, &str)> {
 /// A list or map that is not complete yet.
 enum Open {
     List { at: Position, anchor: usize, items: Vec<Node> },
-    Map(OpenMap),
+    Map(Box<OpenMap>),
 }
 
+#[derive(Default)]
 struct OpenMap {
     at: Position,
     anchor: usize,
     members: Vec<Member>,
     /// Keys that are written here, as against those that a merge brought in.
     written: HashSet<String>,
+    /// Keys that are here, wherever they are from.
+    present: HashSet<String>,
+    /// Whether a key is among the members more than once.
+    replaced: bool,
     /// The key whose value comes next.
     key: Option<Key>,
 }
@@ -272,8 +284,14 @@ enum Key {
 struct Builder {
     first_line: usize,
     open: Vec<Open>,
-    anchors: HashMap<usize, (Node, usize)>,
+    anchors: HashMap<usize, (Node, Extent)>,
     nodes: usize,
+    most_nodes: usize,
+    /// Nodes that aliases and anchors have made copies of.
+    aliased: usize,
+    /// Bytes of their texts and keys.
+    aliased_bytes: usize,
+    most_aliased_bytes: usize,
     roots: Vec<Node>,
     /// Keys that are there again; `None` where that is a mistake.
     repeated: Option<Vec<Repeated>>,
@@ -286,6 +304,10 @@ impl Builder {
             open: Vec::new(),
             anchors: HashMap::new(),
             nodes: 0,
+            most_nodes: MOST_NODES,
+            aliased: 0,
+            aliased_bytes: 0,
+            most_aliased_bytes: MOST_ALIASED_BYTES,
             roots: Vec::new(),
             repeated: None,
         }
@@ -318,14 +340,17 @@ impl Builder {
             }
             Event::SequenceStart(_, anchor, _) => self.enter(Open::List { at, anchor, items: Vec::new() }),
             Event::MappingStart(_, anchor, _) => {
-                let (members, written) = (Vec::new(), HashSet::new());
-                self.enter(Open::Map(OpenMap { at, anchor, members, written, key: None }))
+                self.enter(Open::Map(Box::new(OpenMap { at, anchor, ..OpenMap::default() })))
             }
             Event::SequenceEnd | Event::MappingEnd => self.leave(),
             Event::Alias(anchor) => {
-                let (node, size) = self.anchors.get(&anchor).cloned().ok_or(YamlProblem::TooLarge)?;
-                self.count(size)?;
-                self.add(Node { at, ..node })
+                let extent = self.anchors.get(&anchor).ok_or(YamlProblem::TooLarge)?.1;
+                self.copy(extent)?;
+                if self.open.len() + extent.depth > DEEPEST {
+                    return Err(YamlProblem::TooDeep);
+                }
+                let (node, _) = self.anchors.get(&anchor).ok_or(YamlProblem::TooLarge)?;
+                self.add(Node { at, value: node.value.clone() })
             }
             _ => Ok(()),
         }
@@ -350,14 +375,32 @@ impl Builder {
         };
         let node = Node { at, value };
         if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), 1));
+            self.keep(anchor, &node)?;
         }
         self.add(node)
     }
 
     fn count(&mut self, nodes: usize) -> Result<(), YamlProblem> {
         self.nodes += nodes;
-        if self.nodes > MOST_NODES { Err(YamlProblem::TooLarge) } else { Ok(()) }
+        if self.nodes > self.most_nodes { Err(YamlProblem::TooLarge) } else { Ok(()) }
+    }
+
+    /// Counts a copy of a node, before it is made.
+    fn copy(&mut self, extent: Extent) -> Result<(), YamlProblem> {
+        self.aliased += extent.nodes;
+        self.aliased_bytes += extent.bytes;
+        if self.aliased > MOST_ALIASED || self.aliased_bytes > self.most_aliased_bytes {
+            return Err(YamlProblem::TooLarge);
+        }
+        self.count(extent.nodes)
+    }
+
+    /// Keeps a node for the aliases of its anchor.
+    fn keep(&mut self, anchor: usize, node: &Node) -> Result<(), YamlProblem> {
+        let extent = Extent::of(node);
+        self.copy(extent)?;
+        self.anchors.insert(anchor, (node.clone(), extent));
+        Ok(())
     }
 
     fn enter(&mut self, open: Open) -> Result<(), YamlProblem> {
@@ -375,12 +418,14 @@ impl Builder {
     fn leave(&mut self) -> Result<(), YamlProblem> {
         let (node, anchor) = match self.open.pop() {
             Some(Open::List { at, anchor, items }) => (Node { at, value: NodeValue::List(items) }, anchor),
-            Some(Open::Map(map)) => (Node { at: map.at, value: NodeValue::Map(map.members) }, map.anchor),
+            Some(Open::Map(map)) => {
+                let (at, anchor) = (map.at, map.anchor);
+                (Node { at, value: NodeValue::Map(map.finish()) }, anchor)
+            }
             None => return Ok(()),
         };
         if anchor != 0 {
-            let size = size(&node);
-            self.anchors.insert(anchor, (node.clone(), size));
+            self.keep(anchor, &node)?;
         }
         self.add(node)
     }
@@ -428,37 +473,49 @@ impl OpenMap {
     fn take_value(&mut self, value: Node) -> Result<(), YamlProblem> {
         match self.key.take() {
             None => Err(YamlProblem::ComplexKey),
-            Some(Key::Merge) => merge(&mut self.members, value),
-            Some(Key::Again(key, key_at, _)) => {
-                self.members.retain(|member| member.key != key);
-                self.members.push(Member { key, key_at, value });
-                Ok(())
-            }
-            Some(Key::Name(key, key_at)) => {
-                // What a merge brought in gives way to what is written here.
-                if self.members.len() >= self.written.len() {
-                    self.members.retain(|member| member.key != key);
-                }
-                self.members.push(Member { key, key_at, value });
+            Some(Key::Merge) => self.merge(value),
+            // What comes again, or was brought in by a merge, gives way to what is written here.
+            Some(Key::Again(key, key_at, _) | Key::Name(key, key_at)) => {
+                self.put(Member { key, key_at, value });
                 Ok(())
             }
         }
     }
-}
 
-/// `<<: *anchor`: members that are not there yet.
-fn merge(members: &mut Vec<Member>, node: Node) -> Result<(), YamlProblem> {
-    match node.value {
-        NodeValue::Map(more) => {
-            for member in more {
-                if !members.iter().any(|known| known.key == member.key) {
-                    members.push(member);
-                }
-            }
-            Ok(())
+    /// Adds a member behind the others; one of its key that is there goes when the map is complete.
+    fn put(&mut self, member: Member) {
+        if !self.present.insert(member.key.clone()) {
+            self.replaced = true;
         }
-        NodeValue::List(maps) => maps.into_iter().try_for_each(|map| merge(members, map)),
-        _ => Err(YamlProblem::Merge),
+        self.members.push(member);
+    }
+
+    /// `<<: *anchor`: members that are not there yet.
+    fn merge(&mut self, node: Node) -> Result<(), YamlProblem> {
+        match node.value {
+            NodeValue::Map(more) => {
+                for member in more {
+                    if self.present.insert(member.key.clone()) {
+                        self.members.push(member);
+                    }
+                }
+                Ok(())
+            }
+            NodeValue::List(maps) => maps.into_iter().try_for_each(|map| self.merge(map)),
+            _ => Err(YamlProblem::Merge),
+        }
+    }
+
+    /// The members, of each key the last one.
+    fn finish(self) -> Vec<Member> {
+        if !self.replaced {
+            return self.members;
+        }
+        let mut seen = HashSet::with_capacity(self.present.len());
+        let mut members: Vec<Member> =
+            self.members.into_iter().rev().filter(|member| seen.insert(member.key.clone())).collect();
+        members.reverse();
+        members
     }
 }
 
@@ -471,11 +528,39 @@ fn key_text(key: &Value) -> String {
     }
 }
 
-fn size(node: &Node) -> usize {
-    match &node.value {
-        NodeValue::List(items) => 1 + items.iter().map(size).sum::<usize>(),
-        NodeValue::Map(members) => 1 + members.iter().map(|member| 1 + size(&member.value)).sum::<usize>(),
-        _ => 1,
+/// How large a node is.
+#[derive(Clone, Copy)]
+struct Extent {
+    nodes: usize,
+    /// Levels of lists and maps.
+    depth: usize,
+    /// Of texts and keys.
+    bytes: usize,
+}
+
+impl Extent {
+    fn of(node: &Node) -> Self {
+        let empty = Self { nodes: 1, depth: 1, bytes: 0 };
+        match &node.value {
+            NodeValue::List(items) => items.iter().fold(empty, |all, item| all.with(Self::of(item))),
+            NodeValue::Map(members) => members.iter().fold(empty, |all, member| {
+                let key = Self { nodes: 1, depth: 0, bytes: member.key.len() };
+                all.with(key).with(Self::of(&member.value))
+            }),
+            NodeValue::String(text) | NodeValue::Number { text, .. } => {
+                Self { nodes: 1, depth: 0, bytes: text.len() }
+            }
+            NodeValue::Null | NodeValue::Bool(_) => Self { nodes: 1, depth: 0, bytes: 0 },
+        }
+    }
+
+    /// This list or map with one more node in it.
+    fn with(self, inner: Self) -> Self {
+        Self {
+            nodes: self.nodes + inner.nodes,
+            depth: self.depth.max(inner.depth + 1),
+            bytes: self.bytes + inner.bytes,
+        }
     }
 }
 

@@ -54,7 +54,7 @@ pub struct CAPTControlPlaneSpec {
     #[schemars(schema_with = "fragments::tags")]
     pub additional_tags: BTreeMap<String, String>,
     /// Where the Kubernetes API is reached. CAPT fills it in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "Endpoint::read", skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<Endpoint>,
     /// Accepted from older manifests and without effect: the name follows from that of the CAPTControlPlane.
     #[serde(default, skip_serializing_if = "Option::is_none")]

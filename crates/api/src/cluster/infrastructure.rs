@@ -66,7 +66,7 @@ pub struct CAPTClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vpc_config: Option<VpcConfig>,
     /// Where the cluster's Kubernetes API is reached. CAPT fills it in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "Endpoint::read", skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<Endpoint>,
     /// Accepted from older manifests and without effect: the name follows from that of the CAPTCluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]

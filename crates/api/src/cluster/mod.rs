@@ -1,6 +1,8 @@
 //! Clusters: the network (`CAPTCluster`), the control plane (`CAPTControlPlane`), and the templates
-//! through which a ClusterClass makes them. In [`core`]: Cluster API's own `Cluster`, where that is not installed.
+//! through which a ClusterClass makes them. In [`core`]: Cluster API's own `Cluster`, where that is not installed; in
+//! [`absent`]: the kinds of it that nobody reconciles then.
 
+pub mod absent;
 mod control_plane;
 pub mod core;
 mod infrastructure;

@@ -34,7 +34,9 @@ use crate::fragments;
     printcolumn(name = "CURRENT", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "READY", type_ = "integer", json_path = ".status.readyReplicas"),
     printcolumn(name = "AVAILABLE", type_ = "integer", json_path = ".status.availableReplicas"),
-    printcolumn(name = "UPDATED", type_ = "integer", json_path = ".status.updatedReplicas"),
+    printcolumn(name = "UP-TO-DATE", type_ = "integer", json_path = ".status.upToDateReplicas"),
+    printcolumn(name = "STATUS", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
+    printcolumn(name = "PAUSED", type_ = "string", json_path = ".status.conditions[?(@.type==\"Paused\")].status", priority = 10),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("size(self.metadata.name) <= 46")
         .message("metadata.name with two suffixes becomes the names of machines, which have at most 63 characters: at most 46 here"),

@@ -30,7 +30,8 @@ use crate::refs::ObjectRef;
     printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
     printcolumn(name = "STATUS", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
     printcolumn(name = "MEMBERS", type_ = "integer", json_path = ".status.members"),
-    printcolumn(name = "DESIRED", type_ = "integer", json_path = ".spec.scaling.desiredSize"),
+    printcolumn(name = "READY-MEMBERS", type_ = "integer", json_path = ".status.readyMembers"),
+    printcolumn(name = "DESIRED-SIZE", type_ = "integer", json_path = ".spec.scaling.desiredSize", priority = 1),
     printcolumn(name = "EXTERNAL", type_ = "string", json_path = ".spec.external.name", priority = 1),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("size(self.metadata.name) <= 63")
@@ -128,9 +129,12 @@ pub struct NodeGroupStatus {
     /// Whether machines can join.
     #[serde(default)]
     pub ready: bool,
-    /// How many machines have joined.
+    /// Machines that name the group.
     #[serde(default)]
     pub members: i32,
+    /// Of those, the ones that are ready and not being deleted.
+    #[serde(default)]
+    pub ready_members: i32,
     /// Outputs of the group's module; machines get them as variables. Never a sensitive one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::any_values")]

@@ -1,6 +1,6 @@
 //! `CaptMachineSet`: keeps a number of equal machines.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,8 @@ pub(super) const SELECTOR_MATCHES_TEMPLATE_MESSAGE: &str =
     printcolumn(name = "CURRENT", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "READY", type_ = "integer", json_path = ".status.readyReplicas"),
     printcolumn(name = "AVAILABLE", type_ = "integer", json_path = ".status.availableReplicas"),
+    printcolumn(name = "STATUS", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
+    printcolumn(name = "PAUSED", type_ = "string", json_path = ".status.conditions[?(@.type==\"Paused\")].status", priority = 10),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("size(self.metadata.name) <= 57")
         .message("metadata.name with a suffix becomes the names of machines, which have at most 63 characters: at most 57 here"),
@@ -113,6 +115,9 @@ pub struct CaptMachineSetStatus {
     /// Which names of machines are given out, so that no machine is made twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<Allocation>,
+    /// The machine that could not be built last. It stays here after the machine is replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<MachineFailure>,
     /// The selector as text, for autoscalers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
@@ -120,6 +125,31 @@ pub struct CaptMachineSetStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// A machine that could not be built.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineFailure {
+    /// Its name.
+    pub machine: String,
+    /// Its WorkspaceTemplateApply. `capt logs --last-failed` and `capt plan --last-failed` show its last failed run,
+    /// also after both are gone.
+    pub workspace: String,
+    /// Machine-readable reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Human-readable message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
+    /// Machines that failed one after the other, each a replacement of the one before; 0 once one of them is ready.
+    /// The time until the next replacement doubles with each.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub failures: i32,
 }
 
 /// Names that a set has given out. A name is the set's name and a number; it is written here before the machine

@@ -12,6 +12,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Taint;
 use crate::cluster::InfrastructureInitialization;
 use crate::fragments;
 use crate::refs::ObjectRef;
@@ -47,8 +48,10 @@ use crate::refs::ObjectRef;
         .field_path(".spec.nodeGroupRef"),
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.nodeGroupRef) != has(self.nodeGroupConfig)")
-    .message("set exactly one of nodeGroupRef (a machine that joins a group) or nodeGroupConfig (a managed group with its scaling)"))]
+#[x_kube(validation = Rule::new("(has(self.nodeGroupRef) ? 1 : 0) + (has(self.nodeGroupConfig) ? 1 : 0) + (has(self.nodeType) ? 1 : 0) == 1")
+    .message("set exactly one of nodeGroupRef (a machine that joins a group) or nodeGroupConfig (a managed group with its scaling); nodeType is the older form of the latter"))]
+#[x_kube(validation = Rule::new("has(self.nodeType) || (!has(self.scaling) && !has(self.taints))")
+    .message("scaling and taints belong to nodeType: a NodeGroup or nodeGroupConfig has its own"))]
 #[x_kube(validation = Rule::new("!has(self.nodeGroupRef) || has(self.instanceType)")
     .message("instanceType is needed with nodeGroupRef, for example instanceType: t3.medium")
     .field_path(".instanceType").reason(Reason::FieldValueRequired))]
@@ -66,6 +69,18 @@ pub struct CaptMachineSpec {
     /// Managed group that this object scales, in place of a single machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_group_config: Option<NodeGroupConfig>,
+    /// Accepted from older manifests: a managed group, called like the machine, that `scaling` and `instanceType` describe. Write
+    /// `nodeGroupConfig`. The module also gets the variable node_type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_type: Option<NodeType>,
+    /// How many nodes the group of `nodeType` has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
+    /// Taints of the nodes of `nodeType`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["key".into(), "effect".into()]))]
+    pub taints: Vec<Taint>,
     /// Machine size, for example t3.medium. Needed with nodeGroupRef.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::instance_type")]
@@ -78,6 +93,10 @@ pub struct CaptMachineSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::tags")]
     pub tags: BTreeMap<String, String>,
+    /// Accepted from older manifests: further tags. Write `tags`, which win.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::tags")]
+    pub additional_tags: BTreeMap<String, String>,
     /// How Kubernetes and the cloud call the machine, for example aws:///eu-west-1a/i-0abc. CAPT fills it in.
     #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
@@ -93,6 +112,16 @@ pub struct CaptMachineSpec {
 }
 
 impl CaptMachineSpec {
+    /// Whether the object is a managed group, and no machine.
+    pub fn is_group(&self) -> bool {
+        self.node_group_config.is_some() || self.node_type.is_some()
+    }
+
+    /// The scaling of the managed group.
+    pub fn group_scaling(&self) -> Option<&Scaling> {
+        self.node_group_config.as_ref().map(|config| &config.scaling).or(self.scaling.as_ref())
+    }
+
     /// Value of the label that names the group that the machine joins. A name that is too long for a label has none.
     pub fn node_group_label(&self) -> Option<&str> {
         let name = self.node_group_ref.as_ref()?.name.as_str();
@@ -113,6 +142,42 @@ pub struct NodeGroupConfig {
     /// How many nodes the group has.
     #[serde(default)]
     pub scaling: Scaling,
+    /// How nodes are replaced by an update of the group. The module gets it as the variable update_config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_config: Option<UpdateConfig>,
+    /// Labels of the group's nodes, over those of the object.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::labels")]
+    pub labels: BTreeMap<String, String>,
+    /// Tags of the group, over those of the object.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "fragments::tags")]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// How nodes of a managed group are replaced.
+#[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.maxUnavailable) != has(self.maxUnavailablePercentage)")
+    .message("set exactly one of maxUnavailable or maxUnavailablePercentage"))]
+pub struct UpdateConfig {
+    /// Most nodes that are replaced at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub max_unavailable: Option<i32>,
+    /// The same as a part of all nodes, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    pub max_unavailable_percentage: Option<i32>,
+}
+
+/// Kinds of managed groups.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum NodeType {
+    /// Machines that the cloud manages.
+    ManagedNodeGroup,
+    /// Pods without machines.
+    Fargate,
 }
 
 /// How many nodes a group has.

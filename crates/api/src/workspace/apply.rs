@@ -33,6 +33,7 @@ use crate::refs::ObjectRef;
     printcolumn(name = "APPLIED", type_ = "boolean", json_path = ".status.applied"),
     printcolumn(name = "READY", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
     printcolumn(name = "STATUS", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
+    printcolumn(name = "DRIFTED", type_ = "string", json_path = ".status.conditions[?(@.type==\"Drifted\")].status"),
     printcolumn(name = "RESOURCES", type_ = "integer", json_path = ".status.resources"),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("size(self.metadata.name) <= 90")
@@ -74,6 +75,10 @@ pub struct WorkspaceTemplateApplySpec {
     /// Secret that receives the outputs, sensitive ones included. Over that of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_connection_secret_to_ref: Option<ObjectRef>,
+    /// Secret with a Terraform state that is taken over before the first run: as the `kubernetes` backend of Terraform keeps it, or
+    /// with the text of a state under the key terraform.tfstate. Nothing is built until the Secret is there; later it is not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub import_state: Option<ObjectRef>,
     /// Leaves infrastructure and state as they are when this object is deleted.
     #[serde(default)]
     pub retain_workspace_on_delete: bool,

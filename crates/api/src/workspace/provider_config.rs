@@ -65,7 +65,7 @@ pub struct Credential {
     pub secret_ref: KeyRef,
     /// Environment variable that gets the value, for example AWS_ACCESS_KEY_ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    #[schemars(schema_with = "fragments::environment_name")]
     pub env: Option<String>,
     /// Name of a file, readable by Terraform alone, that gets the value, for example aws-creds.ini.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,11 +148,12 @@ pub enum BinaryName {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugins {
-    /// Folder with a filesystem mirror. Plugins come from there alone; nothing is downloaded.
+    /// Folder with a filesystem mirror. Plugins come from there alone; nothing is downloaded. It must lie below a folder
+    /// that the operator allows with --allow-path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
     pub mirror: Option<String>,
-    /// Folder where downloaded plugins are kept for all workspaces.
+    /// Folder where downloaded plugins are kept for all workspaces, below one that the operator allows with --allow-path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
     pub cache: Option<String>,

@@ -84,6 +84,16 @@ pub struct WorkspaceSpec {
     /// What happens to the infrastructure when an instance is deleted: Delete destroys it, Orphan leaves it.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
+    /// Accepted from older manifests. Without Delete the infrastructure is left when an instance is deleted, as with deletionPolicy:
+    /// Orphan; without Create or Update instances do not run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub management_policies: Vec<ManagementPolicy>,
+    /// Accepted from older manifests and without effect: write writeConnectionSecretToRef.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "fragments::any_object")]
+    pub publish_connection_details_to: Option<Value>,
     /// Secret that receives the outputs of an instance. `${key}` of a known variable may be used in its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_connection_secret_to_ref: Option<ConnectionSecretRef>,
@@ -104,6 +114,12 @@ pub struct WorkspaceSpec {
 }
 
 impl WorkspaceSpec {
+    /// Whether something may be done to the infrastructure of instances.
+    pub fn permits(&self, what: ManagementPolicy) -> bool {
+        let policies = &self.management_policies;
+        policies.is_empty() || policies.contains(&ManagementPolicy::All) || policies.contains(&what)
+    }
+
     /// The module of the short form. A structural schema cannot say "text or address", so the API may hold something
     /// else: it must not make the whole object unreadable.
     pub fn short_module(&self) -> Option<Result<Module, serde_json::Error>> {
@@ -144,6 +160,41 @@ pub struct ProviderConfigRef {
     /// Name of the WorkspaceProviderConfig.
     #[schemars(schema_with = "fragments::object_name")]
     pub name: String,
+    /// Accepted from older manifests and without effect: a reference is always followed, and waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<ReferencePolicy>,
+}
+
+/// How a reference is followed.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReferencePolicy {
+    /// Required or Optional.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub resolution: Option<String>,
+    /// Always or IfNotPresent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub resolve: Option<String>,
+}
+
+/// What may be done to the infrastructure of an instance.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum ManagementPolicy {
+    /// Everything.
+    #[serde(rename = "*")]
+    All,
+    /// Reading it.
+    Observe,
+    /// Making it.
+    Create,
+    /// Changing it.
+    Update,
+    /// Destroying it.
+    Delete,
+    /// Filling in what the manifest leaves out.
+    LateInitialize,
 }
 
 /// Names the Secret for the outputs of an instance.
@@ -254,26 +305,26 @@ pub struct ForProvider {
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub var_files: Vec<VarFile>,
-    /// Environment of the Terraform process.
+    /// Environment of the Terraform process. What would change the meaning of a run is refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub env: Vec<EnvVar>,
-    /// Further arguments of `terraform init`.
+    /// Further arguments of `terraform init`: -upgrade, -reconfigure, -lock-timeout=60s, -backend-config=KEY=VALUE.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    #[schemars(schema_with = "fragments::init_arguments")]
     pub init_args: Vec<String>,
-    /// Further arguments of `terraform plan`.
+    /// Further arguments of `terraform plan`: -parallelism=N, -refresh=false, -lock-timeout=60s, -compact-warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    #[schemars(schema_with = "fragments::run_arguments")]
     pub plan_args: Vec<String>,
-    /// Further arguments of `terraform apply`.
+    /// Further arguments of `terraform apply`: -parallelism=N, -refresh=false, -lock-timeout=60s, -compact-warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    #[schemars(schema_with = "fragments::run_arguments")]
     pub apply_args: Vec<String>,
-    /// Further arguments of `terraform destroy`.
+    /// Further arguments of `terraform destroy`: -parallelism=N, -refresh=false, -lock-timeout=60s, -compact-warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    #[schemars(schema_with = "fragments::run_arguments")]
     pub destroy_args: Vec<String>,
     /// Accepted from older manifests and without effect: every run has a log.
     #[serde(default, rename = "enableTerraformCLILogging", skip_serializing_if = "Option::is_none")]
@@ -353,7 +404,7 @@ pub enum VarFileSource {
     .message("an environment variable has exactly one of value, configMapKeyRef or secretKeyRef"))]
 pub struct EnvVar {
     /// Name of the variable.
-    #[schemars(length(min = 1, max = 253), regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
+    #[schemars(schema_with = "fragments::environment_name")]
     pub name: String,
     /// Its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]

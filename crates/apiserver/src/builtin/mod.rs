@@ -43,6 +43,9 @@ pub use schema::REFERENCE_PREFIX;
 const ALL_VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
+const NOT_ALL_AT_ONCE: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
+const READS: [&str; 3] = ["get", "list", "watch"];
+
 static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(definitions::all);
 
 /// The definitions of all built-in kinds and of what they are made of, as `components.schemas` of an OpenAPI v3
@@ -94,10 +97,13 @@ struct Row {
     short_names: &'static [&'static str],
     namespaced: bool,
     status: bool,
+    categories: &'static [&'static str],
+    verbs: &'static [&'static str],
 }
 
 const fn row(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Row {
-    Row { group, kind, plural, short_names: &[], namespaced, status: false }
+    let verbs = &ALL_VERBS;
+    Row { group, kind, plural, short_names: &[], namespaced, status: false, categories: &[], verbs }
 }
 
 impl Row {
@@ -108,6 +114,14 @@ impl Row {
     const fn with_status(self) -> Self {
         Self { status: true, ..self }
     }
+
+    const fn in_category(self, categories: &'static [&'static str]) -> Self {
+        Self { categories, ..self }
+    }
+
+    const fn only(self, verbs: &'static [&'static str]) -> Self {
+        Self { verbs, ..self }
+    }
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -115,10 +129,13 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const STORED: &[Row] = &[
     row("", "ConfigMap", "configmaps", true).short(&["cm"]),
     row("", "Event", "events", true).short(&["ev"]),
-    row("", "Namespace", "namespaces", false).short(&["ns"]).with_status(),
+    // All namespaces at once cannot be meant.
+    row("", "Namespace", "namespaces", false).short(&["ns"]).with_status().only(&NOT_ALL_AT_ONCE),
     row("", "Node", "nodes", false).short(&["no"]).with_status(),
     row("", "Secret", "secrets", true),
     row("", "ServiceAccount", "serviceaccounts", true).short(&["sa"]),
+    // There are none, and clients may see that: `kubectl cluster-info` and `kubectl get all` look for them.
+    row("", "Service", "services", true).short(&["svc"]).in_category(&["all"]).only(&READS),
     row("events.k8s.io", "Event", "events", true).short(&["ev"]),
     row(RBAC, "ClusterRoleBinding", "clusterrolebindings", false),
     row(RBAC, "ClusterRole", "clusterroles", false),
@@ -126,6 +143,7 @@ const STORED: &[Row] = &[
     row(RBAC, "Role", "roles", true),
     row("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false)
         .short(&["crd", "crds"])
+        .in_category(&["api-extensions"])
         .with_status(),
     row("coordination.k8s.io", "Lease", "leases", true),
 ];
@@ -141,18 +159,13 @@ const VIRTUAL: &[Row] = &[
 /// The resources that are stored.
 pub fn resources() -> Vec<Arc<Resource>> {
     static RESOURCES: LazyLock<Vec<Arc<Resource>>> =
-        LazyLock::new(|| STORED.iter().map(|row| Arc::new(resource(row, &stored_verbs(row)))).collect());
+        LazyLock::new(|| STORED.iter().map(|row| Arc::new(resource(row, row.verbs))).collect());
     RESOURCES.clone()
 }
 
 /// The resources that are answered on creation and never stored; `create` is their only verb.
 pub fn virtual_resources() -> Vec<Arc<Resource>> {
     VIRTUAL.iter().map(|row| Arc::new(resource(row, &["create"]))).collect()
-}
-
-fn stored_verbs(row: &Row) -> Vec<&'static str> {
-    // All namespaces at once cannot be meant.
-    ALL_VERBS.into_iter().filter(|verb| row.plural != "namespaces" || *verb != "deletecollection").collect()
 }
 
 fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
@@ -178,11 +191,7 @@ fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
         kind: row.kind.into(),
         list_kind: format!("{}List", row.kind),
         short_names: row.short_names.iter().map(|&name| name.into()).collect(),
-        categories: if row.group == "apiextensions.k8s.io" {
-            vec!["api-extensions".into()]
-        } else {
-            Vec::new()
-        },
+        categories: row.categories.iter().map(|&name| name.into()).collect(),
         namespaced: row.namespaced,
         verbs: verbs.to_vec(),
         custom: false,

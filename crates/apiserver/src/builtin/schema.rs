@@ -143,19 +143,27 @@ impl Definition {
     }
 }
 
+// What every object has is described in Kubernetes' own sentences: people and tools know them word by word.
 const API_VERSION: Field = field(
     "apiVersion",
     Type::Text,
-    "Group and version of the API this object is written for, such as apps/v1; for the core group only the version.",
+    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
 );
-const KIND: Field = field("kind", Type::Text, "What the object is, in CamelCase; it never changes.");
+const KIND: Field = field(
+    "kind",
+    Type::Text,
+    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+);
 const METADATA: Field = field(
     "metadata",
     Type::Of(Package::Meta, "ObjectMeta"),
-    "Name, labels, owners and other facts about the object.",
+    "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
 );
-const LIST_METADATA: Field =
-    field("metadata", Type::Of(Package::Meta, "ListMeta"), "Revision of the list, and where it continues.");
+const LIST_METADATA: Field = field(
+    "metadata",
+    Type::Of(Package::Meta, "ListMeta"),
+    "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+);
 
 /// The OpenAPI v3 schemas of one package, by full name, in the order of the table.
 pub(super) fn schemas_of(package: Package, table: &[Definition], into: &mut Map<String, Value>) {

@@ -1,6 +1,6 @@
 //! Garbage collection: follows every object and does what the [`Graph`] says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -100,12 +100,9 @@ impl Collector {
                 self.engine.delete(target, name, &options).await.map(drop)
             }
             Action::Disown(owners) => {
-                self.edit(target, name, uid, |meta| {
-                    retain(meta, "ownerReferences", |owner| {
-                        !owners.iter().any(|uid| owner["uid"] == uid.as_str())
-                    });
-                })
-                .await
+                let owners: HashSet<&str> = owners.iter().map(String::as_str).collect();
+                let stays = |owner: &Value| !owner["uid"].as_str().is_some_and(|uid| owners.contains(uid));
+                self.edit(target, name, uid, |meta| retain(meta, "ownerReferences", stays)).await
             }
             Action::Release(finalizer) => {
                 self.edit(target, name, uid, |meta| retain(meta, "finalizers", |other| other != finalizer))

@@ -38,8 +38,9 @@ async fn empty_all(engine: &Engine) -> bool {
     let Some(target) = namespaces(engine) else { return false };
     let Ok(listed) = engine.list(&target, &everything()) else { return false };
     let mut deleting = false;
-    for bytes in &listed.items {
-        let namespace: Value = serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
+    for object in &listed.items {
+        let namespace: Value =
+            serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
         if Meta::of(&namespace).deletion_timestamp().is_some() {
             deleting = true;
             // What is refused now is tried again at the next change.

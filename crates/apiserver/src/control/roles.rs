@@ -1,5 +1,6 @@
 //! Cluster roles that collect the rules of others: `rules` follows what their selectors select.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::object::Meta;
 use crate::rbac::GROUP;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
-use crate::store::{Filter, WatchError};
+use crate::store::{Filter, Object, WatchError};
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
@@ -50,8 +51,9 @@ async fn pass(engine: &Engine) -> bool {
     let target = Target { served, namespace: None, status: false };
     let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
     let Ok(listed) = engine.list(&target, &options) else { return false };
-    let parse =
-        |bytes: &bytes::Bytes| serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
+    let parse = |object: &Arc<Object>| {
+        serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given")
+    };
     let roles: Vec<Value> = listed.items.iter().map(parse).collect();
     let mut changed = false;
     for role in &roles {
@@ -79,13 +81,13 @@ fn is_same(rules: &Value, live: &Value) -> bool {
 /// The rules of all other roles that a role selects, each once; `None` for a role that selects none.
 fn collected(role: &Value, all: &[Value]) -> Option<Value> {
     let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
-    let mut rules: Vec<&Value> = Vec::new();
+    let (mut rules, mut seen): (Vec<&Value>, HashSet<&Value>) = Default::default();
     for selector in selectors {
         // Names order the list already.
         let others = all.iter().filter(|other| Meta::of(other).name() != Meta::of(role).name());
         for other in others.filter(|other| selects(selector, other)) {
             for rule in other["rules"].as_array().into_iter().flatten() {
-                if !rules.contains(&rule) {
+                if seen.insert(rule) {
                     rules.push(rule);
                 }
             }

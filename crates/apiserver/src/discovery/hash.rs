@@ -1,6 +1,15 @@
 //! A short name for the content of a document.
 
+use base64::Engine as _;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The hash of the version that objects of a kind are stored in, as kube-apiserver computes it: clients that migrate stored
+/// objects notice a change by it.
+pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
+    base64::engine::general_purpose::STANDARD.encode(&hash[..8])
+}
 
 /// A hash of a document, the same in every process: the `ETag` of a discovery document (in quotes there), and the
 /// `hash` in the address of an OpenAPI document, by which clients cache it on disk.
@@ -19,6 +28,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn storage_versions_have_the_hashes_of_kubernetes() {
+        // As a server of Kubernetes shows them in /api/v1 and /apis/coordination.k8s.io/v1.
+        assert_eq!(storage_version_hash("", "v1", "ConfigMap"), "qFsyl6wFWjQ=");
+        assert_eq!(storage_version_hash("coordination.k8s.io", "v1", "Lease"), "gqkMMb/YqFM=");
+    }
 
     #[test]
     fn hashes_tell_documents_apart_and_stay_the_same() {

@@ -18,6 +18,7 @@ use crate::{
 
 pub use aggregated::{AGGREGATED_CONTENT_TYPE, aggregated_core, aggregated_groups};
 pub use hash::content_hash;
+use hash::storage_version_hash;
 
 /// The groups that come first, in the order of Kubernetes' priorities; all others follow by name.
 const FIRST_GROUPS: [&str; 6] = [
@@ -165,6 +166,9 @@ fn resource_entries(resource: &Resource, version: &Version) -> Vec<Value> {
         "verbs": resource.verbs,
     });
     with_names(resource, &mut main);
+    if let Some(hash) = storage_hash(resource) {
+        main["storageVersionHash"] = hash.into();
+    }
     let sub = |sub: Subresource| {
         let mut entry = json!({
             "name": format!("{}/{}", resource.plural, sub.name),
@@ -180,6 +184,20 @@ fn resource_entries(resource: &Resource, version: &Version) -> Vec<Value> {
         entry
     };
     std::iter::once(main).chain(subresources(resource, version).into_iter().map(sub)).collect()
+}
+
+/// The hash of the version a resource is stored in, where it is stored at all. A version that is stored and not served has none.
+fn storage_hash(resource: &Resource) -> Option<String> {
+    let is_stored = resource.verbs.contains(&"list") && resource.verbs.contains(&"create");
+    let is_served = resource.versions.iter().any(|version| version.name == resource.storage_version);
+    // Clients compare hashes with those of other servers, so they are those of kube-apiserver's storage: events of both groups
+    // are the same objects there, and definitions have never left their first version.
+    let (group, version) = match resource.group.as_str() {
+        "events.k8s.io" => ("", "v1"),
+        "apiextensions.k8s.io" => ("apiextensions.k8s.io", "v1beta1"),
+        group => (group, resource.storage_version.as_str()),
+    };
+    (is_stored && is_served).then(|| storage_version_hash(group, version, &resource.kind))
 }
 
 fn with_names(resource: &Resource, entry: &mut Value) {

@@ -81,3 +81,26 @@ fn both_forms_name_the_same_resources() {
         }
     }
 }
+
+#[test]
+fn what_is_stored_says_in_which_version() {
+    let hash = |group: &str, version: &str, name: &str| {
+        let resources: Vec<Arc<Resource>> =
+            resources().into_iter().chain(builtin::virtual_resources()).collect();
+        let document = api_resources(group, version, &resources).unwrap();
+        let entries = document["resources"].as_array().unwrap();
+        entries.iter().find(|it| it["name"] == name).unwrap().get("storageVersionHash").cloned()
+    };
+    let stored =
+        |group: &str, version: &str, kind: &str| Some(json!(storage_version_hash(group, version, kind)));
+    assert_eq!(hash("", "v1", "configmaps"), stored("", "v1", "ConfigMap"));
+    assert_eq!(hash("", "v1", "namespaces/status"), None);
+    // Read-only here, and nobody stores one.
+    assert_eq!(hash("", "v1", "services"), None);
+    assert_eq!(hash("authorization.k8s.io", "v1", "selfsubjectaccessreviews"), None);
+    assert_eq!(hash("events.k8s.io", "v1", "events"), stored("", "v1", "Event"));
+    // Every version of a resource says in which one it is stored.
+    for version in ["v1", "v1alpha1"] {
+        assert_eq!(hash("z.example.com", version, "ones"), stored("z.example.com", "v1alpha1", "ones"));
+    }
+}

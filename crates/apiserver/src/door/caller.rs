@@ -68,6 +68,13 @@ impl User {
         self.name == ANONYMOUS
     }
 
+    /// What budgets know of a user, for whoever keeps it: groups may be many.
+    #[must_use]
+    pub fn in_budgets(&self) -> Self {
+        let groups = if self.is_master() { vec![MASTERS.to_owned()] } else { Vec::new() };
+        Self::known(self.name.clone(), groups)
+    }
+
     /// True of somebody who may do everything.
     pub fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)

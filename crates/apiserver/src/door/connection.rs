@@ -17,6 +17,7 @@ use super::{
     Api,
     caller::Certified,
     limits::Limits,
+    places::Place,
     pulse::{Felt, Pulse},
     service::{Peer, Service},
 };
@@ -26,6 +27,11 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// An HTTP/2 client that has gone without a word is noticed by an unanswered ping, watches or not.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
+/// How much of a request's body a client may send before it is read, over HTTP/2: a body that waits for its room is in memory
+/// already. Half of the requests of a user may wait so.
+const STREAM_WINDOW: u32 = 64 << 10;
+/// The same of all bodies of a connection: some that wait must not keep another one from being sent.
+const CONNECTION_WINDOW: u32 = 1 << 20;
 /// The least hyper takes.
 const SMALLEST_BUFFER: usize = 8 << 10;
 
@@ -35,6 +41,7 @@ pub(super) async fn serve<A: Api>(
     tls: TlsAcceptor,
     stream: TcpStream,
     address: SocketAddr,
+    place: Arc<Place>,
 ) {
     let metrics = service.metrics.clone();
     let _counted = metrics.connection();
@@ -43,6 +50,7 @@ pub(super) async fn serve<A: Api>(
     let shaken = select! {
         shaken = timeout(service.limits.handshake, tls.accept(stream)) => shaken,
         () = service.closing.cancelled() => return,
+        () = place.lost() => return,
     };
     let Ok(Ok(stream)) = shaken else { return };
     let (_, session) = stream.get_ref();
@@ -51,14 +59,22 @@ pub(super) async fn serve<A: Api>(
 
     let pulse = Pulse::new(service.limits.clone(), !is_http2);
     let stream = TokioIo::new(Felt { inner: stream, pulse: pulse.clone() });
-    let peer = Arc::new(Peer { address: address.ip(), certified, pulse: pulse.clone() });
+    place.established(&pulse);
+    let peer =
+        Arc::new(Peer { address: address.ip(), certified, pulse: pulse.clone(), place: place.clone() });
     let (limits, closing) = (service.limits.clone(), service.closing.clone());
     let answer = service_fn(move |request| service.clone().serve(peer.clone(), request));
     let closing = closing.cancelled();
+    let over = async {
+        select! {
+            () = pulse.overdue() => {}
+            () = place.lost() => {}
+        }
+    };
     if is_http2 {
-        drive(http2(&limits).serve_connection(stream, answer), &pulse, closing).await;
+        drive(http2(&limits).serve_connection(stream, answer), over, closing).await;
     } else {
-        drive(http1(&limits).serve_connection(stream, answer), &pulse, closing).await;
+        drive(http1(&limits).serve_connection(stream, answer), over, closing).await;
     }
 }
 
@@ -78,6 +94,8 @@ fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.streams)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(limits.header_bytes)
         .max_send_buf_size(limits.send_buffer)
         .keep_alive_interval(PING_EVERY)
@@ -86,16 +104,20 @@ fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
 }
 
 /// Runs a connection to its end: its own, that of the server's patience, or that of the server.
-async fn drive(connection: impl GracefulConnection, pulse: &Pulse, closing: impl Future<Output = ()>) {
-    let mut connection = pin!(connection);
+async fn drive(
+    connection: impl GracefulConnection,
+    over: impl Future<Output = ()>,
+    closing: impl Future<Output = ()>,
+) {
+    let (mut connection, mut over) = (pin!(connection), pin!(over));
     select! {
         _ = connection.as_mut() => return,
-        () = pulse.overdue() => {}
+        () = over.as_mut() => {}
         () = closing => {
             connection.as_mut().graceful_shutdown();
             select! {
                 _ = connection.as_mut() => return,
-                () = pulse.overdue() => {}
+                () = over.as_mut() => {}
             }
         }
     }

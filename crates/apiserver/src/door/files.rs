@@ -17,6 +17,11 @@ pub(super) fn private_folder(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(OWNER_FOLDER))
 }
 
+/// Takes `path` away from others.
+pub(super) fn private_file(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(OWNER_FILE))
+}
+
 /// Replaces `path` by `content` in one step that survives a power cut.
 pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;

@@ -28,16 +28,28 @@ pub enum KubeconfigError {
     Write(PathBuf, #[source] io::Error),
 }
 
+impl KubeconfigError {
+    /// Whether it is only that the disk is full. Who starts a server then may want to delete objects.
+    pub fn is_full_disk(&self) -> bool {
+        matches!(self, Self::Write(_, error)
+            if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+}
+
 /// Writes the kubeconfig of the server at `url` (as [`super::Door::url`] tells it) to `path`.
 pub fn write(path: &Path, url: &str, identity: &Identity) -> Result<(), KubeconfigError> {
+    let content = render(url, identity);
     match fs::read_to_string(path) {
+        // Nothing to write, so that a full disk does not matter.
+        Ok(present) if present == content => {
+            return files::private_file(path).map_err(|error| KubeconfigError::Write(path.to_owned(), error));
+        }
         Ok(present) if is_ours(&present) => {}
         Ok(_) => return Err(KubeconfigError::NotOurs(path.to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(KubeconfigError::Read(path.to_owned(), error)),
     }
-    files::replace(path, render(url, identity).as_bytes())
-        .map_err(|error| KubeconfigError::Write(path.to_owned(), error))
+    files::replace(path, content.as_bytes()).map_err(|error| KubeconfigError::Write(path.to_owned(), error))
 }
 
 fn render(url: &str, identity: &Identity) -> String {
@@ -78,6 +90,7 @@ fn is_ours(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::time::SystemTime;
 
     use super::*;
@@ -92,10 +105,33 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.contains("server: https://127.0.0.1:2\n"));
 
+        // What is there already is not written again, and is still its owner's alone.
+        let inode = || fs::metadata(&path).unwrap().ino();
+        let before = inode();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        write(&path, "https://127.0.0.1:2", &identity).unwrap();
+        assert_eq!(inode(), before);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        write(&path, "https://127.0.0.1:3", &identity).unwrap();
+        assert_ne!(inode(), before);
+
         for others in [text.replacen("- name: capt", "- name: prod", 1), "some notes".to_owned()] {
             fs::write(&path, &others).unwrap();
             assert!(matches!(write(&path, "https://x", &identity), Err(KubeconfigError::NotOurs(_))));
             assert_eq!(fs::read_to_string(&path).unwrap(), others);
         }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        for (kind, is_full) in [
+            (io::ErrorKind::StorageFull, true),
+            (io::ErrorKind::QuotaExceeded, true),
+            (io::ErrorKind::PermissionDenied, false),
+        ] {
+            let error = KubeconfigError::Write("config".into(), kind.into());
+            assert_eq!(error.is_full_disk(), is_full, "{kind}");
+        }
+        assert!(!KubeconfigError::NotOurs("config".into()).is_full_disk());
     }
 }

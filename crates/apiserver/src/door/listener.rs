@@ -10,7 +10,7 @@ use std::{
 use tokio::{
     net::{TcpListener, TcpStream},
     select,
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::watch,
     task::{JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
@@ -18,7 +18,8 @@ use tokio_rustls::{TlsAcceptor, rustls};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Api, audit::AuditLog, connection, identity::Identity, limits::Limits, metrics::Metrics, service::Service,
+    Api, audit::AuditLog, connection, identity::Identity, limits::Limits, metrics::Metrics, places::Places,
+    service::Service,
 };
 
 /// Out of file descriptors, accepting fails at once and would spin.
@@ -146,20 +147,18 @@ async fn accept<A: Api>(
     tls: watch::Receiver<TlsAcceptor>,
     service: Arc<Service<A>>,
 ) -> usize {
-    let slots = Arc::new(Semaphore::new(service.limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let places = Places::new(&service.limits);
     let mut connections = JoinSet::new();
     loop {
         select! {
             () = service.closing.cancelled() => break,
             // Forgets those that have ended.
             Some(_) = connections.join_next() => {}
-            (slot, accepted) = next(&listener, &slots) => match accepted {
+            accepted = next(&listener, &places) => match accepted {
                 Ok((stream, address)) => {
-                    let serving = connection::serve(service.clone(), tls.borrow().clone(), stream, address);
-                    connections.spawn(async move {
-                        let _slot = slot;
-                        serving.await;
-                    });
+                    let place = Arc::new(places.enter(address.ip()));
+                    let tls = tls.borrow().clone();
+                    connections.spawn(connection::serve(service.clone(), tls, stream, address, place));
                 }
                 Err(_) => sleep(AFTER_FAILURE).await,
             },
@@ -174,12 +173,8 @@ async fn accept<A: Api>(
     cut_off
 }
 
-/// The next connection, once there is a slot for it: until then clients wait in the kernel's queue.
-async fn next(
-    listener: &TcpListener,
-    slots: &Arc<Semaphore>,
-) -> (Option<OwnedSemaphorePermit>, io::Result<(TcpStream, SocketAddr)>) {
-    // The semaphore is never closed, so there is always a slot in the end.
-    let slot = slots.clone().acquire_owned().await.ok();
-    (slot, listener.accept().await)
+/// The next connection, once there may be one.
+async fn next(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, SocketAddr)> {
+    places.room().await;
+    listener.accept().await
 }

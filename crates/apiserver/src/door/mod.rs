@@ -1,17 +1,19 @@
 //! The door of the server: who may come in, how much they may bring, and a record of who came.
 //!
 //! ```text
-//! TCP -> limit of connections -> TLS 1.3 -> HTTP/1.1 or HTTP/2 -> who is it? -> body, bounded -> Api
-//!        listener                connection  pulse                caller        service
+//! TCP -> a place    -> TLS 1.3 -> HTTP/1.1 or HTTP/2 -> who is it? -> share of the budgets -> body, bounded -> Api
+//!        listener      connection pulse                 caller        shares                  service, turns
+//!        places
 //!                                                     metrics, audit <- recorded <- response
 //! ```
 //!
 //! What holds behind the door:
 //! - An [`Api`] is asked only by somebody who was let in; only the paths of [`is_public`] see the anonymous user.
 //! - It gets no credential: `Authorization` and the `Impersonate-*` headers end here.
-//! - It gets a whole body of at most [`Limits::body_bytes`].
-//! - A response body of unknown length is a watch, and each of its frames a whole number of events: when the
-//!   server stops, the door ends it between two frames.
+//! - It gets a whole body of at most [`Limits::body_bytes`], and a [`Turn`] to decode it; with a method that reads, none.
+//! - A response body of unknown length is a watch, unless its response is marked [`Finite`], and each of its events a
+//!   line: when the server stops, the door ends it after a frame that ends one.
+//! - A response that is [`Made`] for its client alone takes room as the body of a request does; without room, it is refused.
 //! - A body is polled only when the connection has room for more, so a client that reads slowly costs a bounded
 //!   buffer here; how many events may wait behind the body is the API's to limit.
 
@@ -25,10 +27,13 @@ mod kubeconfig;
 mod limits;
 mod listener;
 mod metrics;
+mod places;
 mod pulse;
 mod recorded;
 mod service;
+mod shares;
 mod status;
+mod turns;
 mod verb;
 
 #[cfg(test)]
@@ -40,15 +45,27 @@ use bytes::Bytes;
 
 use crate::rbac::{Resource, Verdict};
 
+pub(crate) use self::shares::{Share, Shares};
+#[cfg(test)]
+pub(crate) use self::turns::Turns;
 pub use self::{
     audit::{AuditError, AuditLog, Rotation},
     caller::{User, is_public},
-    identity::{Identity, IdentityError, warm_up},
+    identity::{Identity, IdentityError},
     kubeconfig::{KubeconfigError, write as write_kubeconfig},
     limits::Limits,
     listener::{Door, DoorError, Settings},
     metrics::Metrics,
+    turns::Turn,
 };
+
+/// Marks a response, in its extensions, whose body has an end although its length is not known.
+#[derive(Clone, Copy, Debug)]
+pub struct Finite;
+
+/// Tells of a response, in its extensions, how many bytes were made for it alone and are in memory until it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made(pub usize);
 
 /// A response body: whole, or a stream of watch events.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;

@@ -10,6 +10,7 @@
 //! bounded in size, and a connection that never completes one is idle. A write that makes no progress counts too.
 
 use std::{
+    collections::HashMap,
     io,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
@@ -31,6 +32,10 @@ struct Beat {
     in_head: bool,
     /// Since when the peer takes nothing.
     stalled: Option<Instant>,
+    /// Since when each answer waits for the peer to take a frame: on HTTP/2 one stream may, while the others go on.
+    unread: HashMap<u64, Instant>,
+    /// The number of the next request.
+    next: u64,
 }
 
 /// The state of one connection, shared by its socket, its requests and its watchdog.
@@ -44,14 +49,30 @@ pub(super) struct Pulse {
 
 impl Pulse {
     pub fn new(limits: Arc<Limits>, bytes_count: bool) -> Arc<Self> {
-        let beat = Beat { requests: 0, since: Instant::now(), in_head: true, stalled: None };
+        let beat = Beat {
+            requests: 0,
+            since: Instant::now(),
+            in_head: true,
+            stalled: None,
+            unread: HashMap::new(),
+            next: 0,
+        };
         Arc::new(Self { beat: Mutex::new(beat), limits, bytes_count })
     }
 
     /// A request begins; it ends when the guard is dropped.
     pub fn request(self: &Arc<Self>) -> Busy {
-        self.with(|beat| beat.requests += 1);
-        Busy(self.clone())
+        let id = self.with(|beat| {
+            beat.requests += 1;
+            beat.next += 1;
+            beat.next
+        });
+        Busy { pulse: self.clone(), id }
+    }
+
+    /// Since when no request is under way.
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.with(|beat| (beat.requests == 0).then_some(beat.since))
     }
 
     /// Returns when the connection is to be closed.
@@ -71,7 +92,8 @@ impl Pulse {
         self.with(|beat| {
             let patience = if beat.in_head { self.limits.head } else { self.limits.idle };
             let waiting = (beat.requests == 0).then(|| beat.since + patience);
-            let stuck = beat.stalled.map(|since| since + self.limits.stalled);
+            let stuck = beat.stalled.iter().chain(beat.unread.values()).min();
+            let stuck = stuck.map(|since| *since + self.limits.stalled);
             waiting.into_iter().chain(stuck).min()
         })
     }
@@ -100,11 +122,27 @@ impl Pulse {
 }
 
 /// A request under way.
-pub(super) struct Busy(Arc<Pulse>);
+pub(super) struct Busy {
+    pulse: Arc<Pulse>,
+    id: u64,
+}
+
+impl Busy {
+    /// The connection asks for a frame of the answer, so it has sent those before.
+    pub fn wanted(&self) {
+        self.pulse.with(|beat| beat.unread.remove(&self.id));
+    }
+
+    /// The connection was given a frame to send.
+    pub fn sending(&self) {
+        self.pulse.with(|beat| beat.unread.insert(self.id, Instant::now()));
+    }
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.with(|beat| {
+        self.pulse.with(|beat| {
+            beat.unread.remove(&self.id);
             beat.requests -= 1;
             (beat.in_head, beat.since) = (false, Instant::now());
         });
@@ -222,6 +260,22 @@ mod tests {
         pulse.wrote(false);
         assert_eq!(seconds_left(&pulse).await, Some(30));
         pulse.wrote(true);
+        assert_eq!(seconds_left(&pulse).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_whose_frames_are_not_taken_is_overdue_even_with_others_going_on() {
+        let pulse = Pulse::new(limits(), false);
+        let (unread, read) = (pulse.request(), pulse.request());
+        unread.sending();
+        for _ in 0..4 {
+            read.sending();
+            advance(Duration::from_secs(10)).await;
+            read.wanted();
+            pulse.wrote(true);
+        }
+        assert_eq!(seconds_left(&pulse).await, Some(10));
+        unread.wanted();
         assert_eq!(seconds_left(&pulse).await, None);
     }
 }

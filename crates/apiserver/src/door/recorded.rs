@@ -12,8 +12,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request, Uri, header};
-use http_body::{Body as _, Frame, SizeHint};
+use http::{Method, Request, header};
+use http_body::{Frame, SizeHint};
 use jiff::Timestamp;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
@@ -23,6 +23,7 @@ use super::{
     caller::User,
     metrics::Metrics,
     pulse::Busy,
+    shares::Share,
     verb::{Verb, resource_of},
 };
 
@@ -34,12 +35,19 @@ pub(super) struct Record {
     metrics: Arc<Metrics>,
     audit: Option<Audited>,
     verb: Verb,
-    uri: Uri,
+    /// Of the path no more is kept: it may be as long as a head, and the answer, a refusal too, may wait for a client that does
+    /// not read it.
+    resource: String,
     watch: bool,
     started: Instant,
     code: u16,
     bytes: u64,
-    _busy: Busy,
+    busy: Busy,
+    /// What the request takes of the budgets.
+    share: Option<Share>,
+    /// What its body takes of the room for bodies: an answer is about as large, and there until it is read. Then what a larger
+    /// answer takes.
+    room: Vec<Share>,
 }
 
 /// What only the audit log needs.
@@ -81,12 +89,14 @@ impl Record {
             metrics,
             audit,
             verb,
-            uri: request.uri().clone(),
+            resource: shortened(&resource_of(request.uri())).to_owned(),
             watch: false,
             started: Instant::now(),
             code: CLIENT_GONE,
             bytes: 0,
-            _busy: busy,
+            busy,
+            share: None,
+            room: Vec::new(),
         }
     }
 
@@ -94,21 +104,37 @@ impl Record {
     pub fn is_of(&mut self, user: &User, impersonator: Option<&User>) {
         if let Some(audited) = &mut self.audit {
             shortened(&user.name).clone_into(&mut audited.user);
-            audited.impersonator = impersonator.map(|user| user.name.clone());
+            audited.impersonator = impersonator.map(|user| shortened(&user.name).to_owned());
         }
     }
 
-    /// Makes the body of the answer carry this record. One of unknown length is a watch, and ends on `closing`.
-    pub fn answered(mut self, code: u16, body: Body, closing: &CancellationToken) -> Recorded {
+    /// Takes what the request takes of a budget, in place of what it had.
+    pub fn takes(&mut self, share: Share) {
+        self.share = Some(share);
+    }
+
+    /// Keeps room of the request's body, or of its answer, until the answer is sent.
+    pub fn keeps(&mut self, room: Option<Share>) {
+        self.room.extend(room);
+    }
+
+    /// Makes the body of the answer carry this record. That of a watch ends on `closing`.
+    pub fn answered(
+        mut self,
+        code: u16,
+        body: Body,
+        is_watch: bool,
+        closing: &CancellationToken,
+    ) -> Recorded {
         self.code = code;
         let mut end = None;
-        if !body.is_end_stream() && body.size_hint().exact().is_none() {
+        if is_watch {
             self.watch = true;
             self.metrics.is_watch();
             self.log(Stage::ResponseStarted);
             end = Some(Box::pin(closing.clone().cancelled_owned()));
         }
-        Recorded { body, end, record: self }
+        Recorded { body, end, in_event: false, record: self }
     }
 
     fn log(&self, stage: Stage) {
@@ -135,7 +161,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.metrics.end(self.verb, &resource_of(&self.uri), self.code, self.watch, self.started.elapsed());
+        self.metrics.end(self.verb, &self.resource, self.code, self.watch, self.started.elapsed());
         self.log(Stage::ResponseComplete);
     }
 }
@@ -145,6 +171,8 @@ pub(super) struct Recorded {
     body: Body,
     /// When a watch is to end; nothing else is cut short.
     end: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// Whether the last frame of a watch ended before its event.
+    in_event: bool,
     record: Record,
 }
 
@@ -156,12 +184,16 @@ impl http_body::Body for Recorded {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
+        if !self.in_event && self.end.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready()) {
             return Poll::Ready(None);
         }
+        self.record.busy.wanted();
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if let Poll::Ready(Some(Ok(frame))) = &frame {
-            self.record.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+            self.record.busy.sending();
+            let data = frame.data_ref().map_or(&[][..], |data| data);
+            self.in_event = data.last().is_some_and(|last| *last != b'\n');
+            self.record.bytes += data.len() as u64;
         }
         frame
     }

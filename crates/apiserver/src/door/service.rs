@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    error::Error,
     net::IpAddr,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
@@ -10,30 +11,30 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response, StatusCode, header, response};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Api, Body,
+    Api, Body, Finite, Made,
     audit::AuditLog,
     caller::{self, Certified, User},
     identity::Token,
     limits::Limits,
     metrics::Metrics,
+    places::Place,
     pulse::Pulse,
     recorded::{Record, Recorded},
+    shares::{Share, Shares},
     status::Refusal,
+    turns::Turns,
 };
 
-/// The unit in which room for bodies is given out: a semaphore counts in 32 bits.
+/// The unit in which room for bodies is given out: a small body costs more than its bytes.
 const ROOM: usize = 1 << 10;
 /// How much more than is taken is read of a body that is too long; as much as Go's server does.
 const SPARE: usize = 256 << 10;
@@ -48,7 +49,10 @@ pub(super) struct Service<A> {
     pub metrics: Arc<Metrics>,
     pub closing: CancellationToken,
     audit: Option<AuditLog>,
-    room: Arc<Semaphore>,
+    room: Arc<Shares>,
+    requests: Arc<Shares>,
+    watches: Arc<Shares>,
+    turns: Turns,
 }
 
 /// What a connection knows of its other end.
@@ -56,6 +60,7 @@ pub(super) struct Peer {
     pub address: IpAddr,
     pub certified: Option<Certified>,
     pub pulse: Arc<Pulse>,
+    pub place: Arc<Place>,
 }
 
 impl<A: Api> Service<A> {
@@ -68,9 +73,20 @@ impl<A: Api> Service<A> {
         closing: CancellationToken,
     ) -> Self {
         // Room for less than one body would refuse it for ever.
-        let room = limits.bodies_bytes.max(limits.body_bytes).div_ceil(ROOM);
-        let room = Arc::new(Semaphore::new(room.min(Semaphore::MAX_PERMITS)));
-        Self { api, token, limits: Arc::new(limits), metrics, closing, audit, room }
+        let body = limits.body_bytes.div_ceil(ROOM);
+        let room = Shares::new(limits.bodies_bytes.div_ceil(ROOM), body);
+        Self {
+            api,
+            token,
+            room,
+            requests: Shares::new(limits.requests, 1),
+            watches: Shares::new(limits.watches, 1),
+            turns: Turns::new(limits.decoded_bytes, limits.body_bytes),
+            limits: Arc::new(limits),
+            metrics,
+            closing,
+            audit,
+        }
     }
 
     /// Answers one request; there is always an answer.
@@ -81,9 +97,14 @@ impl<A: Api> Service<A> {
     ) -> Result<Response<Recorded>, Infallible> {
         let busy = peer.pulse.request();
         let mut record = Record::begin(&request, peer.address, &self.metrics, self.audit.as_ref(), busy);
+        let is_head = request.method() == Method::HEAD;
         let answer = self.answer(&mut record, &peer, request).await;
-        let (head, body) = answer.unwrap_or_else(Refusal::into_response).into_parts();
-        let body = record.answered(head.status.as_u16(), body, &self.closing);
+        let (mut head, mut body) = answer.unwrap_or_else(Refusal::into_response).into_parts();
+        if is_head {
+            body = without_content(&mut head, &body);
+        }
+        let is_watch = is_watch(&head, &body);
+        let body = record.answered(head.status.as_u16(), body, is_watch, &self.closing);
         Ok(Response::from_parts(head, body))
     }
 
@@ -102,9 +123,13 @@ impl<A: Api> Service<A> {
         let user =
             caller::authenticate(peer.certified.as_ref(), &head.headers, &self.token, SystemTime::now())?;
         record.is_of(&user, None);
+        peer.place.is_of(&user)?;
+        record.takes(self.requests.take(&user, 1).ok_or_else(Refusal::busy)?);
         if user.is_anonymous() && !caller::is_public(&head.method, head.uri.path()) {
             return Err(Refusal::unauthorized());
         }
+        // Budgets are of whoever asks, whomever they ask to be.
+        let asking = user.clone();
         let user =
             match caller::impersonated(&user, &head.headers, |wish| self.api.may_impersonate(&user, wish))? {
                 Some(wanted) => {
@@ -114,12 +139,43 @@ impl<A: Api> Service<A> {
                 None => user,
             };
         caller::strip(&mut head.headers);
-        let (body, _room) = self.read(body).await?;
-        self.ask(user, Request::from_parts(head, body)).await
+        let (body, room) = if brings_nothing(&head.method) {
+            self.ignore(body).await;
+            (Bytes::new(), None)
+        } else {
+            self.read(&asking, body).await?
+        };
+        record.keeps(room);
+        if !body.is_empty() {
+            let turn = self.turns.take(&asking, body.len(), self.limits.body).await;
+            head.extensions.insert(turn.ok_or_else(Refusal::busy)?);
+        }
+        let (is_read, length) = (brings_nothing(&head.method), body.len());
+        let answer = self.ask(user, Request::from_parts(head, body)).await?;
+        let (head, body) = answer.into_parts();
+        if is_watch(&head, &body) {
+            record.takes(self.watches.take(&asking, 1).ok_or_else(Refusal::busy)?);
+        }
+        if let Some(Made(bytes)) = head.extensions.get()
+            && *bytes > length
+        {
+            // Not waited for: the answer is there already.
+            let room = self.room.take(&asking, (bytes - length).div_ceil(ROOM));
+            let refusal = || if is_read { Refusal::busy() } else { Refusal::unanswered() };
+            record.keeps(Some(room.ok_or_else(refusal)?));
+        }
+        Ok(Response::from_parts(head, body))
     }
 
-    /// The whole body, and the room it takes until it is answered.
-    async fn read(&self, body: Incoming) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+    /// Reads past a body that means nothing, as Go's server does; on a connection with more of it no other request follows.
+    async fn ignore(&self, body: Incoming) {
+        if !body.is_end_stream() {
+            let _ = timeout(self.limits.body, drain(body, SPARE)).await;
+        }
+    }
+
+    /// The whole body, and the room it takes until the answer is sent.
+    async fn read(&self, user: &User, body: Incoming) -> Result<(Bytes, Option<Share>), Refusal> {
         if body.is_end_stream() {
             return Ok((Bytes::new(), None));
         }
@@ -127,17 +183,14 @@ impl<A: Api> Service<A> {
         let declared = body.size_hint().exact().map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         if declared.is_some_and(|size| size > limit) {
             // A client that is still sending when the connection ends may never see the answer.
-            drain(body, limit + SPARE).await;
+            let _ = timeout(self.limits.body, drain(body, limit + SPARE)).await;
             return Err(Refusal::too_large(limit));
         }
-        let units = u32::try_from(declared.unwrap_or(limit).div_ceil(ROOM)).unwrap_or(u32::MAX);
-        let room = timeout(self.limits.body, self.room.clone().acquire_many_owned(units))
-            .await
-            .ok()
-            .and_then(Result::ok)
-            .ok_or_else(Refusal::busy)?;
-        match timeout(self.limits.body, Limited::new(body, limit).collect()).await {
-            Ok(Ok(whole)) => Ok((whole.to_bytes(), Some(room))),
+        let units = declared.unwrap_or(limit).div_ceil(ROOM);
+        let room = self.room.take_within(user, units, self.limits.body).await.ok_or_else(Refusal::busy)?;
+        match timeout(self.limits.body, whole(Limited::new(body, limit), declared.unwrap_or_default())).await
+        {
+            Ok(Ok(whole)) => Ok((whole, Some(room))),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::too_large(limit)),
             Ok(Err(error)) => {
                 let message = format!("read the request body: {error}");
@@ -161,6 +214,37 @@ impl<A: Api> Service<A> {
         })
         .await
     }
+}
+
+/// The body of an answer to HEAD, whose headers are those of GET. Over HTTP/2 hyper sends whatever body it is given, which
+/// clients take for a broken stream.
+fn without_content(head: &mut response::Parts, body: &Body) -> Body {
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.entry(header::CONTENT_LENGTH).or_insert_with(|| length.into());
+    }
+    http_body_util::Empty::new().boxed_unsync()
+}
+
+/// What has no known length is a watch, unless it says otherwise.
+fn is_watch(head: &response::Parts, body: &Body) -> bool {
+    let is_finite = head.extensions.get::<Finite>().is_some();
+    !is_finite && !body.is_end_stream() && body.size_hint().exact().is_none()
+}
+
+/// True of methods whose body nobody looks at: what it took would be held while the request waits for something else.
+fn brings_nothing(method: &Method) -> bool {
+    ![Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
+}
+
+/// A body in one piece. It may come byte by byte, and a piece of its own for each would take far more room than it has.
+async fn whole(mut body: Limited<Incoming>, expected: usize) -> Result<Bytes, Box<dyn Error + Send + Sync>> {
+    let mut whole = BytesMut::with_capacity(expected);
+    while let Some(frame) = body.frame().await {
+        if let Some(data) = frame?.data_ref() {
+            whole.extend_from_slice(data);
+        }
+    }
+    Ok(whole.freeze())
 }
 
 /// Reads a body while it comes, and keeps nothing of it.

@@ -39,6 +39,12 @@ impl Refusal {
         Self { retry_after: Some(1), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
     }
 
+    /// What was asked for is done, and may be asked for again.
+    pub fn unanswered() -> Self {
+        let message = "The request was carried out, but there is no room for its answer.";
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
+    }
+
     pub fn panicked() -> Self {
         let message = "This request caused apiserver to panic. Look in the logs for details.";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)

@@ -75,13 +75,28 @@ impl Engine {
             return Ok(Written { object: object.to_string().into(), created: true });
         }
         metadata_mut(&mut object).remove("selfLink");
-        let stored = self.store.create(target.key(&name), encode::to_store(target, &object)).await;
-        let stored = match stored {
-            Err(WriteError::AlreadyExists { .. }) if generated => self.add_drawn(target, object).await?,
-            Err(WriteError::AlreadyExists { .. }) => return Err(self.taken(target, &name)),
-            stored => stored.map_err(|error| write_error(target, &name, &error))?,
+        let value = encode::to_store_within_bounds(target, &object)?;
+        // The store takes its time, and many writes may wait for it: what they wait with is bytes, if it may be.
+        let kept = generated.then(|| std::mem::take(&mut object));
+        drop(object);
+        let stored = match (self.store.create(target.key(&name), value).await, kept) {
+            (Err(WriteError::AlreadyExists { .. }), Some(object)) => self.add_drawn(target, object).await?,
+            (stored, _) => self.stored(target, &name, stored)?,
         };
         Ok(Written { object: encode::to_bytes(target, &stored), created: true })
+    }
+
+    /// What was stored, or the answer to whoever wanted it to be.
+    fn stored(
+        &self,
+        target: &Target,
+        name: &str,
+        stored: Result<Arc<Object>, WriteError>,
+    ) -> Result<Arc<Object>, ApiError> {
+        stored.map_err(|error| match error {
+            WriteError::AlreadyExists { .. } => self.taken(target, name),
+            error => write_error(target, name, &error),
+        })
     }
 
     /// The answer where the name of a new object is taken.

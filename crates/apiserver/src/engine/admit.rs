@@ -1,9 +1,12 @@
 //! What a body must be before it counts as an object: known fields, defaults, valid metadata, schema and rules.
 
+use std::collections::HashSet;
+
 use capt_schema::{FieldError, FieldErrorKind, FieldPath, metadata};
 use serde_json::{Map, Value};
 
 use super::Target;
+use crate::bounds;
 use crate::builtin::decode::{
     check_metadata, convert, decode, decode_converted, drop_malformed_metadata, drop_unknown_metadata,
 };
@@ -13,6 +16,7 @@ use crate::object::create::drop_empty;
 use crate::object::{Meta, metadata_mut};
 use crate::request::body;
 use crate::request::write::{FieldValidation, WriteOptions};
+use crate::resource::Resource;
 use crate::status::{ApiError, Cause, GroupResource, go};
 
 /// Replicas are 32 bits wide.
@@ -55,7 +59,7 @@ pub fn shape(
             // As Go reads nothing into a map of texts.
             texts.filter(|(_, value)| value.is_null()).for_each(|(_, value)| *value = "".into());
         }
-        shape_custom(target, object, origin)
+        shape_custom(target, object, origin)?
     } else {
         let told = shape_builtin(target, object, origin)?;
         rules::apply_defaults(&resource.group, &resource.kind, object);
@@ -67,17 +71,27 @@ pub fn shape(
         // A patched object is read with its members in order.
         told.sort();
     }
-    judge_fields(target, options, origin, told)
+    judge_fields(resource, &target.served.version.name, options, origin, told)
+}
+
+/// Refuses or tells what a body of a built-in kind says twice, and what it says of fields that nobody knows.
+pub fn judge_body(
+    resource: &Resource,
+    options: &WriteOptions,
+    unknown_fields: &[String],
+) -> Result<(), ApiError> {
+    let unknown = unknown_fields.iter().map(|path| body::unknown_field(path)).collect();
+    judge_fields(resource, &resource.storage_version, options, &Origin::Body, unknown)
 }
 
 /// Refuses or tells what a write says twice, and what it says of fields that nobody knows.
 fn judge_fields(
-    target: &Target,
+    resource: &Resource,
+    version: &str,
     options: &WriteOptions,
     origin: &Origin,
     unknown: Vec<String>,
 ) -> Result<(), ApiError> {
-    let resource = &target.served.resource;
     let of_patch = |problem: String| match origin {
         Origin::JsonPatch(_) => format!("json patch {problem}"),
         Origin::Body | Origin::Patch(_) | Origin::StrategicPatch(_) | Origin::Apply(_) => problem,
@@ -89,9 +103,10 @@ fn judge_fields(
     };
     if !resource.custom && *origin == Origin::Body {
         // Of a field that a type does not have, nobody looks how often it is there.
+        let unknown: HashSet<_> =
+            unknown.iter().filter_map(|told| told.strip_prefix("unknown field ")).collect();
         repeated.retain(|problem| {
-            let path = problem.strip_prefix("duplicate field ");
-            !path.is_some_and(|path| unknown.contains(&format!("unknown field {path}")))
+            !problem.strip_prefix("duplicate field ").is_some_and(|path| unknown.contains(path))
         });
     }
     if let (FieldValidation::Strict, Origin::Apply(_), [first, ..]) =
@@ -106,9 +121,7 @@ fn judge_fields(
             Origin::Patch(patch) | Origin::StrategicPatch(patch) | Origin::JsonPatch(patch) => {
                 wrong_patch(patch, &format!("strict decoding error: {}", told.join(", ")))
             }
-            Origin::Body | Origin::Apply(_) => {
-                body::strict_error(&resource.kind, &target.served.version.name, &told)
-            }
+            Origin::Body | Origin::Apply(_) => body::strict_error(&resource.kind, version, &told),
         }),
         FieldValidation::Warn => {
             for warning in told {
@@ -131,21 +144,22 @@ fn said(metadata: &Value, origin: &Origin) -> Value {
     }
 }
 
-fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Vec<String> {
+fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let of_metadata = object.get_mut("metadata").map(|metadata| {
         let said = said(metadata, origin);
         drop_unknown_metadata(metadata, said)
     });
     let of_metadata = of_metadata.unwrap_or_default();
     let unknown = target.served.schema.prune(object);
-    if matches!(origin, Origin::Apply(_)) {
-        target.served.schema.fill(object);
+    let filled = if matches!(origin, Origin::Apply(_)) {
+        target.served.schema.fill(object)
     } else {
-        target.served.schema.default(object);
-    }
+        target.served.schema.default(object)
+    };
+    filled.map_err(bounds::too_large)?;
     drop_empty(metadata_mut(object));
     let unknown = unknown.iter().map(|field| field.path.to_string());
-    of_metadata.into_iter().chain(unknown).map(|path| body::unknown_field(&path)).collect()
+    Ok(of_metadata.into_iter().chain(unknown).map(|path| body::unknown_field(&path)).collect())
 }
 
 /// Built-in kinds are read as Go's types would read them.
@@ -350,7 +364,7 @@ fn other_identity(object: &Value, old: &Value) -> Vec<FieldError> {
 fn late_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
     let (new, old) = (Meta::of(object), Meta::of(old));
     old.deletion_timestamp()?;
-    let known: Vec<&str> = old.finalizers().collect();
+    let known: HashSet<&str> = old.finalizers().collect();
     let mut late: Vec<String> =
         new.finalizers().filter(|name| !known.contains(name)).map(|name| format!("{name:?}")).collect();
     late.sort();
@@ -363,12 +377,12 @@ fn late_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
     (!late.is_empty()).then(|| FieldError::new(&path, FieldErrorKind::Forbidden, None, what))
 }
 
-/// An error with every cause, if there is one.
+/// An error with its causes, if there is one.
 pub fn refuse(target: &Target, object: &Value, errors: &[FieldError]) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
     }
-    let causes = errors.iter().map(Cause::from).collect();
+    let causes = errors.iter().map(Cause::from);
     Err(ApiError::invalid(&target.served.resource, Meta::of(object).name().unwrap_or_default(), causes))
 }
 

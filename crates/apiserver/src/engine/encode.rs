@@ -4,8 +4,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
 use super::Target;
+use crate::bounds;
 use crate::builtin::events;
 use crate::object::{Meta, update};
+use crate::status::ApiError;
 use crate::store::{self, Object};
 
 /// The stored form of an object. The resource version goes to the end of `metadata`, where the store writes it
@@ -16,6 +18,13 @@ pub fn to_store(target: &Target, object: &Value) -> store::Value {
     }
     let resource = &target.served.resource;
     encode(object, &crate::registry::api_version(&resource.group, &resource.storage_version))
+}
+
+/// What the store is given of an object, if that is no larger than an object may be.
+pub fn to_store_within_bounds(target: &Target, object: &Value) -> Result<store::Value, ApiError> {
+    let value = to_store(target, object);
+    bounds::check(object, value.len())?;
+    Ok(value)
 }
 
 /// What an object loses on its way through the store: what the version that is stored, or the one of the path, has no
@@ -106,8 +115,9 @@ pub fn to_value(target: &Target, object: &Object) -> Value {
     }
     let served = &target.served;
     if may_lack_defaults(target, object) {
-        // What is stored has the defaults of the version that is stored; another one only leaves fields out.
-        served.stored_schema.as_ref().unwrap_or(&served.schema).default(&mut value);
+        // What is stored has the defaults of the version that is stored; another one only leaves fields out. A definition
+        // that was given more of them since than an object may have takes nothing from what can be read.
+        let _ = served.stored_schema.as_ref().unwrap_or(&served.schema).default(&mut value);
     }
     if value["apiVersion"] != served.api_version.as_str() {
         value["apiVersion"] = served.api_version.as_str().into();
@@ -122,7 +132,7 @@ pub fn to_value(target: &Target, object: &Object) -> Value {
 pub fn as_read(target: &Target, object: &mut Value) {
     let served = &target.served;
     if served.versions_differ {
-        served.stored_schema.as_ref().unwrap_or(&served.schema).default(object);
+        let _ = served.stored_schema.as_ref().unwrap_or(&served.schema).default(object);
         if served.stored_schema.is_some() {
             served.schema.prune(object);
         }
@@ -158,12 +168,17 @@ pub fn is_deleting(object: &Object) -> bool {
 
 /// The bytes of a stored object in the version of the path, as they lie in the store where that is the storage version.
 pub fn to_bytes(target: &Target, object: &Object) -> Bytes {
-    let as_stored = target.served.version.name == target.served.resource.storage_version;
-    if as_stored && !is_new_event(target) && !may_lack_defaults(target, object) {
+    if is_as_stored(target, object) {
         object.bytes().clone()
     } else {
         Bytes::from(to_value(target, object).to_string())
     }
+}
+
+/// Whether the bytes of a stored object are those of the version of the path.
+pub fn is_as_stored(target: &Target, object: &Object) -> bool {
+    let as_stored = target.served.version.name == target.served.resource.storage_version;
+    as_stored && !is_new_event(target) && !may_lack_defaults(target, object)
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ use crate::registry::{Registry, Served};
 use crate::status::ApiError;
 use crate::store::{Key, Object, Store, WriteError};
 
-pub use encode::{to_bytes, to_value};
+pub use admit::judge_body;
+pub use encode::{is_as_stored, to_bytes, to_value};
 pub use read::{Listed, selected};
 pub use write::{Change, PatchBody};
 
@@ -96,7 +97,7 @@ impl Engine {
     }
 
     /// The object of this name.
-    fn find(&self, target: &Target, name: &str) -> Result<Arc<Object>, ApiError> {
+    pub fn find(&self, target: &Target, name: &str) -> Result<Arc<Object>, ApiError> {
         let missing = || ApiError::not_found(&target.served.resource, name);
         self.store.get(&target.key(name)).ok_or_else(missing)
     }

@@ -1,5 +1,7 @@
 //! What a patch makes of an object.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::{PatchBody, Target};
@@ -17,7 +19,7 @@ pub(super) fn patched(
     let outcome = match body {
         PatchBody::Json(patch) => match patch::json_patch(&mut object, patch.clone()) {
             Err(JsonPatchError::Failed(_)) => return Err(ApiError::PatchFailed),
-            Err(error @ JsonPatchError::TooMany(_)) => {
+            Err(error @ (JsonPatchError::TooMany(_) | JsonPatchError::TooLarge(_))) => {
                 return Err(ApiError::RequestEntityTooLarge(error.to_string()));
             }
             outcome => {
@@ -42,10 +44,12 @@ pub(super) fn patched(
                 target.served.kind.types(&target.served.api_version).expect("a served version has types");
             let rest = rest.insert(patch.clone());
             let outcome = patch::strategic_merge_patch(&mut object, rest, types);
-            if let Err(error) = &outcome
-                && error.code() == 500
-            {
-                return Err(ApiError::Unclassified(error.to_string()));
+            match &outcome {
+                Err(error) if error.code() == 500 => return Err(ApiError::Unclassified(error.to_string())),
+                Err(error) if error.code() == 413 => {
+                    return Err(ApiError::RequestEntityTooLarge(error.to_string()));
+                }
+                _ => {}
             }
             outcome.map_err(|error| error.to_string())
         }
@@ -59,21 +63,32 @@ pub(super) fn patched(
 /// come in that order.
 fn sort_touched(object: &mut Value, patch: &Value) {
     let operations = patch.as_array().into_iter().flatten();
-    for path in operations.filter_map(|operation| operation["path"].as_str()) {
-        let mut parents: Vec<&str> = path.split('/').skip(1).collect();
-        parents.pop();
-        let mut place = Some(&mut *object);
-        for name in parents.into_iter().map(Some).chain([None]) {
-            let Some(Value::Object(members)) = place else { break };
-            members.sort_keys();
-            // A stored object begins with what it is.
-            for (index, name) in ["apiVersion", "kind"].into_iter().enumerate() {
-                if let Some(value) = members.shift_remove(name) {
-                    // There may be a kind of something without a version.
-                    members.shift_insert(index.min(members.len()), name.to_owned(), value);
-                }
-            }
-            place = name.and_then(|name| members.get_mut(&name.replace("~1", "/").replace("~0", "~")));
+    let paths = operations.flat_map(|operation| ["path", "from"].map(|name| operation[name].as_str()));
+    let paths = paths.flatten().map(|path| path.split_once('/').map_or("", |(_, parts)| parts));
+    let paths: Vec<&str> = paths.collect();
+    if !paths.is_empty() {
+        sort_parents(object, &paths);
+    }
+}
+
+/// Puts in order what holds the values of these paths, each map once however many paths lead through it.
+fn sort_parents(parent: &mut Value, paths: &[&str]) {
+    let Value::Object(members) = parent else { return };
+    members.sort_keys();
+    // A stored object begins with what it is.
+    for (index, name) in ["apiVersion", "kind"].into_iter().enumerate() {
+        if let Some(value) = members.shift_remove(name) {
+            // There may be a kind of something without a version.
+            members.shift_insert(index.min(members.len()), name.to_owned(), value);
+        }
+    }
+    let mut below: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (name, rest) in paths.iter().filter_map(|path| path.split_once('/')) {
+        below.entry(name).or_default().push(rest);
+    }
+    for (name, paths) in below {
+        if let Some(member) = members.get_mut(&name.replace("~1", "/").replace("~0", "~")) {
+            sort_parents(member, &paths);
         }
     }
 }

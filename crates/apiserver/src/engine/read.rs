@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// A collection, or a page of it.
 #[derive(Debug)]
 pub struct Listed {
-    /// Objects in the version of the path.
-    pub items: Vec<Bytes>,
+    /// The objects, shared with the store: nothing is copied before somebody reads it.
+    pub items: Vec<Arc<Object>>,
     /// The revision of the whole list.
     pub revision: Revision,
     /// Where the next page starts.
@@ -74,23 +74,12 @@ impl Engine {
         if is_one(target, options) || (is_cached(target) && matches!(options.list_from()?, ListFrom::Any)) {
             limit = 0;
         }
-        let filtered = !options.labels.is_empty() || !options.fields.is_empty();
-        let mut from = from;
-        let mut items = Vec::new();
-        loop {
-            let room = if limit == 0 { 0 } else { limit - items.len() };
-            let page = self.page(target, options, room, at, from.as_ref())?;
-            let chosen = page.objects.iter().filter(|object| !filtered || selected(target, object, options));
-            items.extend(chosen.map(|object| encode::to_bytes(target, object)));
-            // A page of a filtered list goes on until it is full.
-            let full = limit == 0 || items.len() >= limit || page.next.is_none();
-            if full {
-                let next = page.next.as_ref().map(|next| cursor::encode(&cursor_of(next)));
-                let remaining = (next.is_some() && !filtered).then_some(page.remaining);
-                return Ok(Listed { items, revision: page.revision, next, remaining });
-            }
-            from = page.next;
-        }
+        // A page of a filtered list goes on until it is full. It is looked for in one go: what is behind it is counted, and
+        // what changed since its revision is undone, once.
+        let page = self.page(target, options, limit, at, from.as_ref())?;
+        let next = page.next.as_ref().map(|next| cursor::encode(&cursor_of(next)));
+        let remaining = (next.is_some() && !is_filtered(options)).then_some(page.remaining);
+        Ok(Listed { items: page.objects, revision: page.revision, next, remaining })
     }
 
     /// Every selected object of a collection at one revision, for a watch to begin with.
@@ -100,9 +89,7 @@ impl Engine {
         options: &ListOptions,
     ) -> Result<(Vec<Arc<Object>>, Revision), ApiError> {
         let page = self.page(target, options, 0, At::Latest, None)?;
-        let filtered = !options.labels.is_empty() || !options.fields.is_empty();
-        let chosen = page.objects.into_iter().filter(|object| !filtered || selected(target, object, options));
-        Ok((chosen.collect(), page.revision))
+        Ok((page.objects, page.revision))
     }
 
     fn list_start(&self, target: &Target, options: &ListOptions) -> Result<(At, Option<Continue>), ApiError> {
@@ -122,6 +109,7 @@ impl Engine {
         })
     }
 
+    /// The selected objects of a page; the limit counts these.
     fn page(
         &self,
         target: &Target,
@@ -131,16 +119,17 @@ impl Engine {
         from: Option<&Continue>,
     ) -> Result<Page, ApiError> {
         // A selector of one namespace is as good as a path.
-        let selected =
-            options.fields.exact("metadata.namespace").filter(|_| target.served.resource.namespaced);
+        let chosen = options.fields.exact("metadata.namespace").filter(|_| target.served.resource.namespaced);
         let query = Query {
             resource: &target.served.store_name,
-            namespace: target.namespace.as_deref().or(selected),
+            namespace: target.namespace.as_deref().or(chosen),
             limit,
             at,
             from,
         };
-        self.store.list(&query).map_err(|error| match error {
+        let filtered = is_filtered(options);
+        let matches = |object: &Object| !filtered || selected(target, object, options);
+        self.store.snapshot().list_matching(&query, matches).map_err(|error| match error {
             ReadError::Gone { .. } if from.is_some() => ApiError::continue_expired(None),
             ReadError::Gone { .. } => ApiError::too_old_list(),
             ReadError::Future { asked, current } => {
@@ -162,6 +151,10 @@ impl Engine {
             other => ApiError::Internal(other.to_string()),
         })
     }
+}
+
+fn is_filtered(options: &ListOptions) -> bool {
+    !options.labels.is_empty() || !options.fields.is_empty()
 }
 
 /// Whether a list is of one object at most, by its name.

@@ -2,14 +2,18 @@
 
 use serde_json::{Value, json};
 
+use super::admit::{self, Origin};
+use super::preconditions::{check_uid, check_version, version_number};
 use super::{Engine, Listed, Target, encode, write_error};
+use crate::builtin::rules;
 use crate::object::delete::{self, Deletion, Propagation};
 use crate::object::{Meta, metadata_mut};
 use crate::request::delete::{self as request, DeleteOptions};
 use crate::request::query::ListOptions;
+use crate::request::write::WriteOptions;
 use crate::resource::crd::{self, CLEANUP_FINALIZER};
 use crate::status::{self, ApiError};
-use crate::store::WriteError;
+use crate::store::{Key, WriteError};
 
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
@@ -63,19 +67,50 @@ impl Engine {
         }
     }
 
-    /// Sets the finalizers in the spec of a namespace, which only `/finalize` may do; one that waits for nothing any
-    /// more goes.
+    /// Sets the finalizers in the spec of a namespace; one that waits for nothing any more goes.
     pub async fn finalize(&self, target: &Target, name: &str, finalizers: &Value) -> Result<Value, ApiError> {
+        self.set_finalizers(target, name, finalizers, None).await
+    }
+
+    /// Sets them to those of a namespace that a client sends to `/finalize`, the one way for clients to do so.
+    pub async fn finalize_as(
+        &self,
+        target: &Target,
+        name: &str,
+        mut body: Value,
+        options: &WriteOptions,
+    ) -> Result<Value, ApiError> {
+        admit::shape(target, &mut body, options, &Origin::Body)?;
+        admit::fits_path(target, &mut body, Some(name))?;
+        version_number(&body)?;
+        let finalizers = body["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
+        self.set_finalizers(target, name, &finalizers, Some((&body, options))).await
+    }
+
+    async fn set_finalizers(
+        &self,
+        target: &Target,
+        name: &str,
+        finalizers: &Value,
+        asked: Option<(&Value, &WriteOptions)>,
+    ) -> Result<Value, ApiError> {
         loop {
             let stored = self.find(target, name)?;
             let mut object = encode::to_value(target, &stored);
+            if let Some((body, options)) = asked {
+                check_uid(target, name, &object, body, options)?;
+                check_version(target, name, &object, body)?;
+            }
             object["spec"]["finalizers"] = finalizers.clone();
+            admit::refuse(target, &object, &rules::validate_finalize(&object))?;
+            let value = encode::to_store_within_bounds(target, &object)?;
+            if asked.is_some_and(|(_, options)| options.dry_run) {
+                return Ok(object);
+            }
             let written = if delete::is_finished(&object) {
                 self.store.delete(target.key(name), Some(stored.revision())).await
             } else {
-                self.store
-                    .update(target.key(name), encode::to_store(target, &object), Some(stored.revision()))
-                    .await
+                self.store.update(target.key(name), value, Some(stored.revision())).await
             };
             match written {
                 Ok(stored) => return Ok(encode::to_value(target, &stored)),
@@ -94,12 +129,11 @@ impl Engine {
         options: &DeleteOptions,
     ) -> Result<Listed, ApiError> {
         let listed = self.list(target, list)?;
-        for bytes in &listed.items {
-            let object: Value = serde_json::from_slice(bytes).expect("the store holds the JSON it was given");
-            let meta = Meta::of(&object);
-            let namespaced = Target { namespace: meta.namespace().map(str::to_owned), ..target.clone() };
-            let name = meta.name().unwrap_or_default().to_owned();
-            match self.delete(&namespaced, &name, options).await {
+        for object in &listed.items {
+            let Key { namespace, name, .. } = object.key();
+            let namespace = Some(&**namespace).filter(|namespace| !namespace.is_empty());
+            let namespaced = Target { namespace: namespace.map(str::to_owned), ..target.clone() };
+            match self.delete(&namespaced, name, options).await {
                 Ok(_) | Err(ApiError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -152,11 +152,11 @@ fn fields_error(error: FieldsError) -> ApiError {
     match error {
         FieldsError::Conflicts(conflicts) => ApiError::ApplyConflict {
             message: conflicts.to_string(),
-            causes: conflicts
-                .causes()
-                .into_iter()
-                .map(|cause| Cause::new("FieldManagerConflict", cause.message, cause.field))
-                .collect(),
+            causes: Cause::bounded(
+                conflicts
+                    .causes()
+                    .map(|cause| Cause::new("FieldManagerConflict", cause.message, cause.field)),
+            ),
         },
         FieldsError::OtherType(_) | FieldsError::HasManagedFields => ApiError::BadRequest(error.to_string()),
         other => ApiError::Unclassified(other.to_string()),

@@ -22,7 +22,7 @@ use crate::request::path::check_name;
 use crate::request::write::WriteOptions;
 use crate::resource::crd;
 use crate::status::ApiError;
-use crate::store::{Revision, WriteError};
+use crate::store::{self, Revision, WriteError};
 
 /// How often a change is tried again because somebody else was faster; as many as Kubernetes does.
 const TRIES: usize = 5;
@@ -96,6 +96,7 @@ impl Engine {
             if !encode::changes(target, &live, &old, &new) {
                 return Ok(Written { object: encode::to_bytes(target, &live), created: false });
             }
+            let ready = Ready::of(target, &new, revision)?;
             if options.dry_run {
                 let mut new = new;
                 encode::as_read(target, &mut new);
@@ -104,7 +105,9 @@ impl Engine {
                     created: false,
                 });
             }
-            match self.put(target, name, &new, revision).await {
+            // The store takes its time, and many writes may wait for it: what they wait with is bytes.
+            drop((old, new));
+            match self.put(target, name, ready, revision).await {
                 Ok(object) => return Ok(Written { object, created: false }),
                 Err(WriteError::Conflict { .. }) if tries > 1 && !names_version(change) => tries -= 1,
                 Err(error) => return Err(write_error(target, name, &error)),
@@ -260,17 +263,37 @@ impl Engine {
         &self,
         target: &Target,
         name: &str,
-        new: &Value,
+        ready: Ready,
         expected: Revision,
     ) -> Result<Bytes, WriteError> {
         let key = target.key(name);
-        if delete::is_finished(new) {
-            // What the request made of it is told, although it was never stored.
-            self.store.delete(key, Some(expected)).await?;
-            return Ok(with_version(new.clone(), expected).to_string().into());
+        match ready {
+            Ready::Gone(told) => {
+                self.store.delete(key, Some(expected)).await?;
+                Ok(told)
+            }
+            Ready::Stored(value) => {
+                let stored = self.store.update(key, value, Some(expected)).await?;
+                Ok(encode::to_bytes(target, &stored))
+            }
         }
-        let stored = self.store.update(key, encode::to_store(target, new), Some(expected)).await?;
-        Ok(encode::to_bytes(target, &stored))
+    }
+}
+
+/// A changed object on its way to the store.
+enum Ready {
+    /// It goes. What the request made of it is told, although it was never stored.
+    Gone(Bytes),
+    /// It is stored.
+    Stored(store::Value),
+}
+
+impl Ready {
+    fn of(target: &Target, new: &Value, revision: Revision) -> Result<Self, ApiError> {
+        if delete::is_finished(new) {
+            return Ok(Self::Gone(with_version(new.clone(), revision).to_string().into()));
+        }
+        encode::to_store_within_bounds(target, new).map(Self::Stored)
     }
 }
 

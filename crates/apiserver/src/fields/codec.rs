@@ -65,6 +65,7 @@ fn decode(members: &Map<String, Value>) -> Result<(FieldSet, bool), CodecError> 
         let (below, member) = decode(below)?;
         set.attach(element, member, below);
     }
+    set.arrange();
     // Also when all there was is of unknown kinds.
     let member = member || set.is_empty();
     Ok((set, member))

@@ -34,6 +34,12 @@ impl Comparison {
         }
     }
 
+    fn arrange(&mut self) {
+        for set in [&mut self.added, &mut self.modified, &mut self.removed] {
+            set.arrange();
+        }
+    }
+
     /// What the new object sets.
     pub(crate) fn changed(&self) -> FieldSet {
         self.modified.clone().union(self.added.clone())
@@ -177,6 +183,7 @@ impl<'a> Walk<'a> {
                 member(name, None, Some(value));
             }
         }
+        out.arrange();
     }
 
     fn items(&self, old: &'a [Value], new: &'a [Value], list: &ListType, out: &mut Comparison) {
@@ -192,6 +199,7 @@ impl<'a> Walk<'a> {
         for (element, new) in right {
             self.item(element, &[], new, list, out);
         }
+        out.arrange();
     }
 
     /// The items of a list by element, in order; several where there are duplicates.

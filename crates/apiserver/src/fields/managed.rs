@@ -1,6 +1,10 @@
 //! `metadata.managedFields`: who manages which fields.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+};
 
 use serde_json::{Map, Value};
 
@@ -8,7 +12,7 @@ use super::{codec::CodecError, set::FieldSet, time::Timestamp};
 use crate::status::go;
 
 /// How a manager came by its fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// By server-side apply.
     Apply,
@@ -188,11 +192,19 @@ impl Managed {
             Some(_) => return Err(ManagedError::Shape(0)),
         };
         out.entries.reserve(entries.len() + 1);
-        for (index, entry) in entries.iter().enumerate() {
-            let entry = ManagedFieldsEntry::decode(index, entry)?;
-            match out.find(&entry) {
-                Some(place) => out.entries[place] = entry,
-                None => out.entries.push(entry),
+        let mut places = HashMap::with_capacity(entries.len());
+        for (index, stated) in entries.iter().enumerate() {
+            let entry = ManagedFieldsEntry::decode(index, stated)?;
+            // Who it is of, as `ManagedFieldsEntry::is_of` has it, in the texts that were read.
+            let text = |name: &str| stated.get(name).and_then(Value::as_str).unwrap_or_default();
+            let version = if entry.operation == Operation::Apply { "" } else { text("apiVersion") };
+            let of = (text("manager"), entry.operation, text("subresource"), version);
+            match places.entry(of) {
+                Entry::Occupied(place) => out.entries[*place.get()] = entry,
+                Entry::Vacant(place) => {
+                    place.insert(out.entries.len());
+                    out.entries.push(entry);
+                }
             }
         }
         Ok(out)

@@ -3,7 +3,7 @@
 //! Nothing is removed by a merge. Leaves and atomic values of the configuration win. Items of sets and keyed lists
 //! keep the live order where the configuration does not order them, and its order where it does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -128,13 +128,13 @@ impl<'a> Zip<'a> {
             applied_elements.iter().filter(|element| self.live_items.contains_key(element)).collect();
         let mut shared = shared.into_iter();
         let mut next_shared = shared.next();
-        let mut merged: Vec<&PathElement> = Vec::new();
+        let mut merged: BTreeSet<&PathElement> = BTreeSet::new();
         let (mut left, mut right) = (0, 0);
         while left < live_elements.len() || right < applied_elements.len() {
             if let (Some(here), Some(there)) = (live_elements.get(left), applied_elements.get(right)) {
                 if here == there {
                     self.take_applied(there);
-                    merged.push(there);
+                    merged.insert(there);
                     left += 1;
                     right += 1;
                     next_shared = shared.next();
@@ -152,13 +152,13 @@ impl<'a> Zip<'a> {
                     left += 1;
                     continue;
                 }
-                if merged.contains(&here) {
+                if merged.contains(here) {
                     left += 1;
                 }
             }
             if let Some(there) = applied_elements.get(right) {
                 self.take_applied(there);
-                merged.push(there);
+                merged.insert(there);
                 right += 1;
                 if next_shared == Some(there) {
                     next_shared = shared.next();

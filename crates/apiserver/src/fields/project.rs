@@ -47,6 +47,7 @@ fn members_of(members: &Map<String, Value>, types: &TypeInfo, map: &MapType) -> 
         };
         out.attach(PathElement::field(name), leaf || empty || field.is_none(), below);
     }
+    out.arrange();
     out
 }
 

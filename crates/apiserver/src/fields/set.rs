@@ -31,6 +31,13 @@ impl Node {
     fn is_empty(&self) -> bool {
         !self.member && self.below.nodes.is_empty()
     }
+
+    fn join_below(&mut self, others: &mut Vec<FieldSet>) {
+        if !others.is_empty() {
+            others.push(std::mem::take(&mut self.below));
+            self.below = FieldSet::union_all(others.drain(..));
+        }
+    }
 }
 
 impl FieldSet {
@@ -75,24 +82,39 @@ impl FieldSet {
         &mut self.nodes[place]
     }
 
-    /// Adds a node that was built elsewhere; `None` of its parts may be empty.
+    /// Adds a node that was built elsewhere; nothing, if it is empty. In whatever order nodes come, they are put in
+    /// theirs once, by [`FieldSet::arrange`]: a place for each would be looked for among all that are there.
     pub(crate) fn attach(&mut self, element: PathElement, member: bool, below: Self) {
-        if !member && below.is_empty() {
-            return;
-        }
-        // Most callers attach in order.
-        if self.nodes.last().is_none_or(|last| last.element < element) {
+        if member || !below.is_empty() {
             self.nodes.push(Node { element, member, below });
+        }
+    }
+
+    /// Puts attached nodes in order; those of one element become one.
+    pub(crate) fn arrange(&mut self) {
+        if self.nodes.is_sorted_by(|left, right| left.element < right.element) {
             return;
         }
-        match self.find(&element) {
-            Ok(place) => {
-                let node = &mut self.nodes[place];
-                node.member |= member;
-                node.below = std::mem::take(&mut node.below).union(below);
+        self.nodes.sort_by(|left, right| left.element.cmp(&right.element));
+        let mut nodes: Vec<Node> = Vec::with_capacity(self.nodes.len());
+        // What is below the last of them, besides its own: joined once, however many there are.
+        let mut below = Vec::new();
+        for node in std::mem::take(&mut self.nodes) {
+            match nodes.last_mut() {
+                Some(last) if last.element == node.element => {
+                    last.member |= node.member;
+                    below.push(node.below);
+                }
+                last => {
+                    if let Some(last) = last {
+                        last.join_below(&mut below);
+                    }
+                    nodes.push(node);
+                }
             }
-            Err(place) => self.nodes.insert(place, Node { element, member, below }),
         }
+        nodes.last_mut().into_iter().for_each(|last| last.join_below(&mut below));
+        self.nodes = nodes;
     }
 
     fn find(&self, element: &PathElement) -> Result<usize, usize> {
@@ -145,6 +167,13 @@ impl FieldSet {
         Self { nodes }
     }
 
+    /// Everything that is in any of the sets. One by one, each would be walked for all that come after it.
+    pub(crate) fn union_all(sets: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = Self { nodes: sets.into_iter().flat_map(|set| set.nodes).collect() };
+        all.arrange();
+        all
+    }
+
     /// What is in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
@@ -178,19 +207,7 @@ impl FieldSet {
     /// Each node with the one of the same element in `other`.
     fn pairs<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (&'a Node, Option<&'a Node>)> {
         let mut rest = other.nodes.as_slice();
-        self.nodes.iter().map(move |left| {
-            loop {
-                let Some((right, after)) = rest.split_first() else { return (left, None) };
-                match right.element.cmp(&left.element) {
-                    Ordering::Less => rest = after,
-                    Ordering::Equal => {
-                        rest = after;
-                        return (left, Some(right));
-                    }
-                    Ordering::Greater => return (left, None),
-                }
-            }
-        })
+        self.nodes.iter().map(move |left| (left, next(&mut rest, &left.element)))
     }
 
     /// Takes out exactly the paths of `other`; paths below them stay.
@@ -216,16 +233,8 @@ impl FieldSet {
     fn subtract_with(&mut self, other: &Self, take: impl Fn(&mut Node, &Node)) {
         let mut rest = other.nodes.as_slice();
         self.nodes.retain_mut(|node| {
-            while let Some((taken, after)) = rest.split_first() {
-                match taken.element.cmp(&node.element) {
-                    Ordering::Less => rest = after,
-                    Ordering::Equal => {
-                        rest = after;
-                        take(node, taken);
-                        break;
-                    }
-                    Ordering::Greater => break,
-                }
+            if let Some(taken) = next(&mut rest, &node.element) {
+                take(node, taken);
             }
             !node.is_empty()
         });
@@ -282,10 +291,81 @@ impl FieldSet {
         }
     }
 
+    /// All paths below `above`, each made when it is asked for, in the order of [`FieldSet::for_each`].
+    pub(crate) fn iter_paths(
+        &self,
+        above: Vec<PathElement>,
+    ) -> Box<dyn Iterator<Item = Vec<PathElement>> + '_> {
+        let path = move |node: &Node| [above.as_slice(), std::slice::from_ref(&node.element)].concat();
+        let here = path.clone();
+        let members = self.nodes.iter().filter(|node| node.member).map(here);
+        let below = self.nodes.iter().filter(|node| !node.below.is_empty());
+        Box::new(members.chain(below.flat_map(move |node| node.below.iter_paths(path(node)))))
+    }
+
     /// All paths, in the order of [`FieldSet::for_each`].
     pub fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut out = Vec::new();
         self.for_each(|path| out.push(path.to_vec()));
         out
+    }
+}
+
+/// The node of `element` among the rest of a set, which then begins behind it. The steps over nodes before it grow: thousands
+/// of managers with a field each meet changes of thousands of fields.
+fn next<'a>(rest: &mut &'a [Node], element: &PathElement) -> Option<&'a Node> {
+    let nodes = *rest;
+    let mut bound = 1;
+    while nodes.get(bound - 1).is_some_and(|node| node.element < *element) {
+        bound *= 2;
+    }
+    let passed = bound / 2;
+    let place = passed
+        + nodes[passed.min(nodes.len())..bound.min(nodes.len())]
+            .partition_point(|node| node.element < *element);
+    let found = nodes.get(place).filter(|node| node.element == *element);
+    *rest = nodes.get(place + usize::from(found.is_some())..).unwrap_or_default();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Paths = BTreeSet<Vec<String>>;
+
+    fn paths() -> impl Strategy<Value = Paths> {
+        let path = prop::collection::vec("[a-h]{1,2}", 1..3);
+        prop::collection::btree_set(path, 0..40)
+    }
+
+    fn set(paths: &Paths) -> FieldSet {
+        let mut set = FieldSet::default();
+        for path in paths {
+            set.insert(&path.iter().map(|name| PathElement::field(name)).collect::<Vec<_>>());
+        }
+        set
+    }
+
+    proptest! {
+        /// Sets of paths, by those of the standard library.
+        #[test]
+        fn like_sets(all in prop::collection::vec(paths(), 2..6)) {
+            let (left, right) = (&all[0], &all[1]);
+            let (one, other) = (set(left), set(right));
+            let of = |paths: &mut dyn Iterator<Item = &Vec<String>>| set(&paths.cloned().collect());
+            prop_assert_eq!(one.intersection(&other), of(&mut left.intersection(right)));
+            prop_assert_eq!(one.difference(&other), of(&mut left.difference(right)));
+            prop_assert_eq!(one.clone().union(other.clone()), of(&mut left.union(right)));
+            prop_assert_eq!(one.is_disjoint(&other), left.is_disjoint(right));
+            prop_assert_eq!(one.is_subset(&other), left.is_subset(right));
+            prop_assert!(one.intersection(&other).is_subset(&one));
+            prop_assert_eq!(one.iter_paths(Vec::new()).collect::<Vec<_>>(), one.paths());
+            prop_assert_eq!(FieldSet::union_all(all.iter().map(set)), of(&mut all.iter().flatten()));
+        }
     }
 }

@@ -197,8 +197,9 @@ impl Graph {
     /// Whether a dependent keeps an owner in foreground deletion from going. Two that wait for each other do not.
     fn blocks(&self, dependent: &str, owner: &str) -> bool {
         let Some(node) = self.nodes.get(dependent) else { return false };
-        let mutual = node.foreground
-            && self.nodes.get(owner).is_some_and(|owner| owner.owners.iter().any(|of| of.uid == dependent));
+        // Not by the owners of the owner, of which there may be thousands.
+        let mutual =
+            node.foreground && self.dependents.get(dependent).is_some_and(|owned| owned.contains(owner));
         !mutual && node.owners.iter().any(|reference| reference.uid == owner && reference.blocks)
     }
 }

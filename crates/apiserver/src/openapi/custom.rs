@@ -8,8 +8,13 @@ use crate::{
     resource::{Resource, Version},
 };
 
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+/// A built-in object, and a list of such, of which custom ones have what all have.
+const OBJECT: &str = "io.k8s.api.core.v1.ConfigMap";
+const LIST: &str = "io.k8s.api.core.v1.ConfigMapList";
+
+// Of an object inside of another one, Kubernetes says less.
+const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 
 /// The name of a schema: the domain of its group turned around, so that it sorts by owner.
 pub(super) fn name_of(group: &str, version: &str, kind: &str) -> String {
@@ -26,16 +31,21 @@ pub(super) fn kind(resource: &Resource, version: &Version) -> Value {
 
 /// The schema of a kind's lists.
 pub(super) fn list(resource: &Resource, version: &Version, item: &str) -> Value {
-    let [api_version, kind, _] = common();
+    let [api_version, kind, _] = common(OBJECT);
+    let [.., metadata] = common(LIST);
+    let items = format!(
+        "List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
+        resource.plural
+    );
     let mut schema = json!({
         "type": "object",
-        "description": format!("A list of {} objects.", resource.kind),
+        "description": format!("{} is a list of {}", resource.list_kind, resource.kind),
         "required": ["items"],
         "properties": {
             "apiVersion": api_version,
-            "items": {"type": "array", "description": "The objects.", "items": reference(item)},
+            "items": {"type": "array", "description": items, "items": reference(item)},
             "kind": kind,
-            "metadata": described(LIST_META, "Revision of the list, and where it continues."),
+            "metadata": metadata,
         },
     });
     tag(&mut schema, resource, version, &resource.list_kind);
@@ -67,9 +77,16 @@ fn completed(schema: &Value, is_object: bool) -> Value {
             (keyword.clone(), value)
         })
         .collect();
+    if keywords.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+        say_either(&mut result);
+    }
     let is_embedded = keywords.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     if is_object || is_embedded {
-        let [api_version, kind, metadata] = common();
+        let [mut api_version, mut kind, metadata] = common(OBJECT);
+        if !is_object {
+            api_version["description"] = EMBEDDED_API_VERSION.into();
+            kind["description"] = EMBEDDED_KIND.into();
+        }
         let members = result.entry("properties").or_insert_with(|| json!({}));
         members["apiVersion"] = api_version;
         members["kind"] = kind;
@@ -87,15 +104,25 @@ fn completed(schema: &Value, is_object: bool) -> Value {
     result.into()
 }
 
-/// The schemas of `apiVersion`, `kind` and `metadata`, as built-in kinds have them.
-fn common() -> [Value; 3] {
-    let like = builtin::definitions().get("io.k8s.api.core.v1.ConfigMap");
-    ["apiVersion", "kind", "metadata"].map(|name| {
-        let schema = like.and_then(|schema| schema.pointer(&format!("/properties/{name}")));
-        schema.cloned().unwrap_or_else(|| described(OBJECT_META, ""))
-    })
+/// Says of a value that is a number or a text what it is, to clients that do not know the extension for it.
+fn say_either(schema: &mut Map<String, Value>) {
+    let either = json!([{"type": "integer"}, {"type": "string"}]);
+    let all = schema.get("allOf").and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_said = schema.get("anyOf") == Some(&either)
+        || all.first().is_some_and(|first| first.get("anyOf") == Some(&either));
+    if is_said {
+        return;
+    }
+    if schema.contains_key("anyOf") {
+        let all: Vec<Value> = std::iter::once(json!({"anyOf": either})).chain(all).collect();
+        schema.insert("allOf".into(), all.into());
+    } else {
+        schema.insert("anyOf".into(), either);
+    }
 }
 
-fn described(name: &str, about: &str) -> Value {
-    json!({"allOf": [reference(name)], "description": about})
+/// The schemas of `apiVersion`, `kind` and `metadata`, as a built-in definition has them.
+fn common(definition: &str) -> [Value; 3] {
+    let like = &builtin::definitions()[definition]["properties"];
+    ["apiVersion", "kind", "metadata"].map(|name| like[name].clone())
 }

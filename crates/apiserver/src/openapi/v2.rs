@@ -19,7 +19,7 @@ pub fn document_v2(resources: &[Arc<Resource>]) -> Value {
     for (_, group, version) in documents(resources) {
         let Some(document) = document(&group, &version, resources) else { continue };
         for (name, schema) in document["components"]["schemas"].as_object().into_iter().flatten() {
-            let schema = self::schema(schema);
+            let schema = definition(schema);
             match definitions.get_mut(name) {
                 Some(known) => merge_kinds(known, &schema),
                 None => {
@@ -43,9 +43,11 @@ pub fn document_v2(resources: &[Arc<Resource>]) -> Value {
     })
 }
 
+const KINDS: &str = "x-kubernetes-group-version-kind";
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
 /// Options of deletions are of a kind in every version.
 fn merge_kinds(known: &mut Value, other: &Value) {
-    const KINDS: &str = "x-kubernetes-group-version-kind";
     if let (Some(Value::Array(kinds)), Some(Value::Array(more))) = (known.get_mut(KINDS), other.get(KINDS)) {
         for kind in more {
             if !kinds.contains(kind) {
@@ -55,7 +57,27 @@ fn merge_kinds(known: &mut Value, other: &Value) {
     }
 }
 
-fn schema(schema: &Value) -> Value {
+/// A named schema. Of a kind that takes unknown fields at its root, clients are told that it is an object and no more: they
+/// would refuse whatever is not in a list of its properties.
+fn definition(schema: &Value) -> Value {
+    let Value::Object(keywords) = schema else { return json!({"type": "object"}) };
+    if keywords.get(KINDS).is_none() || !is_true(keywords, PRESERVE) {
+        return self::schema(schema);
+    }
+    let mut result = json!({"type": "object"});
+    for keyword in [KINDS, "x-kubernetes-selectable-fields"] {
+        if let Some(value) = keywords.get(keyword) {
+            result[keyword] = value.clone();
+        }
+    }
+    result
+}
+
+fn is_true(keywords: &Map<String, Value>, keyword: &str) -> bool {
+    keywords.get(keyword) == Some(&Value::Bool(true))
+}
+
+pub(super) fn schema(schema: &Value) -> Value {
     let Value::Object(keywords) = schema else { return schema.clone() };
     if let Some(target) = target(schema) {
         let mut result = json!({"$ref": format!("{PREFIX_V2}{target}")});
@@ -64,9 +86,8 @@ fn schema(schema: &Value) -> Value {
         }
         return result;
     }
-    let is = |keyword: &str| keywords.get(keyword) == Some(&Value::Bool(true));
-    let is_open =
-        is("nullable") || is("x-kubernetes-preserve-unknown-fields") || is("x-kubernetes-int-or-string");
+    let is = |keyword: &str| is_true(keywords, keyword);
+    let is_open = is("nullable") || is(PRESERVE) || is("x-kubernetes-int-or-string");
     let is_quantity = keywords.get("oneOf").is_some_and(Value::is_array) && !keywords.contains_key("type");
     let mut result: Map<String, Value> = keywords
         .iter()
@@ -76,7 +97,29 @@ fn schema(schema: &Value) -> Value {
     if is_quantity && !is_open {
         result.insert("type".into(), "string".into());
     }
+    if result.get("type").is_some_and(|kind| kind == "array") && !result.contains_key("items") {
+        result.shift_remove("type");
+    }
+    if let Some(required) = required(keywords) {
+        result.insert("required".into(), required);
+    } else {
+        result.shift_remove("required");
+    }
     result.into()
+}
+
+/// The properties that are required. One that may be null may be absent to clients that do not know null, and of an open value
+/// nobody says what an object inside of it needs.
+fn required(keywords: &Map<String, Value>) -> Option<Value> {
+    let is_open_object = is_true(keywords, PRESERVE) && is_true(keywords, "x-kubernetes-embedded-resource");
+    let left_out = |name: &Value| {
+        let property = keywords.get("properties").and_then(|properties| properties.get(name.as_str()?));
+        let nullable = property.and_then(|property| property.get("nullable")) == Some(&Value::Bool(true));
+        nullable || (is_open_object && (name == "kind" || name == "apiVersion"))
+    };
+    let names = keywords.get("required")?.as_array()?;
+    let kept: Vec<Value> = names.iter().filter(|name| !left_out(name)).cloned().collect();
+    (!kept.is_empty()).then(|| kept.into())
 }
 
 fn member(keyword: &str, value: &Value) -> Value {
@@ -94,10 +137,7 @@ fn is_left_out(keyword: &str) -> bool {
 }
 
 fn is_shape(keyword: &str) -> bool {
-    matches!(
-        keyword,
-        "type" | "properties" | "items" | "additionalProperties" | "required" | "format" | "enum"
-    )
+    matches!(keyword, "type" | "properties" | "items")
 }
 
 /// The name a schema refers to, directly or by way of `allOf`.

@@ -81,14 +81,21 @@ impl ListWriter {
             self.out.push(b',');
         }
         self.empty = false;
-        let typed = self.prefixes.iter().flatten().find_map(|prefix| object.strip_prefix(prefix.as_slice()));
-        match typed {
-            Some(rest) => {
-                self.out.push(b'{');
-                self.out.extend_from_slice(rest);
-            }
-            None => self.out.extend_from_slice(object),
+        if self.unshown(object) > 0 {
+            self.out.push(b'{');
         }
+        self.out.extend_from_slice(&object[self.unshown(object)..]);
+    }
+
+    /// How many bytes at the beginning of an object stand for one brace: items of built-in kinds do not say what they are.
+    pub fn unshown(&self, object: &[u8]) -> usize {
+        let found = self.prefixes.iter().flatten().find(|prefix| object.starts_with(prefix));
+        found.map_or(0, Vec::len)
+    }
+
+    /// The beginning of the list, up to its items, for whoever sends these one by one.
+    pub fn head(&self) -> Vec<u8> {
+        self.out.clone()
     }
 
     /// The list, with the newline that upstream ends documents with.

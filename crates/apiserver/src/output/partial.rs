@@ -23,7 +23,7 @@ pub fn partial_list(
     meta: &ListMeta,
     version: MetaVersion,
 ) -> Vec<u8> {
-    let mut out = list::begin("PartialObjectMetadataList", version.api_version(), &meta.to_json(), 1024);
+    let mut out = head(meta, version);
     for (index, object) in objects.into_iter().enumerate() {
         if index > 0 {
             out.push(b',');
@@ -31,6 +31,11 @@ pub fn partial_list(
         out.extend_from_slice(partial(object.borrow(), version).to_string().as_bytes());
     }
     list::close(out)
+}
+
+/// The beginning of the list, up to its items.
+pub fn head(meta: &ListMeta, version: MetaVersion) -> Vec<u8> {
+    list::begin("PartialObjectMetadataList", version.api_version(), &meta.to_json(), 1024)
 }
 
 /// The answer where one object's form is asked of a list.

@@ -189,6 +189,25 @@ fn cells_have_the_type_of_their_column() {
     }
 }
 
+/// However many columns show one long text, or look for something in one long list.
+#[test]
+fn the_cells_of_a_row_are_bounded_together() {
+    let thing = json!({"metadata": {"name": "t"}, "spec": {"s": "é".repeat(100_000), "l": vec![0; 300_000], "last": 1}});
+    let cells = |count: usize, path: &str| {
+        let version = version(vec![column("C", "string", path); count], &[]);
+        Printer::new(&things(), &version).cells(&thing, now())
+    };
+    let long = cells(80, ".spec.s");
+    assert_eq!(long.len(), 81);
+    let bytes: usize = long.iter().filter_map(Value::as_str).map(str::len).sum();
+    assert_eq!(bytes, (256 << 10) + "t".len());
+    assert_eq!((&long[1], &long[3]), (&thing["spec"]["s"], &Value::Null));
+    assert_eq!(cells(500, ".spec.last").len(), 401);
+    // Three of them look at the whole list, and no more.
+    let found = cells(80, "..last").iter().filter(|cell| **cell == "1").count();
+    assert_eq!(found, 3);
+}
+
 #[test]
 fn tables_carry_what_is_asked_for() {
     let maps = config_maps();

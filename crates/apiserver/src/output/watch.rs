@@ -1,6 +1,6 @@
 //! Events of watches: one JSON document per line.
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::status::ApiError;
@@ -38,13 +38,16 @@ impl EventType {
 
 /// An event with an object that is already serialized; a newline at its end is dropped.
 pub fn event(kind: EventType, object: &[u8]) -> Bytes {
-    let object = object.strip_suffix(b"\n").unwrap_or(object);
+    parts(kind, Bytes::copy_from_slice(object)).concat().into()
+}
+
+/// The same in three parts, of which the second is the object: it is shared, not copied.
+pub fn parts(kind: EventType, mut object: Bytes) -> [Bytes; 3] {
+    if object.ends_with(b"\n") {
+        object.truncate(object.len() - 1);
+    }
     let head = [br#"{"type":""#, kind.as_str().as_bytes(), br#"","object":"#].concat();
-    let mut out = BytesMut::with_capacity(head.len() + object.len() + 2);
-    out.put_slice(&head);
-    out.put_slice(object);
-    out.put_slice(b"}\n");
-    out.freeze()
+    [head.into(), object, Bytes::from_static(b"}\n")]
 }
 
 /// The event that ends a watch.

@@ -3,12 +3,20 @@
 //! It differs from the RFC where the API server does: indices may be negative (from the end), `replace` of a member
 //! that is not there adds it, `test` of one succeeds for null, and `add` cannot replace the whole document.
 
+use std::io;
+
 use serde_json::{Map, Value};
 
+use crate::bounds::{self, MAX_DEPTH};
 use crate::fields::equal;
 
 /// More operations than this are refused.
 pub const MAX_OPERATIONS: usize = 10_000;
+/// Bytes of JSON that the `copy` operations of one patch may add, as upstream.
+pub const MAX_COPIED: usize = 3 << 20;
+/// List items that one patch may shift, and values that it may look at to know how deep they are nested: thousands of
+/// operations at the front of a list that a person keeps, and less than a second of them at that of any other.
+const MAX_WORK: usize = 64 << 20;
 
 /// What clients are told of a patch whose operations fail.
 pub const FAILED_MESSAGE: &str = "the server rejected our request due to an error in our request";
@@ -22,6 +30,9 @@ pub enum JsonPatchError {
     /// Status 413.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooMany(usize),
+    /// It takes more work, or nests deeper, than any object is worth. Status 413.
+    #[error("{0}")]
+    TooLarge(String),
     /// An operation failed. Status 422, with [`FAILED_MESSAGE`]: the API server keeps the details to itself.
     #[error("{0}")]
     Failed(String),
@@ -40,14 +51,100 @@ pub fn json_patch(object: &mut Value, patch: Value) -> Result<(), JsonPatchError
     if operations.len() > MAX_OPERATIONS {
         return Err(JsonPatchError::TooMany(operations.len()));
     }
+    let mut budget = Budget::of(object);
     for operation in operations {
         let members = match operation {
             Value::Object(members) => members,
             other => return Err(undecodable(&other, "handlers.jsonPatchOp")),
         };
-        Operation { members }.apply(object).map_err(JsonPatchError::Failed)?;
+        let applied = Operation { members }.apply(object, &mut budget);
+        let within = budget.check(object);
+        applied.map_err(JsonPatchError::Failed)?;
+        within?;
     }
     Ok(())
+}
+
+/// What a patch has taken of its bounds.
+struct Budget {
+    /// Bytes that `copy` has added.
+    copied: usize,
+    /// Items shifted and values looked at.
+    work: usize,
+    /// No value of the object is nested deeper than this; it may be less deep.
+    depth: usize,
+}
+
+impl Budget {
+    fn of(object: &Value) -> Self {
+        let bounds::Extent { values, depth } = bounds::extent(object);
+        Self { copied: 0, work: values, depth }
+    }
+
+    /// Notes that a value nested `depth` levels deep was put where `path` leads.
+    fn put(&mut self, path: &str, depth: usize) {
+        self.depth = self.depth.max(levels(path) + depth);
+    }
+
+    /// Notes that the value at `from` was put where `path` leads as well.
+    fn put_again(&mut self, from: &str, path: &str) {
+        self.put(path, self.depth.saturating_sub(levels(from)));
+    }
+
+    /// Takes the size of a copy, or says that it is too much.
+    fn copy(&mut self, value: &Value) -> Outcome {
+        let mut length = Length { bytes: 0, most: MAX_COPIED.saturating_sub(self.copied) };
+        let measured = serde_json::to_writer(&mut length, value);
+        self.copied += length.bytes;
+        self.work += length.bytes;
+        measured.map_err(|_| {
+            format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPIED}",
+                self.copied
+            )
+        })
+    }
+
+    fn check(&mut self, object: &Value) -> Result<(), JsonPatchError> {
+        if self.depth > MAX_DEPTH {
+            let bounds::Extent { values, depth } = bounds::extent(object);
+            self.work += values;
+            self.depth = depth;
+        }
+        if self.depth > MAX_DEPTH {
+            return Err(JsonPatchError::TooLarge(format!(
+                "The allowed maximum depth of an object is {MAX_DEPTH}"
+            )));
+        }
+        if self.work > MAX_WORK {
+            return Err(JsonPatchError::TooLarge(format!(
+                "The operations of the JSON patch shift or visit more than {MAX_WORK} values"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// How many levels down a path leads; at least as many as it has parts.
+fn levels(path: &str) -> usize {
+    path.bytes().filter(|byte| *byte == b'/').count()
+}
+
+/// Counts the bytes of a text, up to a bound.
+struct Length {
+    bytes: usize,
+    most: usize,
+}
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len();
+        if self.bytes > self.most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn undecodable(value: &Value, wanted: &str) -> JsonPatchError {
@@ -62,18 +159,18 @@ struct Operation {
 type Outcome<T = ()> = Result<T, String>;
 
 impl Operation {
-    fn apply(self, object: &mut Value) -> Outcome {
+    fn apply(self, object: &mut Value, budget: &mut Budget) -> Outcome {
         let name = match self.members.get("op") {
             Some(Value::String(name)) => name.clone(),
             _ => "unknown".to_owned(),
         };
         match name.as_str() {
-            "add" => self.add(object),
-            "remove" => self.remove(object),
-            "replace" => self.replace(object),
-            "move" => self.move_(object),
+            "add" => self.add(object, budget),
+            "remove" => self.remove(object, budget),
+            "replace" => self.replace(object, budget),
+            "move" => self.move_(object, budget),
             "test" => self.test(object),
-            "copy" => self.copy(object),
+            "copy" => self.copy(object, budget),
             other => Err(format!("Unexpected kind: {other}")),
         }
     }
@@ -104,26 +201,30 @@ impl Operation {
         self.members.get_mut("value").map(Value::take).unwrap_or_default()
     }
 
-    fn add(mut self, object: &mut Value) -> Outcome {
+    fn add(mut self, object: &mut Value, budget: &mut Budget) -> Outcome {
         let value = self.take_value();
         let path = self.path("add")?;
         let (parent, key) = parent_of(object, path).ok_or_else(|| {
             format!("add operation does not apply: doc is missing path: \"{path}\": missing value")
         })?;
+        budget.put(path, bounds::extent(&value).depth);
+        budget.work += parent.behind(&key);
         parent.add(&key, value).map_err(|error| format!("error in add for path: '{path}': {error}"))
     }
 
-    fn remove(self, object: &mut Value) -> Outcome {
+    fn remove(self, object: &mut Value, budget: &mut Budget) -> Outcome {
         let path = self.path("remove")?;
         let (parent, key) = parent_of(object, path).ok_or_else(|| {
             format!("remove operation does not apply: doc is missing path: \"{path}\": missing value")
         })?;
+        budget.work += parent.behind(&key);
         parent.remove(&key).map(drop).map_err(|error| format!("error in remove for path: '{path}': {error}"))
     }
 
-    fn replace(mut self, object: &mut Value) -> Outcome {
+    fn replace(mut self, object: &mut Value, budget: &mut Budget) -> Outcome {
         let value = self.take_value();
         let path = self.path("replace")?;
+        budget.put(path, bounds::extent(&value).depth);
         if path.is_empty() {
             if !value.is_object() && !value.is_array() {
                 return Err("replace operation value must be object or array: %!w(<nil>)".to_owned());
@@ -148,17 +249,20 @@ impl Operation {
         Ok(())
     }
 
-    fn move_(self, object: &mut Value) -> Outcome {
+    fn move_(self, object: &mut Value, budget: &mut Budget) -> Outcome {
         let from = self.from("move")?;
         let (parent, key) = parent_of(object, from).ok_or_else(|| {
             format!("move operation does not apply: doc is missing from path: {from}: missing value")
         })?;
+        budget.work += parent.behind(&key);
         let value =
             parent.remove(&key).map_err(|error| format!("error in move for path: '{key}': {error}"))?;
         let path = self.path("move")?;
         let (parent, key) = parent_of(object, path).ok_or_else(|| {
             format!("move operation does not apply: doc is missing destination path: {path}: missing value")
         })?;
+        budget.put_again(from, path);
+        budget.work += parent.behind(&key);
         parent.add(&key, value).map_err(|error| format!("error in move for path: '{path}': {error}"))
     }
 
@@ -178,17 +282,25 @@ impl Operation {
         if same { Ok(()) } else { Err(format!("testing value {path} failed: test failed")) }
     }
 
-    fn copy(self, object: &mut Value) -> Outcome {
+    fn copy(self, object: &mut Value, budget: &mut Budget) -> Outcome {
         let from = self.from("copy")?;
         let (parent, key) = parent_of(object, from).ok_or_else(|| {
             format!("copy operation does not apply: doc is missing from path: {from}: missing value")
         })?;
         let value = parent.get(&key).map_err(|error| format!("error in copy for from: '{from}': {error}"))?;
-        let value = value.cloned().unwrap_or_default();
+        let value = match value {
+            Some(value) if !value.is_null() => {
+                budget.copy(value)?;
+                value.clone()
+            }
+            _ => Value::Null,
+        };
         let path = self.path("copy")?;
         let (parent, key) = parent_of(object, path).ok_or_else(|| {
             format!("copy operation does not apply: doc is missing destination path: {path}: missing value")
         })?;
+        budget.put_again(from, path);
+        budget.work += parent.behind(&key);
         parent.add(&key, value).map_err(|error| format!("error while adding value during copy: {error}"))
     }
 }
@@ -229,6 +341,17 @@ fn unescape(part: &str) -> String {
 }
 
 impl Parent<'_> {
+    /// How many items of a list stand at or behind a place, and are shifted by a change there.
+    fn behind(&self, key: &str) -> usize {
+        match self {
+            Self::Map(_) => 0,
+            Self::List(items) => {
+                let place = number(key).and_then(|number| index(number, items.len() + 1));
+                place.map_or(0, |place| items.len() - place)
+            }
+        }
+    }
+
     fn get(&self, key: &str) -> Outcome<Option<&Value>> {
         match self {
             Self::Map(members) => Ok(members.get(key)),
@@ -255,11 +378,9 @@ impl Parent<'_> {
     fn remove(self, key: &str) -> Outcome<Value> {
         match self {
             Self::Map(members) => {
-                let value = members.get_mut(key).map(Value::take);
-                let value =
-                    value.ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))?;
-                members.retain(|name, _| name != key);
-                Ok(value)
+                // The others are put in order afterwards: what a patch walks through is.
+                let value = members.swap_remove(key);
+                value.ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
             }
             Self::List(items) => Ok(items.remove(existing_index(key, items.len())?)),
         }
@@ -386,5 +507,53 @@ mod tests {
         }
         let many = vec![json!({"op": "test", "path": "", "value": {}}); MAX_OPERATIONS + 1];
         assert_eq!(json_patch(&mut json!({}), json!(many)), Err(JsonPatchError::TooMany(MAX_OPERATIONS + 1)));
+    }
+
+    #[test]
+    fn copies_are_counted() {
+        let half = json!({"a": "x".repeat(MAX_COPIED / 2 - 10)});
+        let copy = |to: &str| json!({"op": "copy", "from": "/a", "path": to});
+        json_patch(&mut half.clone(), json!([copy("/b"), copy("/c")])).unwrap();
+        let outcome = json_patch(&mut half.clone(), json!([copy("/b"), copy("/c"), copy("/d")]));
+        let Err(JsonPatchError::Failed(told)) = outcome else { panic!("{outcome:?}") };
+        assert!(
+            told.starts_with("Unable to complete the copy, the accumulated size increase of copy is "),
+            "{told}"
+        );
+        assert!(told.ends_with(", exceeding the limit 3145728"), "{told}");
+        let doubled: Vec<Value> =
+            (0..60).map(|n| json!({"op": "copy", "from": "/l", "path": format!("/l/{n}")})).collect();
+        assert!(json_patch(&mut json!({"l": ["x".repeat(100)]}), json!(doubled)).is_err());
+    }
+
+    #[test]
+    fn depth_and_work_are_bounded() {
+        let moves = |count: usize| -> Value {
+            let step = |_| {
+                [
+                    json!({"op": "move", "from": "/a", "path": "/b/a"}),
+                    json!({"op": "move", "from": "/b", "path": "/a"}),
+                    json!({"op": "add", "path": "/b", "value": {}}),
+                ]
+            };
+            (0..count).flat_map(step).collect()
+        };
+        let object = json!({"a": {}, "b": {}});
+        json_patch(&mut object.clone(), moves(MAX_DEPTH - 2)).unwrap();
+        let outcome = json_patch(&mut object.clone(), moves(MAX_DEPTH));
+        assert!(matches!(outcome, Err(JsonPatchError::TooLarge(_))), "{outcome:?}");
+        // To and fro is not deeper, however often.
+        let back = [
+            json!({"op": "move", "from": "/a", "path": "/b/a"}),
+            json!({"op": "move", "from": "/b/a", "path": "/a"}),
+        ];
+        json_patch(&mut object.clone(), back.iter().cycle().take(MAX_OPERATIONS).cloned().collect()).unwrap();
+
+        let first = json!({"op": "add", "path": "/l/0", "value": 1});
+        let many = |items: usize, times: usize| {
+            json_patch(&mut json!({"l": vec![0; items]}), json!(vec![first.clone(); times]))
+        };
+        many(1_000, MAX_OPERATIONS).unwrap();
+        assert!(matches!(many(100_000, 1_000), Err(JsonPatchError::TooLarge(_))));
     }
 }

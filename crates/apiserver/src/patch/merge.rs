@@ -1,5 +1,7 @@
 //! JSON Merge Patch (RFC 7386): members of the patch win, null removes.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 /// Why a merge patch cannot be applied.
@@ -20,10 +22,10 @@ pub fn merge_patch(object: &mut Value, patch: Value) -> Result<(), MergePatchErr
 }
 
 fn merge(object: &mut Map<String, Value>, patch: Map<String, Value>) {
-    let mut removed = Vec::new();
+    let mut removed = HashSet::new();
     for (name, change) in patch {
         match (object.get_mut(&name), change) {
-            (_, Value::Null) => removed.push(name),
+            (_, Value::Null) => drop(removed.insert(name)),
             (Some(Value::Object(members)), Value::Object(change)) => merge(members, change),
             // A value that replaces an object comes as it is, any other without the nulls inside.
             (Some(place @ Value::Object(_)), change) => *place = change,

@@ -7,7 +7,8 @@
 use serde_json::{Value, json};
 
 use super::GROUP;
-use super::rule::{Rule, missing};
+use super::coverage;
+use super::rule::Rule;
 
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -172,7 +173,7 @@ pub fn repair(live: &Value, default: &Value) -> Option<Value> {
         serde_json::from_value(list(object, "rules").into()).unwrap_or_default()
     };
     // What a role collects is its own business.
-    if default.get("aggregationRule").is_none() && !missing(&parsed(live), &parsed(default)).is_empty() {
+    if default.get("aggregationRule").is_none() && coverage::check(&parsed(live), &parsed(default)).is_err() {
         patch["rules"] = list(live, "rules").into_iter().chain(list(default, "rules")).collect();
     }
     let (mut subjects, wanted) = (list(live, "subjects"), list(default, "subjects"));

@@ -6,7 +6,8 @@
 
 use serde_json::{Value, json};
 
-use super::rule::{missing, quoted};
+use super::coverage::{self, Shortfall};
+use super::rule::quoted;
 use super::{GROUP, Object, Parsed, Rbac, Resource, RoleRef, Rule};
 use crate::door::User;
 use crate::object::Meta;
@@ -71,7 +72,7 @@ impl Rbac {
             ]))
             .expect("these are rules");
             let owned = self.rules(store, user, grant.namespace);
-            if !missing(&owned.rules, &everything).is_empty() {
+            if coverage::check(owned.distinct(), &everything).is_err() {
                 let why = "must have cluster-admin privileges to use the aggregationRule";
                 return Err(refused(grant, why.to_owned()));
             }
@@ -117,16 +118,18 @@ impl Rbac {
         wanted: &[Rule],
     ) -> Result<(), ApiError> {
         let owned = self.rules(store, user, grant.namespace);
-        let lines = missing(&owned.rules, wanted);
-        if lines.is_empty() {
-            return Ok(());
-        }
-        let mut why = format!(
-            "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
-            go::quote(&user.name),
-            quoted(&user.groups),
-            lines.join("\n")
-        );
+        let Err(shortfall) = coverage::check(owned.distinct(), wanted) else { return Ok(()) };
+        let who = format!("user {} (groups={})", go::quote(&user.name), quoted(&user.groups));
+        let mut why = match shortfall {
+            Shortfall::Missing(lines) => format!(
+                "{who} is attempting to grant RBAC permissions not currently held:\n{}",
+                lines.join("\n")
+            ),
+            Shortfall::TooMany => format!(
+                "{who} is attempting to grant more RBAC permissions than can be compared with those currently held: \
+                 split the rules into several roles"
+            ),
+        };
         if !owned.errors.is_empty() {
             why = format!("{why}; resolution errors: [{}]", super::aggregate(&owned.errors));
         }

@@ -6,15 +6,17 @@
 //!
 //! | File | What is in it |
 //! |---|---|
-//! | `rule` | one rule: what it allows, what it covers |
+//! | `rule` | one rule: what it allows |
+//! | `coverage` | whether some rules have every right that others have |
 //! | `escalation` | nobody gives rights away that they do not have |
 //! | [`defaults`] | the roles and bindings that are always there |
 
+mod coverage;
 pub mod defaults;
 mod escalation;
 mod rule;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,8 +32,17 @@ pub use rule::{Object, Resource, Rule};
 /// The API group.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Parsed objects that may lie here before all are forgotten, those of the past among them.
-const REMEMBERED: usize = 4096;
+/// Errors that are told of one question, and their bytes: bindings can be many, and names long.
+const ERRORS: usize = 100;
+const ERRORS_BYTES: usize = 32 << 10;
+
+/// Stands for those that are not.
+const MORE: &str = "and more";
+
+/// Bytes of objects whose parsed form may lie here before all are forgotten, those of the past among them. Parsed, they take
+/// about twice as much; what an object takes besides its bytes is about as much as a short one.
+const REMEMBERED: usize = 16 << 20;
+const OVERHEAD: usize = 1 << 10;
 
 /// An answer to "may they".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,18 +54,50 @@ pub struct Verdict {
 }
 
 /// The rules of somebody in a place.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Rules {
-    /// What they may do.
-    pub rules: Vec<Rule>,
+    /// The role of each binding, shared with whoever parsed it.
+    roles: Vec<Arc<Parsed>>,
     /// Bindings to roles that are not there, and the like.
     pub errors: Vec<String>,
+}
+
+impl Rules {
+    /// What they may do, in the order of the bindings.
+    pub fn iter(&self) -> impl Iterator<Item = &Rule> {
+        self.roles.iter().flat_map(|role| role.rules.iter().flatten())
+    }
+
+    /// What they may do, with the rules of a role that is bound several times once.
+    fn distinct(&self) -> impl Iterator<Item = &Rule> {
+        let mut seen = HashSet::new();
+        let roles = self.roles.iter().filter(move |role| seen.insert(Arc::as_ptr(role)));
+        roles.flat_map(|role| role.rules.iter().flatten())
+    }
 }
 
 /// Answers questions about rights.
 #[derive(Debug, Default)]
 pub struct Rbac {
-    parsed: Mutex<HashMap<Key, (Revision, Arc<Parsed>)>>,
+    remembered: Mutex<Remembered>,
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    parsed: HashMap<Key, (Revision, Arc<Parsed>)>,
+    /// Bytes of the objects that were parsed since all were forgotten.
+    bytes: usize,
+}
+
+impl Remembered {
+    fn add(&mut self, object: &store::Object, parsed: Arc<Parsed>) {
+        let bytes = object.bytes().len() + OVERHEAD;
+        if self.bytes + bytes > REMEMBERED {
+            *self = Self::default();
+        }
+        self.bytes += bytes;
+        self.parsed.insert(object.key().clone(), (object.revision(), parsed));
+    }
 }
 
 /// What matters of a role or a binding.
@@ -81,14 +124,26 @@ struct Subject {
     namespace: String,
 }
 
+/// Somebody, as bindings are searched for them: a review asks about thousands of groups, a binding names as many.
+struct Member<'a> {
+    name: &'a str,
+    groups: HashSet<&'a str>,
+}
+
+impl<'a> Member<'a> {
+    fn new(user: &'a User) -> Self {
+        Self { name: &user.name, groups: user.groups.iter().map(String::as_str).collect() }
+    }
+}
+
 impl Subject {
-    fn is(&self, user: &User, namespace: &str) -> bool {
+    fn is(&self, member: &Member<'_>, namespace: &str) -> bool {
         match self.kind.as_str() {
-            "User" => user.name == self.name,
-            "Group" => user.groups.contains(&self.name),
+            "User" => member.name == self.name,
+            "Group" => member.groups.contains(self.name.as_str()),
             "ServiceAccount" => {
                 let namespace = if self.namespace.is_empty() { namespace } else { &self.namespace };
-                let account = user.name.strip_prefix("system:serviceaccount:");
+                let account = member.name.strip_prefix("system:serviceaccount:");
                 !namespace.is_empty()
                     && account.and_then(|rest| rest.split_once(':')) == Some((namespace, &self.name))
             }
@@ -137,10 +192,12 @@ impl Rbac {
         };
         let mut errors = Vec::new();
         let found = self.visit(store, user, namespace, |found| match found {
-            Ok((source, rule)) if rule.allows(verb, object) => ControlFlow::Break(source.describe()),
+            Ok((source, role)) if role.rules.iter().flatten().any(|rule| rule.allows(verb, object)) => {
+                ControlFlow::Break(source.describe())
+            }
             Ok(_) => ControlFlow::Continue(()),
             Err(error) => {
-                errors.push(error);
+                tell(&mut errors, error);
                 ControlFlow::Continue(())
             }
         });
@@ -160,36 +217,35 @@ impl Rbac {
         let mut rules = Rules::default();
         let _: ControlFlow<()> = self.visit(store, user, namespace, |found| {
             match found {
-                Ok((_, rule)) => rules.rules.push(rule.clone()),
-                Err(error) => rules.errors.push(error),
+                Ok((_, role)) => rules.roles.push(Arc::clone(role)),
+                Err(error) => tell(&mut rules.errors, error),
             }
             ControlFlow::Continue(())
         });
         rules
     }
 
-    /// Shows every rule that somebody has in a place, until told to stop.
+    /// Shows every role that somebody has in a place, until told to stop.
     fn visit<B>(
         &self,
         store: &Store,
         user: &User,
         namespace: &str,
-        mut see: impl FnMut(Result<(Source<'_>, &Rule), String>) -> ControlFlow<B>,
+        mut see: impl FnMut(Result<(Source<'_>, &Arc<Parsed>), String>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
+        let member = Member::new(user);
         let places = [("clusterrolebindings", ""), ("rolebindings", namespace)];
         // Outside of namespaces there are no role bindings.
         for (plural, place) in places.into_iter().take(if namespace.is_empty() { 1 } else { 2 }) {
             for object in list(store, plural, place) {
                 let binding = self.parse(&object);
                 let mut subjects = binding.subjects.iter().flatten();
-                let Some(subject) = subjects.find(|subject| subject.is(user, place)) else { continue };
+                let Some(subject) = subjects.find(|subject| subject.is(&member, place)) else { continue };
                 match self.role(store, &binding.role_ref, place) {
                     Err(error) => see(Err(error))?,
                     Ok(role) => {
-                        for rule in role.rules.iter().flatten() {
-                            let source = Source { key: object.key(), role: &binding.role_ref, subject };
-                            see(Ok((source, rule)))?;
-                        }
+                        let source = Source { key: object.key(), role: &binding.role_ref, subject };
+                        see(Ok((source, &role)))?;
                     }
                 }
             }
@@ -210,18 +266,16 @@ impl Rbac {
     }
 
     fn parse(&self, object: &store::Object) -> Arc<Parsed> {
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((revision, known)) = parsed.get(object.key())
+        let remembered = || self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((revision, known)) = remembered().parsed.get(object.key())
             && *revision == object.revision()
         {
             return Arc::clone(known);
         }
-        // What could be stored is of these types; anything else gives no rights.
+        // Megabytes take a while, in which others are asked for. What could be stored is of these types; anything else
+        // gives no rights.
         let read: Arc<Parsed> = Arc::new(serde_json::from_slice(object.bytes()).unwrap_or_default());
-        if parsed.len() >= REMEMBERED {
-            parsed.clear();
-        }
-        parsed.insert(object.key().clone(), (object.revision(), Arc::clone(&read)));
+        remembered().add(object, Arc::clone(&read));
         read
     }
 }
@@ -232,6 +286,16 @@ fn list(store: &Store, plural: &str, namespace: &str) -> Vec<Arc<store::Object>>
     let query = Query { resource: &resource, namespace, ..Query::default() };
     // The newest revision can always be read.
     store.list(&query).map(|page| page.objects).unwrap_or_default()
+}
+
+/// Adds an error to those that are told, in bounds.
+fn tell(errors: &mut Vec<String>, error: String) {
+    if errors.last().is_some_and(|last| last == MORE) {
+        return;
+    }
+    let bytes = errors.iter().map(String::len).sum::<usize>() + error.len();
+    let fits = errors.len() < ERRORS && bytes <= ERRORS_BYTES;
+    errors.push(if fits { error } else { MORE.to_owned() });
 }
 
 /// Several errors as Kubernetes tells them together.

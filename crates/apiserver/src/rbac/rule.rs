@@ -1,12 +1,10 @@
-//! One rule of a role: what it allows, and whether it allows all that another one does.
-
-use std::collections::BTreeMap;
+//! One rule of a role: what it allows.
 
 use serde::Deserialize;
 
 use crate::status::go;
 
-const ALL: &str = "*";
+pub(super) const ALL: &str = "*";
 
 /// What may be done to what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -80,101 +78,15 @@ impl Rule {
             && self.resources.iter().any(is_it)
             && (self.resource_names.is_empty() || has(&self.resource_names, name))
     }
-
-    /// The same rule as many rules that each say one thing.
-    fn parts(&self) -> Vec<Self> {
-        let mut parts = Vec::new();
-        for verb in &self.verbs {
-            for url in &self.non_resource_urls {
-                parts.push(Self {
-                    verbs: vec![verb.clone()],
-                    non_resource_urls: vec![url.clone()],
-                    ..Self::default()
-                });
-            }
-        }
-        for group in &self.api_groups {
-            for resource in &self.resources {
-                for verb in &self.verbs {
-                    let part = Self {
-                        verbs: vec![verb.clone()],
-                        api_groups: vec![group.clone()],
-                        resources: vec![resource.clone()],
-                        ..Self::default()
-                    };
-                    if self.resource_names.is_empty() {
-                        parts.push(part.clone());
-                    }
-                    let named = self.resource_names.iter();
-                    parts.extend(
-                        named.map(|name| Self { resource_names: vec![name.clone()], ..part.clone() }),
-                    );
-                }
-            }
-        }
-        parts
-    }
-
-    /// Whether it allows all that a rule of one part does.
-    fn covers(&self, part: &Self) -> bool {
-        let resource = |wanted: &String| {
-            has_or_all(&self.resources, wanted)
-                || wanted.split_once('/').is_some_and(|(_, sub)| has(&self.resources, &format!("*/{sub}")))
-        };
-        let url = |wanted: &String| self.non_resource_urls.iter().any(|owned| path_covers(owned, wanted));
-        part.verbs.iter().all(|verb| has_or_all(&self.verbs, verb))
-            && part.api_groups.iter().all(|group| has_or_all(&self.api_groups, group))
-            && part.resources.iter().all(resource)
-            && part.non_resource_urls.iter().all(url)
-            && (self.resource_names.is_empty()
-                || (!part.resource_names.is_empty()
-                    && part.resource_names.iter().all(|name| has(&self.resource_names, name))))
-    }
-
-    /// In the words of refusals.
-    fn describe(&self) -> String {
-        let parts = [
-            ("APIGroups", &self.api_groups),
-            ("Resources", &self.resources),
-            ("NonResourceURLs", &self.non_resource_urls),
-            ("ResourceNames", &self.resource_names),
-            ("Verbs", &self.verbs),
-        ];
-        let said = parts.into_iter().filter(|(_, list)| !list.is_empty());
-        let said: Vec<String> = said.map(|(title, list)| format!("{title}:{}", quoted(list))).collect();
-        format!("{{{}}}", said.join(", "))
-    }
 }
 
 /// A list of texts as Go prints it.
-pub fn quoted(list: &[String]) -> String {
-    format!("[{}]", list.iter().map(|one| go::quote(one)).collect::<Vec<_>>().join(" "))
+pub fn quoted<T: AsRef<str>>(list: &[T]) -> String {
+    format!("[{}]", list.iter().map(|one| go::quote(one.as_ref())).collect::<Vec<_>>().join(" "))
 }
 
-fn path_covers(pattern: &str, path: &str) -> bool {
+pub(super) fn path_covers(pattern: &str, path: &str) -> bool {
     pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
-}
-
-/// What `wanted` allows and `owned` does not, one line each; empty if that is nothing.
-pub fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<String> {
-    let parts = wanted.iter().flat_map(Rule::parts);
-    let uncovered = parts.filter(|part| !owned.iter().any(|rule| rule.covers(part)));
-    // Parts that differ by their verb alone are told together.
-    let mut together: BTreeMap<[Vec<String>; 3], Rule> = BTreeMap::new();
-    let mut lines = Vec::new();
-    for part in uncovered {
-        if part.non_resource_urls.is_empty() {
-            let key = [part.api_groups.clone(), part.resources.clone(), part.resource_names.clone()];
-            let verbs = part.verbs.clone();
-            together.entry(key).and_modify(|rule| rule.verbs.extend(verbs)).or_insert(part);
-        } else {
-            lines.push(part.describe());
-        }
-    }
-    lines.extend(together.values().map(Rule::describe));
-    lines.sort();
-    lines.dedup();
-    lines
 }
 
 #[cfg(test)]
@@ -281,44 +193,6 @@ mod tests {
         ];
         for (json, verb, object, expected) in rows {
             assert_eq!(rule(json.clone()).allows(verb, &object), expected, "{json} {verb} {object:?}");
-        }
-    }
-
-    #[test]
-    fn nobody_covers_more_than_they_have() {
-        let owned = [
-            rule(
-                serde_json::json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["configmaps", "*/status"]}),
-            ),
-            rule(
-                serde_json::json!({"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"]}),
-            ),
-            rule(serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/x/*"]})),
-        ];
-        for (json, lines) in [
-            (
-                serde_json::json!({"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps", "things/status"]}),
-                vec![],
-            ),
-            (serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/x/y"]}), vec![]),
-            (
-                serde_json::json!({"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"]}),
-                vec![],
-            ),
-            (
-                serde_json::json!({"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}),
-                vec![r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}"#],
-            ),
-            (
-                serde_json::json!({"verbs": ["get", "create", "*"], "apiGroups": [""], "resources": ["configmaps"]}),
-                vec![r#"{APIGroups:[""], Resources:["configmaps"], Verbs:["create" "*"]}"#],
-            ),
-            (
-                serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/y"]}),
-                vec![r#"{NonResourceURLs:["/y"], Verbs:["get"]}"#],
-            ),
-        ] {
-            assert_eq!(missing(&owned, &[rule(json.clone())]), lines, "{json}");
         }
     }
 }

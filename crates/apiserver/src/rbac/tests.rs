@@ -124,6 +124,58 @@ async fn a_binding_counts_where_it_is() {
     assert!(rbac.authorize(&store, &ann, "list", &maps("a")).allowed);
 }
 
+#[tokio::test]
+async fn errors_are_told_in_bounds() {
+    let long = "x".repeat(20 << 10);
+    for (count, name, told) in [(5, "gone", 5), (1_000, "gone", ERRORS + 1), (5, long.as_str(), 2)] {
+        let lost = |n| {
+            let role = format!("{name}{n}");
+            let subjects = json!([{"kind": "User", "name": "lost"}]);
+            binding("RoleBinding", "a", &format!("b{n}"), ("Role", &role), subjects)
+        };
+        let store = store(&(0..count).map(lost).collect::<Vec<_>>()).await;
+        let (rbac, lost) = (Rbac::default(), user("lost", &[]));
+        let rules = rbac.rules(&store, &lost, "a");
+        assert_eq!((rules.errors.len(), rules.iter().count()), (told, 0));
+        assert_eq!(rules.errors.last().is_some_and(|last| last == MORE), told != count);
+        let reason = rbac.authorize(&store, &lost, "get", &maps("a")).reason;
+        assert!(reason.len() < ERRORS_BYTES + 1024 && reason.contains("not found"));
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_is_bound_often_counts_once() {
+    let read = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"]}]);
+    let bound = |n| {
+        let subjects = json!([{"kind": "User", "name": "ann"}]);
+        binding("RoleBinding", "a", &format!("b{n}"), ("Role", "reader"), subjects)
+    };
+    let mut objects: Vec<Value> = (0..10).map(bound).collect();
+    objects.push(role("Role", "a", "reader", read));
+    let store = store(&objects).await;
+    let rules = Rbac::default().rules(&store, &user("ann", &[]), "a");
+    assert_eq!((rules.iter().count(), rules.distinct().count()), (10, 1));
+}
+
+/// Bindings that are read once, and deleted or replaced by the next.
+#[tokio::test]
+async fn what_is_remembered_is_bounded_in_bytes() {
+    let (rbac, ann) = (Rbac::default(), user("ann", &[]));
+    let subjects = json!(vec![json!({"kind": "User", "name": "x".repeat(1000)}); 2_000]);
+    let mut most = 0;
+    for n in 0..20 {
+        let large = binding("RoleBinding", "a", &format!("b{n}"), ("Role", "reader"), subjects.clone());
+        let store = store(&[large]).await;
+        assert!(!rbac.authorize(&store, &ann, "get", &maps("a")).allowed);
+        let remembered = rbac.remembered.lock().unwrap();
+        let parsed = remembered.parsed.values().map(|(_, parsed)| parsed.subjects.iter().flatten());
+        let kept: usize = parsed.flatten().map(|subject| subject.name.len()).sum();
+        assert!(kept > 0 && kept <= REMEMBERED, "{kept}");
+        most = most.max(kept);
+    }
+    assert!(most > REMEMBERED / 2, "{most}");
+}
+
 #[test]
 fn defaults_are_repaired_and_not_reset() {
     let basic =

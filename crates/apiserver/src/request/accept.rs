@@ -78,19 +78,40 @@ pub enum Endpoint {
     Custom,
 }
 
-/// Negotiates the form of objects and lists.
+/// Negotiates the form of lists, and of what else can be watched at the same path.
 pub fn negotiate(accept: Option<&str>, endpoint: Endpoint) -> Result<Accepted, ApiError> {
+    let available = ["application/json", "application/yaml", "application/json;stream=watch"];
+    negotiate_among(accept, endpoint, &available, |_| true)
+}
+
+/// Negotiates the form of one object.
+pub fn negotiate_one(accept: Option<&str>, endpoint: Endpoint) -> Result<Accepted, ApiError> {
+    negotiate_among(accept, endpoint, &FORMATS.map(Format::media_type), |_| true)
+}
+
+/// Negotiates the form of what nobody prints as a table: answers that are never listed.
+pub fn negotiate_untabled(accept: Option<&str>, endpoint: Endpoint) -> Result<Accepted, ApiError> {
+    negotiate_among(accept, endpoint, &FORMATS.map(Format::media_type), |kind| kind != Transform::Table)
+}
+
+fn negotiate_among(
+    accept: Option<&str>,
+    endpoint: Endpoint,
+    available: &[&str],
+    allows: fn(Transform) -> bool,
+) -> Result<Accepted, ApiError> {
     let header = accept.unwrap_or_default();
     if header.is_empty() {
         return Ok(Accepted { format: Format::Json, transform: None, pretty: false });
     }
     if endpoint == Endpoint::BuiltIn {
-        route(header, &["application/json", "application/yaml", "application/json;stream=watch"])?;
+        route(header, available)?;
     }
     for clause in clauses(header) {
         let formats = FORMATS.into_iter().filter(|format| clause.allows(format.media_type()));
         for format in formats {
-            if let Some(accepted) = clause.accept(format) {
+            let accepted = clause.accept(format);
+            if let Some(accepted) = accepted.filter(|it| it.transform.is_none_or(|(kind, _)| allows(kind))) {
                 return Ok(accepted);
             }
         }

@@ -12,13 +12,14 @@ use super::{
     flow, json,
 };
 use crate::{
-    builtin::protobuf::{self, ProtobufError},
+    bounds,
+    builtin::protobuf::{self, ObjectError, ProtobufError},
     resource::Resource,
     status::{ApiError, Cause, GroupResource, go},
 };
 
 /// What a body may have, in bytes: upstream's limit for etcd's sake, kept because clients know it.
-pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+pub const BODY_LIMIT: usize = bounds::MAX_BYTES;
 
 /// How much of a body a message shows.
 const SUMMARY: usize = 30;
@@ -91,6 +92,9 @@ pub enum BodyError {
     /// More than [`BODY_LIMIT`].
     #[error("Request entity too large: limit is {BODY_LIMIT}")]
     TooLarge,
+    /// More than [`bounds::MAX_VALUES`] values.
+    #[error("Request entity too large: the allowed maximum of values is {}", bounds::MAX_VALUES)]
+    TooMany,
     /// Not JSON.
     #[error("couldn't get version/kind; json parse error: {0}")]
     Json(String),
@@ -129,7 +133,10 @@ pub fn decode(
     }
     match format {
         Format::Json => {
-            let json::Parsed { value, duplicates } = json::parse(bytes).map_err(BodyError::Json)?;
+            let json::Parsed { value, duplicates } = json::parse(bytes).map_err(|error| match error {
+                json::ParseError::Syntax(error) => BodyError::Json(error),
+                json::ParseError::TooMany => BodyError::TooMany,
+            })?;
             Ok(Decoded { value, repeated: Repeated::members(duplicates) })
         }
         Format::Yaml => {
@@ -152,6 +159,9 @@ impl BodyError {
     pub fn of_kind(&self, kind: &str, body: &[u8]) -> ApiError {
         match self {
             Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
+            Self::TooMany | Self::Protobuf(ProtobufError::Object(ObjectError::Values)) => {
+                bounds::too_many_values()
+            }
             Self::Protobuf(ProtobufError::Object(error)) => ApiError::BadRequest(format!(
                 "{kind} in version \"v1\" cannot be handled as a {kind}: {error}"
             )),
@@ -163,6 +173,7 @@ impl BodyError {
     pub fn of_patch(&self) -> ApiError {
         match self {
             Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
+            Self::TooMany => bounds::too_many_values(),
             Self::Json(error) => ApiError::BadRequest(format!("error decoding patch: {error}")),
             Self::Yaml(error) => ApiError::BadRequest(format!("error decoding YAML: {error}")),
             // No patch is protobuf: its type is refused before.
@@ -174,6 +185,7 @@ impl BodyError {
     pub fn of_options(&self) -> ApiError {
         match self {
             Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
+            Self::TooMany => bounds::too_many_values(),
             Self::Json(_) | Self::Yaml(_) | Self::Protobuf(_) => ApiError::BadRequest(self.to_string()),
         }
     }

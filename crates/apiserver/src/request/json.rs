@@ -2,13 +2,17 @@
 
 use std::{cell::RefCell, fmt};
 
-use serde::de::{Deserialize as _, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize as _, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::bounds::{MAX_DEPTH, MAX_VALUES};
 use crate::status::go;
 
 /// Upstream stops counting here, too.
 const DUPLICATES: usize = 100;
+/// Bytes of the paths of duplicates behind the first, which is told however long it is: all of them may be below a key of
+/// megabytes.
+const DUPLICATES_BYTES: usize = 64 << 10;
 
 /// A value, and the paths of members that were given more than once; the last one counts.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -19,16 +23,28 @@ pub struct Parsed {
     pub duplicates: Vec<String>,
 }
 
-/// Parses JSON, or says in Go's words why it is none.
-pub fn parse(bytes: &[u8]) -> Result<Parsed, String> {
-    let duplicates = RefCell::new(Vec::new());
-    let seed = Seed { path: &Path::Root, duplicates: &duplicates };
+/// Why a text is not parsed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// It is no JSON, or nests deeper than [`MAX_DEPTH`]; in Go's words.
+    #[error("{0}")]
+    Syntax(String),
+    /// It has more than [`MAX_VALUES`] values.
+    #[error("more than {MAX_VALUES} values")]
+    TooMany,
+}
+
+/// Parses JSON, or says why it does not.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    let found = RefCell::new(Found::default());
+    let seed = Seed { path: &Path::Root, depth: 0, found: &found };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let parsed = seed.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
     match parsed {
-        Ok(value) => Ok(Parsed { value, duplicates: duplicates.into_inner() }),
-        // What Go would read and serde does not: nesting without end, numbers without end, broken UTF-16.
-        Err(error) => Err(syntax_error(bytes).unwrap_or_else(|| error.to_string())),
+        Ok(value) => Ok(Parsed { value, duplicates: found.into_inner().duplicates }),
+        Err(_) if found.borrow().values > MAX_VALUES => Err(ParseError::TooMany),
+        // What Go would read and serde does not: numbers without end, broken UTF-16.
+        Err(error) => Err(ParseError::Syntax(syntax_error(bytes).unwrap_or_else(|| error.to_string()))),
     }
 }
 
@@ -50,6 +66,17 @@ enum Path<'a> {
     Item(&'a Path<'a>, usize),
 }
 
+impl Path<'_> {
+    /// About how long its text is.
+    fn length(&self) -> usize {
+        match self {
+            Self::Root => 0,
+            Self::Member(parent, name) => parent.length() + name.len() + 1,
+            Self::Item(parent, _) => parent.length() + 8,
+        }
+    }
+}
+
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -61,16 +88,25 @@ impl fmt::Display for Path<'_> {
     }
 }
 
+/// What is found on the way.
+#[derive(Default)]
+struct Found {
+    duplicates: Vec<String>,
+    values: usize,
+}
+
 #[derive(Clone, Copy)]
 struct Seed<'a> {
     path: &'a Path<'a>,
-    duplicates: &'a RefCell<Vec<String>>,
+    depth: usize,
+    found: &'a RefCell<Found>,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.count()?;
         deserializer.deserialize_any(self)
     }
 }
@@ -119,10 +155,11 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let depth = self.deeper()?;
         let mut out = Vec::new();
         loop {
             let path = Path::Item(self.path, out.len());
-            match items.next_element_seed(Seed { path: &path, ..self })? {
+            match items.next_element_seed(Seed { path: &path, depth, ..self })? {
                 Some(item) => out.push(item),
                 None => return Ok(Value::Array(out)),
             }
@@ -130,13 +167,14 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let depth = self.deeper()?;
         let mut out = Map::new();
         while let Some(key) = members.next_key_seed(Key)? {
             let path = Path::Member(self.path, &key);
             if out.contains_key(&key) {
-                self.note(path.to_string());
+                self.note(&path);
             }
-            let value = members.next_value_seed(Seed { path: &path, ..self })?;
+            let value = members.next_value_seed(Seed { path: &path, depth, ..self })?;
             out.insert(key, value);
         }
         Ok(Value::Object(out))
@@ -144,11 +182,27 @@ impl<'de> Visitor<'de> for Seed<'_> {
 }
 
 impl Seed<'_> {
-    fn note(&self, path: String) {
-        let mut duplicates = self.duplicates.borrow_mut();
-        if duplicates.len() < DUPLICATES && !duplicates.contains(&path) {
-            duplicates.push(path);
+    fn note(&self, path: &Path<'_>) {
+        let duplicates = &mut self.found.borrow_mut().duplicates;
+        let told: usize = duplicates.iter().skip(1).map(String::len).sum();
+        let fits = duplicates.len() < DUPLICATES && told + path.length() <= DUPLICATES_BYTES;
+        if duplicates.is_empty() || fits {
+            let path = path.to_string();
+            if !duplicates.contains(&path) {
+                duplicates.push(path);
+            }
         }
+    }
+
+    fn count<E: Error>(&self) -> Result<(), E> {
+        let values = &mut self.found.borrow_mut().values;
+        *values += 1;
+        if *values > MAX_VALUES { Err(E::custom("too many values")) } else { Ok(()) }
+    }
+
+    /// The level of what is in a list or map that begins here.
+    fn deeper<E: Error>(&self) -> Result<usize, E> {
+        if self.depth < MAX_DEPTH { Ok(self.depth + 1) } else { Err(E::custom("exceeded max depth")) }
     }
 }
 
@@ -208,6 +262,7 @@ impl Scanner<'_> {
         loop {
             // At the beginning of a value.
             match first.ok_or(Stop::End)? {
+                byte @ (b'{' | b'[') if open.len() == MAX_DEPTH => return stop(byte, "exceeded max depth"),
                 b'{' => match self.after_space().ok_or(Stop::End)? {
                     b'}' => {}
                     byte => {

@@ -9,6 +9,7 @@ pub(crate) mod json;
 pub mod path;
 pub mod query;
 pub mod selector;
+pub mod warnings;
 pub mod write;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! /api/v1[/watch][/namespaces/NS]/RESOURCE[/NAME[/SUBRESOURCE]]     core group
 //! /apis/GROUP/VERSION[/watch][/namespaces/NS]/RESOURCE[/NAME[/SUBRESOURCE]]
 //! /api  /apis  /apis/GROUP  /api/v1  /apis/GROUP/VERSION            discovery
+//! /                                                                 the list of paths
 //! /openapi/v2  /openapi/v3  /openapi/v3/apis/GROUP/VERSION  /version  /livez  /readyz  /healthz  /metrics
 //! ```
 
@@ -19,7 +20,7 @@ use crate::status::{ApiError, GroupResource, go};
 /// What a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// `/`: the list of paths.
+    /// `/` and `/index.html`: the list of paths.
     Root,
     /// `/api`: versions of the core group.
     CoreVersions,
@@ -79,6 +80,17 @@ pub enum Probe {
     Ready,
     /// `/healthz`, the older form.
     Health,
+}
+
+impl Probe {
+    /// The first part of the path.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "livez",
+            Self::Ready => "readyz",
+            Self::Health => "healthz",
+        }
+    }
 }
 
 /// A path to a resource, an object or a subresource.
@@ -144,7 +156,8 @@ impl Target {
         let trimmed = rest.strip_suffix('/').unwrap_or(rest);
         let parts: Vec<&str> = if trimmed.is_empty() { Vec::new() } else { trimmed.split('/').collect() };
         match parts.as_slice() {
-            [] => Self::Root,
+            [] if rest.is_empty() => Self::Root,
+            ["index.html"] if rest == trimmed => Self::Root,
             ["api"] => Self::CoreVersions,
             ["apis"] => Self::Groups,
             ["api" | "apis", inner @ ..] if inner.contains(&"") => Self::UnknownResource,

@@ -56,6 +56,16 @@ impl Query {
         self.get(key).map(go::parse_int).transpose().map_err(ApiError::BadRequest)
     }
 
+    /// How long the client waits, where it says so; `None` for as long as it takes.
+    pub fn timeout(&self) -> Result<Option<Duration>, ApiError> {
+        let Some(given) = self.text("timeout") else { return Ok(None) };
+        let nanoseconds = go::parse_duration(given).map_err(|error| {
+            ApiError::BadRequest(format!("invalid timeout specified in the request URL - {error}"))
+        })?;
+        let wanted = u64::try_from(nanoseconds).ok().filter(|wanted| *wanted > 0);
+        Ok(wanted.map(Duration::from_nanos))
+    }
+
     /// Whether a person reads the answer: asked for, or the client is a browser or a command-line tool.
     pub fn pretty(&self, user_agent: &str) -> bool {
         match self.text("pretty") {
@@ -163,6 +173,11 @@ impl ListOptions {
                 _ => VersionMatch::NotOlderThan,
             }),
         })
+    }
+
+    /// How many bytes the selectors take as long as they are kept, roughly.
+    pub fn selectors_bytes(&self) -> usize {
+        self.labels.bytes() + self.fields.bytes()
     }
 
     /// Adds the name in the path of a watch on one object.

@@ -1,9 +1,10 @@
 //! The options of creates, updates and patches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use super::warnings::Warnings;
 use super::{accept::PatchType, body::Repeated, query::Query};
 use crate::door::User;
 use crate::status::{ApiError, Cause, go};
@@ -32,25 +33,6 @@ pub enum Write {
     Update,
     /// PATCH.
     Patch(PatchType),
-}
-
-/// What the client should know besides the answer; each text once. Clones are the same list.
-#[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Warnings {
-    /// Adds a warning.
-    pub fn add(&self, warning: String) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all.contains(&warning) {
-            all.push(warning);
-        }
-    }
-
-    /// All warnings, in the order they came.
-    pub fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// The options of a write.
@@ -140,17 +122,18 @@ impl WriteOptions {
     }
 }
 
+/// Each character that is wrong is told with the whole name, so that those of one that is too long are not.
 fn wrong_manager(manager: &str) -> Vec<Cause> {
     let field = "fieldManager";
-    let mut causes = Vec::new();
     if manager.len() > MANAGER_LIMIT {
-        causes.push(Cause::too_long(field, MANAGER_LIMIT));
+        return vec![Cause::too_long(field, MANAGER_LIMIT)];
     }
-    for (position, c) in manager.char_indices().filter(|(_, c)| !go::is_printable(*c)) {
+    let wrong = manager.char_indices().filter(|(_, c)| !go::is_printable(*c));
+    let cause = |(position, c)| {
         let detail = format!("invalid character U+{:04X} (at position {position})", u32::from(c));
-        causes.push(Cause::invalid(field, &Value::from(manager), &detail));
-    }
-    causes
+        Cause::invalid(field, &Value::from(manager), &detail)
+    };
+    wrong.map(cause).collect()
 }
 
 /// The only dry run is that of all stages.

@@ -159,17 +159,19 @@ fn served_version(spec: &Value, version: &Value) -> Version {
         schema => schema.clone(),
     };
     let scale = get(version, &["subresources", "scale"]);
+    let scale_path = |name: &str| text(scale, &[name]).to_owned();
+    // Validation refuses such a path; one that was stored before it did is not served.
+    let is_too_deep = version::is_too_deep(text(scale, &["specReplicasPath"]));
     let simple = |field: &Value| text(field, &["jsonPath"]).trim_start_matches('.').to_owned();
     Version {
         name: text(version, &["name"]).to_owned(),
         deprecation: is_true(version, "deprecated").then(|| deprecation(spec, version)),
         open_api: open_api.into(),
         status: get(version, &["subresources", "status"]).is_object(),
-        scale: scale.is_object().then(|| Scale {
-            spec_replicas: text(scale, &["specReplicasPath"]).to_owned(),
-            status_replicas: text(scale, &["statusReplicasPath"]).to_owned(),
-            label_selector: Some(text(scale, &["labelSelectorPath"]).to_owned())
-                .filter(|path| !path.is_empty()),
+        scale: (scale.is_object() && !is_too_deep).then(|| Scale {
+            spec_replicas: scale_path("specReplicasPath"),
+            status_replicas: scale_path("statusReplicasPath"),
+            label_selector: Some(scale_path("labelSelectorPath")).filter(|path| !path.is_empty()),
         }),
         columns: columns(version),
         selectable_fields: list(version, &["selectableFields"]).iter().map(simple).collect(),

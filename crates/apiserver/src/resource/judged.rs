@@ -10,6 +10,8 @@ use serde_json::Value;
 
 /// As many wait to be served; one that was judged and never comes is given up.
 const WAITING: usize = 16;
+/// Bytes of all that wait; compiled they take some thirty times as much. What is only tried (a dry run) waits as well.
+const WAITING_BYTES: usize = 1 << 20;
 /// As many are known to be served: a definition that is judged again is mostly the same.
 const SERVED: usize = 64;
 
@@ -21,7 +23,8 @@ static SCHEMAS: Mutex<Schemas> = Mutex::new(Schemas { waiting: VecDeque::new(), 
 
 /// The newest first.
 struct Schemas {
-    waiting: VecDeque<(Key, Arc<Schema>)>,
+    /// With the length of their texts.
+    waiting: VecDeque<(Key, Arc<Schema>, usize)>,
     served: VecDeque<(Key, Weak<Schema>)>,
 }
 
@@ -30,15 +33,22 @@ impl Schemas {
         self.served.iter().find(|(other, _)| *other == key).and_then(|(_, schema)| schema.upgrade())
     }
 
-    fn wait(&mut self, key: Key, schema: Arc<Schema>) {
-        self.waiting.retain(|(other, _)| *other != key);
-        self.waiting.truncate(WAITING - 1);
-        self.waiting.push_front((key, schema));
+    fn wait(&mut self, key: Key, schema: Arc<Schema>, length: usize) {
+        self.waiting.retain(|(other, ..)| *other != key);
+        self.waiting.push_front((key, schema, length));
+        self.waiting.truncate(WAITING);
+        while self.waiting_bytes() > WAITING_BYTES {
+            self.waiting.pop_back();
+        }
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.waiting.iter().map(|(_, _, length)| length).sum()
     }
 
     fn take(&mut self, key: Key) -> Option<Arc<Schema>> {
-        let at = self.waiting.iter().position(|(other, _)| *other == key)?;
-        self.waiting.remove(at).map(|(_, schema)| schema)
+        let at = self.waiting.iter().position(|(other, ..)| *other == key)?;
+        self.waiting.remove(at).map(|(_, schema, _)| schema)
     }
 
     fn serve(&mut self, key: Key, schema: &Arc<Schema>) {
@@ -52,24 +62,25 @@ fn schemas() -> MutexGuard<'static, Schemas> {
     SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn key(schema: &Value) -> Key {
+/// The key of a schema, and the length of its text.
+fn key(schema: &Value) -> (Key, usize) {
     let text = schema.to_string();
-    HASHERS.each_ref().map(|hasher| hasher.hash_one(&text))
+    (HASHERS.each_ref().map(|hasher| hasher.hash_one(&text)), text.len())
 }
 
 /// What is wrong with a schema.
 pub fn judge(schema: &Value) -> Result<(), Vec<FieldError>> {
-    let key = key(schema);
+    let (key, length) = key(schema);
     if schemas().served(key).is_none() {
         let compiled = Arc::new(Schema::compile(schema)?);
-        schemas().wait(key, compiled);
+        schemas().wait(key, compiled, length);
     }
     Ok(())
 }
 
 /// The schema, compiled.
 pub fn take(schema: &Value) -> Result<Arc<Schema>, Vec<FieldError>> {
-    let key = key(schema);
+    let (key, _) = key(schema);
     let mut known = schemas();
     let found = known.take(key).or_else(|| known.served(key));
     drop(known);
@@ -101,7 +112,7 @@ mod tests {
         for field in &fields {
             let mut object = json!({});
             let served = take(&schema(field)).unwrap();
-            served.default(&mut object);
+            served.default(&mut object).unwrap();
             assert_eq!(object, json!({field: field}));
             judge(&schema(field)).unwrap();
             let again = take(&schema(field)).unwrap();
@@ -109,7 +120,15 @@ mod tests {
         }
         assert!(judge(&json!({"type": "nothing"})).is_err());
         assert!(take(&json!({"type": "nothing"})).is_err());
+        let long = |n: usize| {
+            let words = "long ".repeat(WAITING_BYTES / 20);
+            json!({"type": "object", "description": format!("{n} {words}")})
+        };
+        for n in 0..8 {
+            judge(&long(n)).unwrap();
+        }
         let known = schemas();
         assert!(known.waiting.len() <= WAITING && known.served.len() <= SERVED);
+        assert!(known.waiting_bytes() <= WAITING_BYTES, "{}", known.waiting_bytes());
     }
 }

@@ -75,6 +75,9 @@ pub struct Version {
     pub selectable_fields: Vec<String>,
 }
 
+/// Columns of one version. Each of them is looked for in every object that is shown.
+pub(crate) const MAX_COLUMNS: usize = 400;
+
 /// Where the scale subresource finds its values; simple JSON paths such as `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {

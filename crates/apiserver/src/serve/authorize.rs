@@ -2,7 +2,7 @@
 
 use super::{Api, Call};
 use crate::rbac::{Object, Resource};
-use crate::request::path::{ResourcePath, Target, forbidden_path};
+use crate::request::path::{ResourcePath, Target, Verb, forbidden_path};
 use crate::request::selector::FieldSelector;
 use crate::status::ApiError;
 
@@ -31,7 +31,7 @@ impl Api {
         let watch = call.query.flag("watch").unwrap_or(false);
         // What is no verb is allowed to nobody, and not served to anybody.
         let verb = path.verb(call.method, watch).ok_or(ApiError::MethodNotAllowed)?;
-        let named = selected_name(path, call);
+        let named = selected_name(path, verb, call);
         let text = Option::unwrap_or_default;
         let object = Object::Resource(Resource {
             group: &path.version.group,
@@ -52,11 +52,66 @@ impl Api {
     }
 }
 
-/// A collection of which one name is selected is that object, to rules with names.
-fn selected_name(path: &ResourcePath, call: &Call<'_>) -> Option<String> {
-    if path.name.is_some() {
+/// The name that a list or a watch selects: to rules with names it is a request for that object. No other verb is bound to
+/// what a selector says, so none may be allowed by it.
+fn selected_name(path: &ResourcePath, verb: Verb, call: &Call<'_>) -> Option<String> {
+    // The older `/watch/` paths do not take it, as upstream.
+    if path.name.is_some() || path.watch || !matches!(verb, Verb::List | Verb::Watch) {
         return None;
     }
     let selector = FieldSelector::parse(call.query.text("fieldSelector")?).ok()?;
     selector.exact("metadata.name").filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::Request;
+    use serde_json::{Value, json};
+
+    use crate::Server;
+    use crate::door::User;
+
+    async fn ask(server: &Server, user: &User, method: &str, path: &str, body: &Value) -> u16 {
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let request = request.body(Bytes::from(body.to_string())).unwrap();
+        server.api().respond(user, request).await.status().as_u16()
+    }
+
+    #[tokio::test]
+    async fn a_selector_names_what_is_read_and_nothing_else() {
+        let server = Server::in_memory().await.unwrap();
+        let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+        let rule =
+            json!({"verbs": ["*"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"]});
+        let role = json!({"metadata": {"name": "one"}, "rules": [rule]});
+        let binding = json!({
+            "metadata": {"name": "bob"}, "subjects": [{"kind": "User", "name": "bob"}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "one"},
+        });
+        let admin = User::admin();
+        for (kind, object) in [("roles", role), ("rolebindings", binding)] {
+            assert_eq!(ask(&server, &admin, "POST", &format!("{rbac}/{kind}"), &object).await, 201);
+        }
+        let bob = User { name: "bob".into(), ..User::anonymous() };
+        let secrets = "/api/v1/namespaces/default/secrets";
+        let older = "/api/v1/watch/namespaces/default/secrets";
+        let victim = json!({"metadata": {"name": "victim"}});
+        let mine = "fieldSelector=metadata.name%3Dmine";
+        for (method, path, code) in [
+            ("POST", secrets.to_owned(), 403),
+            ("POST", format!("{secrets}?{mine}"), 403),
+            ("PUT", format!("{secrets}?{mine}"), 403),
+            ("PATCH", format!("{secrets}?{mine}"), 403),
+            ("DELETE", format!("{secrets}?{mine}"), 403),
+            ("GET", format!("{older}?{mine}"), 403),
+            ("GET", secrets.to_owned(), 403),
+            ("GET", format!("{secrets}?{mine}"), 200),
+            ("GET", format!("{secrets}?watch=1&{mine}"), 200),
+            ("GET", format!("{secrets}/mine"), 404),
+            ("GET", format!("{secrets}/victim"), 403),
+        ] {
+            assert_eq!(ask(&server, &bob, method, &path, &victim).await, code, "{method} {path}");
+        }
+    }
 }

@@ -2,57 +2,44 @@
 //!
 //! Watches never are: their events must not wait for more.
 
-use std::io::Write as _;
-
-use bytes::Bytes;
-use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, Response, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
-use super::{Body, whole};
+use super::Body;
+use super::pieces::Gzip;
+use crate::door::Finite;
 use crate::request::accept;
 
-/// As upstream: most of what gzip saves, at a fraction of the time.
-const LEVEL: u32 = 1;
-
-/// The answer, compressed where that pays and the client takes it.
-pub(super) async fn compressed(answer: Response<Body>, accept_encoding: Option<&str>) -> Response<Body> {
-    // What has no known length is a watch.
+/// The answer, compressed where that pays and the client takes it. Megabytes take a while: they are compressed piece by
+/// piece as the client reads, between which a worker serves others.
+pub(super) fn compressed(answer: Response<Body>, accept_encoding: Option<&str>) -> Response<Body> {
+    // What has no known length is large, or a watch.
+    let is_large = answer.extensions().get::<Finite>().is_some();
     let length = answer.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
+    let length = if is_large { Some(length.unwrap_or(usize::MAX)) } else { length };
     if !length.is_some_and(|length| accept::gzip(accept_encoding, length)) {
         return answer;
     }
     let (mut head, body) = answer.into_parts();
-    let bytes = match body.collect().await {
-        Ok(whole) => whole.to_bytes(),
-        Err(never) => match never {},
-    };
-    // Megabytes take a while, in which a worker could serve others.
-    let plain = bytes.clone();
-    let Ok(Some(packed)) = tokio::task::spawn_blocking(move || pack(&plain)).await else {
-        return Response::from_parts(head, whole(bytes));
-    };
     head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     head.headers.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-    Response::from_parts(head, whole(packed))
-}
-
-fn pack(bytes: &Bytes) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::new(LEVEL));
-    encoder.write_all(bytes).ok()?;
-    encoder.finish().ok().map(Bytes::from)
+    head.extensions.insert(Finite);
+    Response::from_parts(head, Gzip::new(body).boxed_unsync())
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
 
+    use bytes::Bytes;
+
     use super::*;
+    use crate::serve::whole;
 
     async fn answer(length: usize, accept: Option<&str>) -> Response<Bytes> {
         let plain = Response::new(whole(vec![b'x'; length]));
-        let (head, body) = compressed(plain, accept).await.into_parts();
+        let (head, body) = compressed(plain, accept).into_parts();
         Response::from_parts(head, body.collect().await.unwrap().to_bytes())
     }
 
@@ -77,7 +64,7 @@ mod tests {
     async fn watches_are_not() {
         let frames = futures::stream::pending::<Result<http_body::Frame<Bytes>, std::convert::Infallible>>();
         let watch = Response::new(http_body_util::StreamBody::new(frames).boxed_unsync());
-        let answer = compressed(watch, Some("gzip")).await;
+        let answer = compressed(watch, Some("gzip"));
         assert_eq!(answer.headers().get(header::CONTENT_ENCODING), None);
     }
 }

@@ -1,12 +1,12 @@
-//! What the server says of itself: discovery, OpenAPI, version, health.
+//! What the server says of itself: paths, discovery, OpenAPI, version.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::{Response, StatusCode, header};
+use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::{Api, Body, Call, answer, whole};
+use super::{Api, Body, Call, Shared, health, whole};
 use crate::builtin;
 use crate::discovery;
 use crate::openapi;
@@ -16,15 +16,25 @@ use crate::request::path::{GroupVersion, Target};
 use crate::resource::Resource;
 use crate::status::ApiError;
 
-/// The index, and each document with its path and hash.
-type OpenApiV3 = (Value, Vec<(String, String, Value)>);
+/// The index, and each document.
+type OpenApiV3 = (Bytes, Vec<Document>);
 
-/// OpenAPI documents of one catalogue, made when they are first asked for.
+/// One OpenAPI v3 document.
+#[derive(Debug)]
+struct Document {
+    /// Below `/openapi/v3/`.
+    path: String,
+    /// Of its content; the index names it in the address.
+    hash: String,
+    bytes: Bytes,
+}
+
+/// OpenAPI documents of one catalogue, made when they are first asked for. Every answer shares the bytes.
 #[derive(Debug, Default)]
 pub struct Descriptions {
     all: OnceLock<Vec<Arc<Resource>>>,
     v3: OnceLock<OpenApiV3>,
-    v2: OnceLock<String>,
+    v2: OnceLock<Bytes>,
     v2_protobuf: OnceLock<Bytes>,
 }
 
@@ -37,11 +47,15 @@ impl Descriptions {
     }
 
     fn v3(&self, catalogue: &Catalogue) -> &OpenApiV3 {
-        self.v3.get_or_init(|| openapi::all(self.resources(catalogue)))
+        self.v3.get_or_init(|| {
+            let (index, documents) = openapi::all(self.resources(catalogue));
+            let document = |(path, hash, document)| Document { path, hash, bytes: json_bytes(&document) };
+            (json_bytes(&index), documents.into_iter().map(document).collect())
+        })
     }
 
-    fn v2(&self, catalogue: &Catalogue) -> &str {
-        self.v2.get_or_init(|| openapi::document_v2(self.resources(catalogue)).to_string())
+    fn v2(&self, catalogue: &Catalogue) -> &Bytes {
+        self.v2.get_or_init(|| json_bytes(&openapi::document_v2(self.resources(catalogue))))
     }
 
     fn v2_protobuf(&self, catalogue: &Catalogue) -> Bytes {
@@ -55,30 +69,32 @@ impl Api {
     pub(super) fn document(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let catalogue = self.engine.registry.current();
         let descriptions = &catalogue.descriptions;
+        if *call.method != Method::GET && has_router(target, descriptions.resources(&catalogue)) {
+            return Err(ApiError::MethodNotAllowed);
+        }
         match target {
             Target::CoreVersions | Target::Groups | Target::Group(_) | Target::Resources(_) => {
                 discover(target, call, descriptions.resources(&catalogue))
             }
-            Target::OpenApiV3Index => openapi_answer(call, descriptions.v3(&catalogue).0.to_string()),
+            Target::OpenApiV3Index => openapi_answer(call, &descriptions.v3(&catalogue).0),
             Target::OpenApiV3(version) => {
                 let path = document_path(version);
-                let document = descriptions.v3(&catalogue).1.iter().find(|(known, ..)| *known == path);
-                let (_, _, document) = document.ok_or(ApiError::PageNotFound)?;
-                openapi_answer(call, document.to_string())
+                let document = descriptions.v3(&catalogue).1.iter().find(|document| document.path == path);
+                hashed_answer(call, document.ok_or(ApiError::PageNotFound)?)
             }
             Target::OpenApiV2 if wants_protobuf(call) => Ok(Response::builder()
+                .extension(Shared)
                 .header(header::CONTENT_TYPE, openapi::gnostic::CONTENT_TYPE)
                 .body(whole(descriptions.v2_protobuf(&catalogue)))
                 .expect("headers of our own are valid")),
-            Target::OpenApiV2 => openapi_answer(call, descriptions.v2(&catalogue).to_owned()),
-            Target::Version => Ok(json_answer(&version())),
-            Target::Health(..) => Ok(answer::text("ok")),
-            Target::Metrics if *call.method == http::Method::GET => Ok(self.metrics_answer()),
+            Target::OpenApiV2 => openapi_answer(call, descriptions.v2(&catalogue)),
+            Target::Version => Ok(json_answer(&crate::version::document())),
+            Target::Root => Ok(root(descriptions.resources(&catalogue))),
+            Target::Health(probe, check) => self.health(*probe, check.as_deref(), call),
+            Target::Metrics if [Method::GET, Method::HEAD].contains(call.method) => Ok(self.metrics_answer()),
             Target::UnknownResource => Err(ApiError::UnknownResource),
             Target::Metrics => Err(ApiError::MethodNotAllowed),
-            Target::Root | Target::Unknown | Target::Malformed | Target::Resource(_) => {
-                Err(ApiError::PageNotFound)
-            }
+            Target::Unknown | Target::Malformed | Target::Resource(_) => Err(ApiError::PageNotFound),
         }
     }
 }
@@ -136,35 +152,85 @@ fn discover(
         .expect("headers of our own are valid"))
 }
 
-fn openapi_answer(call: &Call<'_>, document: String) -> Result<Response<Body>, ApiError> {
+fn json_bytes(document: &Value) -> Bytes {
+    document.to_string().into()
+}
+
+fn openapi_answer(call: &Call<'_>, document: &Bytes) -> Result<Response<Body>, ApiError> {
     if negotiate_openapi(call.header(header::ACCEPT)).is_none() {
         let message = "only the following media types are accepted: application/json".to_owned();
         return Err(ApiError::NotAcceptable { message, routed: false });
     }
     Ok(Response::builder()
+        .extension(Shared)
         .header(header::CONTENT_TYPE, "application/json")
-        .body(whole(document))
+        .body(whole(document.clone()))
         .expect("headers of our own are valid"))
 }
 
-pub(super) fn json_answer(value: &Value) -> Response<Body> {
+/// A document under the hash that the client knows of it: it never changes there. Under another hash it is elsewhere now.
+fn hashed_answer(call: &Call<'_>, document: &Document) -> Result<Response<Body>, ApiError> {
+    let Document { path, hash, bytes } = document;
+    let mut answer = openapi_answer(call, bytes)?;
+    let headers = answer.headers_mut();
+    match call.query.text("hash") {
+        Some(known) if known == hash => {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+            headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+            Ok(answer)
+        }
+        Some(_) => {
+            let moved = Response::builder()
+                .status(StatusCode::MOVED_PERMANENTLY)
+                .header(header::LOCATION, format!("/openapi/v3/{path}?hash={hash}"))
+                .body(whole(""));
+            Ok(moved.expect("a path of letters, dots and digits is a header"))
+        }
+        None => Ok(answer),
+    }
+}
+
+/// True of documents that a router serves, which knows one method for them.
+fn has_router(target: &Target, resources: &[Arc<Resource>]) -> bool {
+    match target {
+        Target::CoreVersions | Target::Version => true,
+        Target::Resources(of) => {
+            resources.iter().any(|resource| !resource.custom && resource.group == of.group)
+        }
+        _ => false,
+    }
+}
+
+/// `/`: the paths that answer, without those of objects.
+fn root(resources: &[Arc<Resource>]) -> Response<Body> {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .into();
+    for group in discovery::groups(resources) {
+        paths.push(format!("/apis/{}", group.name));
+        paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
+    }
+    paths.extend(health::paths());
+    paths.sort_unstable();
+    Response::builder()
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(whole(format!("{:#}", json!({"paths": paths}))))
+        .expect("headers of our own are valid")
+}
+
+fn json_answer(value: &Value) -> Response<Body> {
     Response::builder()
         .header(header::CONTENT_TYPE, "application/json")
         .body(whole(format!("{value}\n")))
         .expect("headers of our own are valid")
-}
-
-/// The version of Kubernetes whose API this is; clients decide by it what they may use.
-fn version() -> Value {
-    json!({
-        "major": "1",
-        "minor": "36",
-        "gitVersion": concat!("v1.36.0+capt-", env!("CARGO_PKG_VERSION")),
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "none",
-        "compiler": "rustc",
-        "platform": format!("{}/{}", std::env::consts::OS, if cfg!(target_arch = "x86_64") { "amd64" } else { std::env::consts::ARCH }),
-    })
 }

@@ -8,18 +8,25 @@
 
 mod answer;
 mod authorize;
+#[cfg(test)]
+mod bounds_tests;
 mod compress;
 mod documents;
+mod health;
+mod kept;
 mod metrics;
+mod pieces;
 mod resource;
 mod reviews;
 mod watch;
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 
 pub use documents::Descriptions;
@@ -28,12 +35,13 @@ use crate::door::{self, User};
 use crate::engine::Engine;
 use crate::rbac;
 use crate::request::body::Yaml;
-use crate::request::path::Target;
+use crate::request::path::{Target, Verb};
 use crate::request::query::Query;
 use crate::request::write::{Warnings, Write, WriteOptions};
 use crate::status::ApiError;
+use crate::store::Object;
 
-/// The body of an answer: whole, or a stream of watch events.
+/// The body of an answer: whole, made while it is read, or a stream of watch events.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 
 /// The API: an engine behind HTTP.
@@ -43,6 +51,10 @@ pub struct Api {
     pub engine: Arc<Engine>,
     /// What `/metrics` shows besides the store; the door in front counts here.
     pub metrics: Arc<door::Metrics>,
+    /// Room for events of watches that are no bytes of the store.
+    made: Arc<door::Shares>,
+    /// Room for objects that answers have yet to send.
+    held: Arc<door::Shares>,
 }
 
 /// A YAML body as JSON, or what is wrong with it. Of several documents the first one counts, as upstream.
@@ -105,6 +117,10 @@ pub(crate) struct Call<'a> {
     pub body: &'a Bytes,
     pub user: &'a User,
     pub warnings: Warnings,
+    /// While the body, or what it became, is there.
+    turn: Mutex<Option<door::Turn>>,
+    /// Room for objects that the answer has yet to send.
+    held: &'a Arc<door::Shares>,
 }
 
 impl Call<'_> {
@@ -120,6 +136,21 @@ impl Call<'_> {
         Ok(WriteOptions { warnings: self.warnings.clone(), user, ..options })
     }
 
+    /// The body was decoded to something small: another one may be, whatever this request waits for now.
+    pub fn is_decoded(&self) {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Objects that wait to be sent to the client.
+    fn keep(&self, objects: Vec<Arc<Object>>) -> kept::Objects {
+        kept::Objects::new(self.held, self.user, objects)
+    }
+
+    /// Room for bytes of the request that are kept for as long as its answer lasts; a few need none.
+    fn keep_bytes(&self, bytes: usize) -> Result<Option<door::Share>, ApiError> {
+        kept::share(self.held, self.user, bytes)
+    }
+
     pub fn user_agent(&self) -> &str {
         self.header(header::USER_AGENT).unwrap_or_default()
     }
@@ -128,12 +159,13 @@ impl Call<'_> {
 impl Api {
     /// An API on an engine, with counters of its own.
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, metrics: Arc::default() }
+        Self { engine, metrics: Arc::default(), made: watch::room(), held: kept::room() }
     }
 
     /// Answers a request. Whoever sent it has been let in before.
     pub async fn respond(self: &Arc<Self>, user: &User, request: Request<Bytes>) -> Response<Body> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        let turn = Mutex::new(parts.extensions.remove());
         let call = Call {
             method: &parts.method,
             query: Query::parse(parts.uri.query().unwrap_or_default()),
@@ -141,16 +173,18 @@ impl Api {
             body: &body,
             user,
             warnings: Warnings::default(),
+            turn,
+            held: &self.held,
         };
         let target = Target::parse(parts.uri.path());
-        let answer = match self.authorize(&target, parts.uri.path(), &call) {
+        let asked = self.answer(&target, parts.uri.path(), &call);
+        let answer = match patience(&target, &call) {
             Err(error) => Err(error),
-            Ok(()) => match &target {
-                Target::Resource(path) => match self.review(path, &call) {
-                    Some(review) => review,
-                    None => self.resource(path, &call).await,
-                },
-                target => self.document(target, &call),
+            Ok(None) => asked.await,
+            // As when the client goes away, what was begun may still be done.
+            Ok(Some(patience)) => match tokio::time::timeout(patience, asked).await {
+                Ok(answer) => answer,
+                Err(_) => Err(ApiError::out_of_time()),
             },
         };
         let mut response = answer.unwrap_or_else(|error| answer::error(&error, &call));
@@ -163,8 +197,39 @@ impl Api {
         // Every answer may be another one the next time.
         let never = HeaderValue::from_static("no-cache, private");
         response.headers_mut().entry(header::CACHE_CONTROL).or_insert(never);
-        compress::compressed(response, call.header(header::ACCEPT_ENCODING)).await
+        if let Some(bytes) = made(&response) {
+            response.extensions_mut().insert(bytes);
+        }
+        compress::compressed(response, call.header(header::ACCEPT_ENCODING))
     }
+
+    async fn answer(
+        self: &Arc<Self>,
+        target: &Target,
+        path: &str,
+        call: &Call<'_>,
+    ) -> Result<Response<Body>, ApiError> {
+        self.authorize(target, path, call)?;
+        match target {
+            Target::Resource(path) => match self.review(path, call) {
+                Some(review) => review,
+                None => self.resource(path, call).await,
+            },
+            target => self.document(target, call),
+        }
+    }
+}
+
+/// How long a request may take, where it says so in `timeout`. A watch does not look at it, and what is longer than
+/// upstream's limit is as good as none.
+fn patience(target: &Target, call: &Call<'_>) -> Result<Option<Duration>, ApiError> {
+    const MOST: Duration = Duration::from_secs(60);
+    let is_watch = matches!(target, Target::Resource(path)
+        if path.verb(call.method, call.query.flag("watch") == Some(true)) == Some(Verb::Watch));
+    if is_watch {
+        return Ok(None);
+    }
+    Ok(call.query.timeout()?.filter(|wanted| *wanted < MOST))
 }
 
 impl door::Api for Api {
@@ -177,9 +242,28 @@ impl door::Api for Api {
     }
 }
 
-/// A body that is known whole.
+/// Marks a response, in its extensions, whose bytes are not its own: the store's, or those of all answers of the kind.
+#[derive(Clone, Copy, Debug)]
+struct Shared;
+
+/// What was made for an answer alone, unless it is small, or made while it is read.
+fn made(response: &Response<Body>) -> Option<door::Made> {
+    let extensions = response.extensions();
+    if extensions.get::<Shared>().is_some() || extensions.get::<door::Finite>().is_some() {
+        return None;
+    }
+    let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.filter(|bytes| *bytes > pieces::FRAME).map(door::Made)
+}
+
+/// A body that is known whole. A large one is handed on in parts: whoever sends it holds what the request took of the
+/// budgets until the last of them.
 pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
-    http_body_util::Full::new(bytes.into()).boxed_unsync()
+    let bytes = bytes.into();
+    match bytes.len() {
+        ..=pieces::FRAME => http_body_util::Full::new(bytes).boxed_unsync(),
+        length => pieces::Pieces::known([pieces::Piece::Made(bytes)], length).boxed_unsync(),
+    }
 }
 
 #[cfg(test)]
@@ -206,6 +290,76 @@ mod tests {
                     .prop_map(|members| Value::Object(members.into_iter().collect())),
             ]
         })
+    }
+
+    #[tokio::test]
+    async fn others_decode_while_a_collection_is_deleted() {
+        let server = crate::Server::in_memory().await.unwrap();
+        let (api, admin) = (server.api(), User::admin());
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let turns = door::Turns::new(1, 1);
+        let turn = |patience| turns.take(&admin, 1, Duration::from_secs(patience));
+        // The thread that writes may answer each write before it is looked for: then the deletion never waits, and is tried again.
+        for _ in 0..100 {
+            for n in 0..20 {
+                let body = json!({"metadata": {"name": format!("a{n}")}}).to_string();
+                let request =
+                    Request::post(maps).header("content-type", "application/json").body(body.into());
+                assert_eq!(api.respond(&admin, request.unwrap()).await.status().as_u16(), 201);
+            }
+            let mut request = Request::delete(maps)
+                .header("content-type", "application/json")
+                .body(Bytes::from_static(br#"{"apiVersion":"v1","kind":"DeleteOptions"}"#))
+                .unwrap();
+            request.extensions_mut().insert(turn(60).await.unwrap());
+            assert!(turn(0).await.is_none());
+            let mut deleted = Box::pin(api.respond(&admin, request));
+            match futures::poll!(&mut deleted) {
+                std::task::Poll::Pending => {
+                    assert!(turn(0).await.is_some(), "the options are read");
+                    assert_eq!(deleted.await.status().as_u16(), 200);
+                    return;
+                }
+                std::task::Poll::Ready(answer) => assert_eq!(answer.status().as_u16(), 200),
+            }
+        }
+        panic!("no deletion waited for its writes");
+    }
+
+    #[tokio::test]
+    async fn what_is_made_for_one_answer_is_told() {
+        let server = crate::Server::in_memory().await.unwrap();
+        let (api, admin) = (server.api(), User::admin());
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let body = json!({"metadata": {"name": "large"}, "data": {"a": "x".repeat(200 << 10)}}).to_string();
+        let request = Request::post(maps).header("content-type", "application/json").body(body.into());
+        assert_eq!(api.respond(&admin, request.unwrap()).await.status().as_u16(), 201);
+        let one = format!("{maps}/large");
+        for (path, accept, is_made) in [
+            (format!("{one}?pretty=true"), "application/json", true),
+            (one.clone(), "application/yaml", true),
+            (one.clone(), "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", false),
+            (format!("{one}?includeObject=Object"), "application/json;as=Table;v=v1;g=meta.k8s.io", true),
+            (one, "application/json", false),
+            (maps.to_owned(), "application/json", false),
+            (format!("{maps}?pretty=true"), "application/json", false),
+            ("/openapi/v2".to_owned(), "application/json", false),
+            ("/openapi/v2".to_owned(), crate::openapi::gnostic::ACCEPT[0], false),
+            ("/openapi/v3/api/v1".to_owned(), "application/json", false),
+        ] {
+            for encoding in ["identity", "gzip"] {
+                let request =
+                    Request::get(&path).header("accept", accept).header("accept-encoding", encoding);
+                let answer = api.respond(&admin, request.body(Bytes::new()).unwrap()).await;
+                assert_eq!(answer.status().as_u16(), 200, "{path} {accept}");
+                let made = answer.extensions().get::<door::Made>();
+                assert_eq!(
+                    made.is_some_and(|made| made.0 > 200 << 10),
+                    is_made,
+                    "{path} {accept} {encoding}"
+                );
+            }
+        }
     }
 
     proptest! {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode, header};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::answer::{self, endpoint};
-use super::documents::json_answer;
 use super::{Api, Body, Call};
 use crate::control;
 use crate::engine::{Change, PatchBody, Target, Written};
@@ -58,6 +57,11 @@ impl Api {
         {
             return Err(nothing());
         }
+        // Over all namespaces objects are read, and nothing else: an object that is made there would be in none.
+        let reads = matches!(call.method, &http::Method::GET | &http::Method::HEAD);
+        if served.resource.namespaced && path.namespace.is_none() && !reads {
+            return Err(if served.resource.custom { nothing() } else { ApiError::MethodNotAllowed });
+        }
         let target = Target { served: Arc::clone(served), namespace: path.namespace.clone(), status };
         let watch = call.query.flag("watch").unwrap_or(false);
         let verb = path.verb(call.method, watch);
@@ -74,8 +78,11 @@ impl Api {
         if verb == Verb::Patch {
             accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(served))?;
         }
-        if verb != Verb::Watch {
-            answer::negotiated(served, call)?;
+        let accepted = call.header(header::ACCEPT);
+        match verb {
+            Verb::Watch => {}
+            Verb::List => drop(accept::negotiate(accepted, endpoint(served))?),
+            _ => drop(accept::negotiate_one(accepted, endpoint(served))?),
         }
         let answer = match &path.name {
             Some(name) if scale => self.scale(verb, &target, name, call).await,
@@ -98,11 +105,12 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         let target = Target { served: Arc::clone(served), namespace: None, status: false };
         let name = name.filter(|_| call.method == http::Method::PUT).ok_or(ApiError::MethodNotAllowed)?;
+        // Agreed on before anything is done.
+        accept::negotiate_untabled(call.header(header::ACCEPT), Endpoint::BuiltIn)?;
         let mut options = call.write_options(Write::Update)?;
         let body = Self::body(&target, call, &mut options)?;
-        let finalizers = body["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
-        let namespace = self.engine.finalize(&target, name, &finalizers).await?;
-        answer::object(served, call, StatusCode::OK, &namespace)
+        let namespace = self.engine.finalize_as(&target, name, body, &options).await?;
+        answer::untabled(&served.resource, call, StatusCode::OK, &namespace)
     }
 
     /// Requests on `/scale`.
@@ -114,7 +122,7 @@ impl Api {
         call: &Call<'_>,
     ) -> Result<Response<Body>, ApiError> {
         let (change, write) = match verb {
-            Verb::Get => return Ok(json_answer(&self.engine.scale(target, name)?)),
+            Verb::Get => return answer::scale(&target.served, call, &self.engine.scale(target, name)?),
             Verb::Update => {
                 let format =
                     accept::body_format(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
@@ -138,7 +146,8 @@ impl Api {
         };
         let options = call.write_options(write)?;
         let manager = options.manager(call.user_agent());
-        Ok(json_answer(&self.engine.change_scale(target, name, &change, &options, &manager).await?))
+        let scale = self.engine.change_scale(target, name, &change, &options, &manager).await?;
+        answer::scale(&target.served, call, &scale)
     }
 
     async fn verb(
@@ -153,20 +162,19 @@ impl Api {
                 if let Some(wanted) = GetOptions::parse(&call.query)?.not_older_than {
                     self.engine.reach(target, wanted).await?;
                 }
-                let object = self.engine.get(target, name)?;
-                answer::stored(&target.served, call, StatusCode::OK, &object)
+                answer::stored(target, call, self.engine.find(target, name)?)
             }
             (Verb::List, _) => {
                 let options = Self::list_options(target, call)?;
                 self.engine.reach_list(target, &options).await?;
-                answer::list(&target.served, call, &self.engine.list(target, &options)?)
+                answer::list(target, call, self.engine.list(target, &options)?)
             }
             (Verb::Watch, name) => {
                 let mut options = Self::list_options(target, call)?;
                 if let Some(name) = name {
                     options.only(name)?;
                 }
-                self.watch(target, &options, call).await
+                self.watch(target, options, call).await
             }
             // A router would refuse a name here; custom resources have none, and nobody looks at it.
             (Verb::Create, _) if !target.status => self.create(target, call).await,
@@ -229,7 +237,7 @@ impl Api {
     async fn delete_collection(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let list = Self::list_options(target, call)?;
         let deleted = self.engine.delete_collection(target, &list, &delete_options(call)?).await?;
-        answer::list(&target.served, call, &deleted)
+        answer::list(target, call, deleted)
     }
 
     /// The object that a request brings.
@@ -269,7 +277,7 @@ impl Api {
 
     fn written(target: &Target, call: &Call<'_>, written: &Written) -> Result<Response<Body>, ApiError> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        answer::stored(&target.served, call, code, &written.object)
+        answer::written(&target.served, call, code, &written.object)
     }
 }
 
@@ -311,5 +319,8 @@ fn delete_options(call: &Call<'_>) -> Result<DeleteOptions, ApiError> {
     // Options are a built-in kind, whatever is deleted.
     let format = accept::body_format(call.header(header::CONTENT_TYPE), Endpoint::BuiltIn)?;
     let decoded = body::decode_kind(call.body, format, ("", "DeleteOptions"), super::read_yaml);
-    DeleteOptions::from_body(&decoded.map_err(|error| error.of_options())?.value)
+    let options = DeleteOptions::from_body(&decoded.map_err(|error| error.of_options())?.value);
+    // A whole collection may go now, one object after the other.
+    call.is_decoded();
+    options
 }

@@ -1,19 +1,29 @@
 //! Who am I, may I, may they: resources that are answered and never stored.
 
+use std::io;
+use std::ops::ControlFlow;
+
 use http::{Response, StatusCode, header};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::documents::json_answer;
-use super::{Api, Body, Call};
+use super::{Api, Body, Call, answer};
 use crate::builtin;
 use crate::door::User;
+use crate::engine::judge_body;
 use crate::rbac::{Object, Resource, Rule};
 use crate::request::accept::{self, Endpoint};
 use crate::request::body;
 use crate::request::path::ResourcePath;
-use crate::status::{ApiError, Cause, GroupResource};
+use crate::request::write::Write;
+use crate::resource::Resource as ReviewResource;
+use crate::status::{ApiError, Cause, GroupResource, shortened};
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
+/// Bytes of rules in one answer. A cluster with hundreds of kinds takes a tenth of it.
+const RULES: usize = 256 << 10;
+/// Bytes of a reason: names of roles and bindings have no bound of their own.
+const REASON: usize = 32 << 10;
 
 impl Api {
     /// The answer to a review; `None` where the path is something else.
@@ -38,12 +48,16 @@ impl Api {
         if call.method != http::Method::POST || path.name.is_some() {
             return Some(Err(ApiError::MethodNotAllowed));
         }
-        Some(self.answer(path, kind, call))
+        Some(self.reviewed(path, kind, call))
     }
 
-    fn answer(&self, path: &ResourcePath, kind: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    fn reviewed(&self, path: &ResourcePath, kind: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let group = path.version.group.as_str();
-        let mut review = question(group, kind, call)?;
+        let resources = builtin::virtual_resources();
+        let resource = resources.iter().find(|known| known.group == group && known.kind == kind);
+        let resource = resource.ok_or(ApiError::UnknownResource)?;
+        accept::negotiate_untabled(call.header(header::ACCEPT), Endpoint::BuiltIn)?;
+        let mut review = question(resource, call)?;
         review["status"] = match kind {
             "SelfSubjectReview" => json!({"userInfo": user_info(call.user)}),
             "SelfSubjectAccessReview" => {
@@ -58,9 +72,7 @@ impl Api {
                 self.access(spec, &subject(spec))
             }
         };
-        let mut response = json_answer(&review);
-        *response.status_mut() = StatusCode::CREATED;
-        Ok(response)
+        answer::untabled(resource, call, StatusCode::CREATED, &review)
     }
 
     fn access(&self, spec: &Value, user: &User) -> Value {
@@ -85,7 +97,7 @@ impl Api {
         let verdict = self.engine.rbac.authorize(&self.engine.store, user, verb, &object);
         let mut status = json!({"allowed": verdict.allowed});
         if !verdict.reason.is_empty() {
-            status["reason"] = verdict.reason.into();
+            status["reason"] = shortened(verdict.reason, REASON).into();
         }
         status
     }
@@ -94,52 +106,118 @@ impl Api {
         let namespace = spec["namespace"].as_str().filter(|namespace| !namespace.is_empty());
         let namespace = namespace.ok_or_else(|| ApiError::BadRequest("no namespace on request".into()))?;
         let found = self.engine.rbac.rules(&self.engine.store, user, namespace);
-        let mut rules = found.rules;
+        let mut shown = Shown::new();
+        let mut everything = Vec::new();
         if user.is_master() {
             let all = || vec!["*".to_owned()];
             let resources = Rule { verbs: all(), api_groups: all(), resources: all(), ..Rule::default() };
             let urls = Rule { verbs: all(), non_resource_urls: all(), ..Rule::default() };
             // The binding that says so may be gone; the right stays.
-            rules.extend(
-                [resources, urls].into_iter().filter(|rule| !rules.contains(rule)).collect::<Vec<_>>(),
-            );
+            everything
+                .extend([resources, urls].into_iter().filter(|rule| found.iter().all(|known| known != rule)));
         }
-        let resources = rules.iter().filter(|rule| !rule.resources.is_empty()).map(|rule| {
-            let mut shown =
-                json!({"verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources});
-            if !rule.resource_names.is_empty() {
-                shown["resourceNames"] = json!(rule.resource_names);
-            }
-            shown
-        });
-        let urls = rules
-            .iter()
-            .filter(|rule| !rule.non_resource_urls.is_empty())
-            .map(|rule| json!({"verbs": rule.verbs, "nonResourceURLs": rule.non_resource_urls}));
+        let mut errors = found.errors.clone();
+        if found.iter().chain(&everything).try_for_each(|rule| shown.add(rule)).is_break() {
+            errors.push(format!("the rules take more than {RULES} bytes: the rest is left out"));
+        }
         let mut status = json!({
-            "resourceRules": resources.collect::<Vec<_>>(),
-            "nonResourceRules": urls.collect::<Vec<_>>(),
-            "incomplete": false,
+            "resourceRules": shown.resources,
+            "nonResourceRules": shown.urls,
+            "incomplete": shown.left == 0,
         });
-        if !found.errors.is_empty() {
-            status["evaluationError"] = found.errors.join(", ").into();
+        if !errors.is_empty() {
+            status["evaluationError"] = errors.join(", ").into();
         }
         Ok(status)
     }
 }
 
-/// The review that a request brings, without an answer that it may bring as well.
-fn question(group: &str, kind: &str, call: &Call<'_>) -> Result<Value, ApiError> {
-    let format = accept::body_format(call.header(header::CONTENT_TYPE), Endpoint::BuiltIn)?;
-    let decoded = body::decode_kind(call.body, format, (group, kind), super::read_yaml);
-    let mut review = decoded.map_err(|error| error.of_kind(kind, call.body))?.value;
-    let resource = builtin::virtual_resources();
-    if let Some(resource) = resource.iter().find(|known| known.group == group && known.kind == kind) {
-        body::check_kind(&mut review, resource, "v1", call.body)?;
+/// Rules as a review shows them, in bounds: a question of a few bytes can be about megabytes of roles, and an answer is in
+/// memory until it is read.
+struct Shown {
+    resources: Vec<Value>,
+    urls: Vec<Value>,
+    /// Bytes that may still be shown; none once a rule did not fit.
+    left: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceRule<'a> {
+    verbs: &'a [String],
+    api_groups: &'a [String],
+    resources: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    resource_names: &'a [String],
+}
+
+#[derive(Serialize)]
+struct UrlRule<'a> {
+    verbs: &'a [String],
+    #[serde(rename = "nonResourceURLs")]
+    urls: &'a [String],
+}
+
+impl Shown {
+    fn new() -> Self {
+        Self { resources: Vec::new(), urls: Vec::new(), left: RULES }
     }
-    let decoded = builtin::decode(group, kind, review).map_err(|error| {
+
+    /// Adds a rule, if there is room for it.
+    fn add(&mut self, rule: &Rule) -> ControlFlow<()> {
+        let Rule { verbs, api_groups, resources, resource_names, non_resource_urls } = rule;
+        if !resources.is_empty() {
+            let shown = self.fit(&ResourceRule { verbs, api_groups, resources, resource_names })?;
+            self.resources.push(shown);
+        }
+        if !non_resource_urls.is_empty() {
+            let shown = self.fit(&UrlRule { verbs, urls: non_resource_urls })?;
+            self.urls.push(shown);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// What a rule is in JSON. It is measured before it is made.
+    fn fit(&mut self, rule: &impl Serialize) -> ControlFlow<(), Value> {
+        let mut measure = Measure(self.left);
+        if serde_json::to_writer(&mut measure, rule).is_err() {
+            self.left = 0;
+            return ControlFlow::Break(());
+        }
+        self.left = measure.0;
+        ControlFlow::Continue(serde_json::to_value(rule).expect("lists of texts are JSON"))
+    }
+}
+
+/// Takes as many bytes as are left, and keeps none.
+struct Measure(usize);
+
+impl io::Write for Measure {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Zero stands for full.
+        self.0 = self.0.checked_sub(bytes.len()).filter(|left| *left > 0).ok_or(io::ErrorKind::WriteZero)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The review that a request brings, without an answer that it may bring as well.
+fn question(resource: &ReviewResource, call: &Call<'_>) -> Result<Value, ApiError> {
+    let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
+    let format = accept::body_format(call.header(header::CONTENT_TYPE), Endpoint::BuiltIn)?;
+    // A review is created: what is said of writes counts, though nothing is written.
+    let mut options = call.write_options(Write::Create)?;
+    let decoded = body::decode_kind(call.body, format, (group, kind), super::read_yaml);
+    let mut read = decoded.map_err(|error| error.of_kind(kind, call.body))?;
+    body::check_kind(&mut read.value, resource, "v1", call.body)?;
+    let decoded = builtin::decode(group, kind, read.value).map_err(|error| {
         ApiError::BadRequest(format!("{kind} in version \"v1\" cannot be handled as a {kind}: {error}"))
     })?;
+    options.repeated = read.repeated;
+    judge_body(resource, &options, &decoded.unknown_fields)?;
     Ok(decoded.object)
 }
 

@@ -1,10 +1,15 @@
 //! Watches: a stream of events that follows one collection.
 //!
-//! A task takes events from the store and hands them to the connection through a short queue. When the client is
-//! slow the task waits, and the store keeps the events; when history has dropped them the watch ends with an error.
+//! The connection asks for an event when it has room for one, and only then is one taken from the store. So a watch that
+//! is not read holds no objects: the store keeps its events, and when history has dropped them the watch ends with an
+//! error.
+//!
+//! An event is written in frames of at most 32 KiB. Its object is the store's where the client wants it as it is; one that
+//! history drops in the midst of its frames ends the watch. What has to be made (a table, metadata, another version) is
+//! held by the watch until it is read: where that is large, it takes a share of a budget first.
 
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,37 +18,53 @@ use http::{Response, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use jiff::Timestamp;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use serde_json::Value;
+use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 
 use super::answer::endpoint;
+use super::kept::{Objects, Reference};
+use super::pieces::{FRAME, Piece, Pieces};
 use super::{Api, Body, Call};
-use crate::engine::{Target, selected, to_bytes, to_value};
+use crate::door::{Share, Shares, User};
+use crate::engine::{Target, is_as_stored, selected, to_bytes, to_value};
 use crate::output::partial;
 use crate::output::table::{Printer, TableOptions};
 use crate::output::watch::{self, EventType};
 use crate::request::accept::{Accepted, Transform, negotiate_watch};
 use crate::request::query::ListOptions;
+use crate::resource::Column;
 use crate::status::ApiError;
 use crate::store::{Event, Object, Revision, WatchError, Watcher};
 
-/// Events that wait for a slow connection; the rest waits in the store.
-const QUEUE: usize = 64;
 /// How long a watch lasts that does not say; clients start another one.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 /// How often a client that asked for bookmarks gets one.
 const BOOKMARK: Duration = Duration::from_secs(60);
+/// Bytes of large events that were made for clients and are not read yet; half of it for one user, and as much again for
+/// administrators.
+const MADE: usize = 64 << 20;
+/// The unit in which that is given out.
+const UNIT: usize = 1 << 10;
+/// How long a watch waits for its share. Longer than a client is kept that takes nothing, and its share with it.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The budget of events that are made.
+pub(super) fn room() -> Arc<Shares> {
+    Shares::new(MADE / UNIT, 1)
+}
 
 impl Api {
     /// Starts a watch.
     pub(super) async fn watch(
         self: &Arc<Self>,
         target: &Target,
-        options: &ListOptions,
+        mut options: ListOptions,
         call: &Call<'_>,
     ) -> Result<Response<Body>, ApiError> {
         let accepted = negotiate_watch(call.header(header::ACCEPT), endpoint(&target.served))?;
         let from = options.watch_from()?;
+        (options.resource_version, options.continue_token) = (None, None);
+        let share = call.keep_bytes(kept_bytes(target, &options, accepted, call.user))?;
         if let (Some(wanted), true) = (from, options.initial_events)
             && let Err(mut error) = self.engine.reach(target, wanted).await
         {
@@ -56,8 +77,8 @@ impl Api {
         let (initial, start) = match from {
             Some(revision) if revision > 0 && !options.initial_events => (None, Revision::new(revision)),
             _ => {
-                let (objects, revision) = self.engine.snapshot(target, options)?;
-                (Some(objects), revision)
+                let (objects, revision) = self.engine.snapshot(target, &options)?;
+                (Some(call.keep(objects)), revision)
             }
         };
         let table = match accepted.transform {
@@ -69,20 +90,66 @@ impl Api {
             Some((Transform::Partial | Transform::PartialList, _)) | None => None,
         };
         let watcher = self.engine.watch(target, start)?;
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        let task = Follow {
-            target: target.clone(),
-            options: options.clone(),
-            accepted,
-            table,
-            sender,
-            headed: AtomicBool::new(false),
-        };
-        tokio::spawn(task.run(initial, start, watcher));
-        Ok(stream(futures::stream::unfold(receiver, |mut receiver| async move {
-            let bytes: Bytes = receiver.recv().await?;
-            Some((bytes, receiver))
+        let room = (Arc::clone(&self.made), call.user.in_budgets());
+        let show = Show { target: target.clone(), accepted, table, headed: false, room };
+        let follow = Follow::new(options, initial, start, watcher);
+        let events = Events { follow, show, unsent: None, _share: share };
+        Ok(stream(futures::stream::unfold(events, |mut events| async move {
+            let frame = events.frame().await?;
+            Some((frame, events))
         })))
+    }
+}
+
+/// What a watch keeps of its request, in bytes, roughly: selectors, names, and the columns of a table.
+fn kept_bytes(target: &Target, options: &ListOptions, accepted: Accepted, user: &User) -> usize {
+    /// Of a column, and of a byte of its path once that is parsed.
+    const COLUMN: usize = 512;
+    const PARSED: usize = 16;
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    let column = |Column { name, kind, format, description, priority: _, json_path }: &Column| {
+        let texts = name.len() + kind.len() + format.len() + description.len() + json_path.len();
+        COLUMN + texts + PARSED * json_path.len()
+    };
+    let is_table = matches!(accepted.transform, Some((Transform::Table, _)));
+    let columns = target.served.version.columns.iter().filter(|_| is_table);
+    options.selectors_bytes() + 2 * namespace.len() + user.name.len() + columns.map(column).sum::<usize>()
+}
+
+/// The events of a watch on their way to the connection.
+struct Events {
+    follow: Follow,
+    show: Show,
+    /// What is left of an event, and its share where it was made.
+    unsent: Option<(Pieces, Option<Share>)>,
+    /// What it keeps of its request.
+    _share: Option<Share>,
+}
+
+impl Events {
+    async fn frame(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some((event, _)) = &mut self.unsent {
+                if let Some(frame) = event.frame() {
+                    return Some(frame);
+                }
+                if event.is_cut() {
+                    return None;
+                }
+                self.unsent = None;
+            }
+            match self.follow.next(&self.show.target).await? {
+                Next::Object(kind, object, at) => match self.show.event(kind, object, at).await? {
+                    Shown::Small(event) => return Some(event),
+                    Shown::Large(event, share) => self.unsent = Some((event, share)),
+                    Shown::Gone => return Some(self.follow.expired()),
+                },
+                Next::Bookmark(object) => {
+                    return Some(self.show.made(EventType::Bookmark, &object).concat().into());
+                }
+                Next::Made(bytes) => return Some(bytes),
+            }
+        }
     }
 }
 
@@ -94,135 +161,207 @@ fn stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> 
         .expect("headers of our own are valid")
 }
 
-/// The client is gone, or the watch is over.
-struct Ended;
+/// What a watch tells next.
+enum Next {
+    /// An object, with another revision where one is given.
+    Object(EventType, Reference, Option<Revision>),
+    /// The object of a bookmark.
+    Bookmark(Value),
+    Made(Bytes),
+}
 
+/// Events in the order in which they are told.
 struct Follow {
-    target: Target,
     options: ListOptions,
-    accepted: Accepted,
-    table: Option<(Printer, TableOptions)>,
-    sender: mpsc::Sender<Bytes>,
-    /// Whether an event was sent that says what the columns of a table are.
-    headed: AtomicBool,
+    /// What there was when the watch began, and is not told yet.
+    initial: Option<Objects>,
+    start: Revision,
+    watcher: Watcher,
+    /// When the watch has lasted long enough.
+    end: Pin<Box<Sleep>>,
+    bookmarks: Interval,
+    /// Whether the last event was told.
+    is_over: bool,
 }
 
 impl Follow {
-    async fn run(self, initial: Option<Vec<Arc<Object>>>, start: Revision, watcher: Watcher) {
-        // Both ends of a watch are ordinary: the client leaves, or the time is up.
-        let _ = self.follow(initial, start, watcher).await;
-    }
-
-    async fn follow(
-        &self,
-        initial: Option<Vec<Arc<Object>>>,
-        start: Revision,
-        mut watcher: Watcher,
-    ) -> Result<(), Ended> {
-        let end = sleep_until(Instant::now() + self.options.timeout.unwrap_or(LONGEST));
-        tokio::pin!(end);
-        if let Some(objects) = initial {
-            for object in objects {
-                self.send_at(EventType::Added, &object, None).await?;
-            }
-            if self.options.initial_events && self.options.bookmarks {
-                self.bookmark(start, true).await?;
-            }
-        }
+    fn new(options: ListOptions, initial: Option<Objects>, start: Revision, watcher: Watcher) -> Self {
+        // Any time that a client may ask for, as far as there is such a time.
+        let end = Box::pin(sleep(options.timeout.unwrap_or(LONGEST)));
         let mut bookmarks = interval(BOOKMARK);
         bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         bookmarks.reset();
+        Self { options, initial, start, watcher, end, bookmarks, is_over: false }
+    }
+
+    /// Waits for the next event; `None` where there is no other. Dropping the future loses nothing.
+    async fn next(&mut self, target: &Target) -> Option<Next> {
+        if self.is_over {
+            return None;
+        }
+        if let Some(objects) = &mut self.initial {
+            if let Some(object) = objects.next() {
+                return Some(Next::Object(EventType::Added, object, None));
+            }
+            self.initial = None;
+            self.bookmarks.reset();
+            if self.options.initial_events && self.options.bookmarks {
+                return Some(Next::Bookmark(bookmark(target, self.start, true)));
+            }
+        }
         loop {
             tokio::select! {
                 biased;
-                () = &mut end => return Err(Ended),
-                () = self.sender.closed() => return Err(Ended),
-                event = watcher.next() => match event {
-                    Ok(event) => self.pass(&event).await?,
-                    Err(error) => return self.fail(&error).await,
-                },
-                _ = bookmarks.tick(), if self.options.bookmarks => {
-                    match watcher.progress() {
-                        Ok(revision) => self.bookmark(revision, false).await?,
-                        Err(error) => return self.fail(&error).await,
+                () = &mut self.end => return None,
+                event = self.watcher.next() => match event {
+                    Ok(event) => {
+                        if let Some(next) = self.seen(target, &event) {
+                            return Some(next);
+                        }
+                        // History may be full of events that are not selected: others are served between them.
+                        tokio::task::coop::consume_budget().await;
                     }
+                    Err(error) => return self.failed(&error),
+                },
+                _ = self.bookmarks.tick(), if self.options.bookmarks => {
+                    return match self.watcher.progress() {
+                        Ok(revision) => Some(Next::Bookmark(bookmark(target, revision, false))),
+                        Err(error) => self.failed(&error),
+                    };
                 }
             }
         }
     }
 
     /// An event as it looks through the selectors of the watch.
-    async fn pass(&self, event: &Event) -> Result<(), Ended> {
-        let before = event.previous().is_some_and(|object| self.selects(object));
-        let after = event.current().is_some_and(|object| self.selects(object));
+    fn seen(&self, target: &Target, event: &Event) -> Option<Next> {
+        let before = event.previous().is_some_and(|object| self.selects(target, object));
+        let after = event.current().is_some_and(|object| self.selects(target, object));
         let kind = match (before, after) {
             (false, true) => EventType::Added,
             (true, true) => EventType::Modified,
             (true, false) => EventType::Deleted,
-            (false, false) => return Ok(()),
+            (false, false) => return None,
         };
-        match (kind, event.previous(), event.current()) {
+        let (object, at) = match (kind, event.previous(), event.current()) {
             // What leaves the selection is shown as it was while it was selected.
-            (EventType::Deleted, Some(previous), Some(current)) => {
-                self.send_at(kind, previous, Some(current.revision())).await
+            (EventType::Deleted, Some(previous), Some(current)) => (previous, Some(current.revision())),
+            _ => (event.object(), None),
+        };
+        Some(Next::Object(kind, Reference::stored(object), at))
+    }
+
+    fn selects(&self, target: &Target, object: &Object) -> bool {
+        let options = &self.options;
+        let everything = options.labels.is_empty() && options.fields.is_empty();
+        everything || selected(target, object, options)
+    }
+
+    fn failed(&mut self, error: &WatchError) -> Option<Next> {
+        self.is_over = true;
+        match error {
+            WatchError::TooSlow { at, compacted } => {
+                Some(Next::Made(watch::error(&ApiError::too_old_watch(at.get(), compacted.get()))))
             }
-            _ => self.send_at(kind, event.object(), None).await,
+            WatchError::Start(_) | WatchError::Closed => None,
         }
     }
 
-    fn selects(&self, object: &Object) -> bool {
-        let options = &self.options;
-        let everything = options.labels.is_empty() && options.fields.is_empty();
-        everything || selected(&self.target, object, options)
+    /// The last event of a watch whose next object history has dropped.
+    fn expired(&mut self) -> Bytes {
+        self.is_over = true;
+        watch::error(&ApiError::too_old_watch(self.start.get(), self.watcher.compacted().get()))
+    }
+}
+
+fn bookmark(target: &Target, revision: Revision, end_of_initial: bool) -> Value {
+    let served = &target.served;
+    let mut object =
+        watch::bookmark_object(&served.resource.kind, &served.api_version, revision.get(), end_of_initial);
+    // Of a built-in kind it is an object without contents, which still shows what every object has.
+    let zero = served.kind.zero().as_object().into_iter().flatten();
+    for (name, value) in zero.filter(|(name, _)| *name != "metadata") {
+        object[name] = value.clone();
+    }
+    object
+}
+
+/// Writes events in the form the client wants.
+struct Show {
+    target: Target,
+    accepted: Accepted,
+    table: Option<(Printer, TableOptions)>,
+    /// Whether an event was sent that says what the columns of a table are.
+    headed: bool,
+    /// Where large events are made, and for whom.
+    room: (Arc<Shares>, User),
+}
+
+/// An event as it is sent.
+enum Shown {
+    Small(Bytes),
+    Large(Pieces, Option<Share>),
+    /// Its object is no more.
+    Gone,
+}
+
+impl Show {
+    /// Writes an event, once there is room for it; `None` where there is none in time.
+    async fn event(&mut self, kind: EventType, object: Reference, at: Option<Revision>) -> Option<Shown> {
+        let Some(found) = object.get() else { return Some(Shown::Gone) };
+        let length = found.bytes().len();
+        let is_stored =
+            self.accepted.transform.is_none() && at.is_none() && is_as_stored(&self.target, &found);
+        if is_stored && length > FRAME {
+            let [head, _, tail] = watch::parts(kind, Bytes::new());
+            let length = head.len() + length + tail.len();
+            let pieces = [Piece::Made(head), Piece::Stored(object, 0), Piece::Made(tail)];
+            return Some(Shown::Large(Pieces::known(pieces, length), None));
+        }
+        if length <= FRAME {
+            return Some(whole(self.stored(kind, &found, at), None));
+        }
+        // Nothing is held while others have the room.
+        drop(found);
+        let (room, user) = &self.room;
+        let share = room.take_within(user, length.div_ceil(UNIT), PATIENCE).await?;
+        let Some(found) = object.get() else { return Some(Shown::Gone) };
+        Some(whole(self.stored(kind, &found, at), Some(share)))
     }
 
-    /// Sends an object, with another revision where one is given.
-    async fn send_at(&self, kind: EventType, object: &Object, at: Option<Revision>) -> Result<(), Ended> {
-        let value = || {
-            let mut value = to_value(&self.target, object);
-            if let Some(at) = at {
-                value["metadata"]["resourceVersion"] = at.to_string().into();
-            }
-            value
-        };
-        let bytes = match (self.accepted.transform, &self.table) {
+    /// An event with an object of the store, with another revision where one is given.
+    fn stored(&mut self, kind: EventType, object: &Object, at: Option<Revision>) -> [Bytes; 3] {
+        if self.accepted.transform.is_none() && at.is_none() {
+            return watch::parts(kind, to_bytes(&self.target, object));
+        }
+        let mut value = to_value(&self.target, object);
+        if let Some(at) = at {
+            value["metadata"]["resourceVersion"] = at.to_string().into();
+        }
+        self.made(kind, &value)
+    }
+
+    /// An event with an object that is not the store's as it is.
+    fn made(&mut self, kind: EventType, object: &Value) -> [Bytes; 3] {
+        let bytes: Bytes = match (self.accepted.transform, &self.table) {
             (Some(_), Some((printer, options))) => {
                 let mut options = *options;
                 // Only the first event says what the columns are.
-                options.no_headers = self.headed.swap(true, Ordering::Relaxed);
-                watch::event(kind, &printer.one(&value(), options, Timestamp::now()))
+                options.no_headers = std::mem::replace(&mut self.headed, true);
+                printer.one(object, options, Timestamp::now()).into()
             }
-            (Some((_, version)), None) => {
-                watch::event(kind, partial::partial(&value(), version).to_string().as_bytes())
-            }
-            (None, _) if at.is_some() => watch::event(kind, value().to_string().as_bytes()),
-            (None, _) => watch::event(kind, &to_bytes(&self.target, object)),
+            (Some((_, version)), None) => partial::partial(object, version).to_string().into(),
+            (None, _) => object.to_string().into(),
         };
-        self.sender.send(bytes).await.map_err(|_| Ended)
+        watch::parts(kind, bytes)
     }
+}
 
-    async fn bookmark(&self, revision: Revision, end_of_initial: bool) -> Result<(), Ended> {
-        let served = &self.target.served;
-        let mut object = watch::bookmark_object(
-            &served.resource.kind,
-            &served.api_version,
-            revision.get(),
-            end_of_initial,
-        );
-        // Of a built-in kind it is an object without contents, which still shows what every object has.
-        let zero = served.kind.zero().as_object().into_iter().flatten();
-        for (name, value) in zero.filter(|(name, _)| *name != "metadata") {
-            object[name] = value.clone();
-        }
-        let bytes = watch::event(EventType::Bookmark, object.to_string().as_bytes());
-        self.sender.send(bytes).await.map_err(|_| Ended)
+/// An event of these parts.
+fn whole(parts: [Bytes; 3], share: Option<Share>) -> Shown {
+    let length = parts.iter().map(Bytes::len).sum();
+    if length <= FRAME {
+        return Shown::Small(parts.concat().into());
     }
-
-    async fn fail(&self, error: &WatchError) -> Result<(), Ended> {
-        let error = match error {
-            WatchError::TooSlow { at, compacted } => ApiError::too_old_watch(at.get(), compacted.get()),
-            WatchError::Start(_) | WatchError::Closed => return Err(Ended),
-        };
-        self.sender.send(watch::error(&error)).await.map_err(|_| Ended)
-    }
+    Shown::Large(Pieces::known(parts.map(Piece::Made), length), share)
 }

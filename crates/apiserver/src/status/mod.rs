@@ -16,9 +16,14 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+pub(crate) use cause::shortened;
 pub use cause::{Cause, joined};
 
 use crate::resource::Resource;
+
+/// Bytes of the message of a `Status`; more than all causes of one object have. Some messages show what the client sent,
+/// which may be megabytes.
+const MESSAGE: usize = 128 << 10;
 
 /// A resource (or a kind) and its group, as messages name it: `things.example.com`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -290,13 +295,18 @@ impl ApiError {
         Self::Conflict { resource: GroupResource::of(resource), name: name.to_owned(), why }
     }
 
-    /// An object breaks rules.
-    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+    /// An object breaks rules, of which the first hundred are told.
+    pub fn invalid<I>(resource: &Resource, name: &str, causes: I) -> Self
+    where
+        I: IntoIterator<Item = Cause, IntoIter: ExactSizeIterator>,
+    {
+        let causes = Cause::bounded(causes);
         Self::Invalid { kind: GroupResource::kind_of(resource), name: name.to_owned(), causes }
     }
 
     /// The options of a request break rules; `kind` is one of `ListOptions`, `CreateOptions` and so on.
     pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
+        let causes = Cause::bounded(causes);
         Self::Invalid { kind: GroupResource::new("meta.k8s.io", kind), name: String::new(), causes }
     }
 
@@ -336,6 +346,21 @@ impl ApiError {
             message: format!("Too large resource version: {wanted}, current: {current}"),
             retry_after_seconds: u32::from(again),
             causes: vec![Cause::new("ResourceVersionTooLarge", "Too large resource version", "")],
+        }
+    }
+
+    /// A budget is used up for now.
+    pub fn busy() -> Self {
+        let message = "Too many requests, please try again later.".to_owned();
+        Self::TooManyRequests { message, retry_after_seconds: 1 }
+    }
+
+    /// The time that the client gave was over.
+    pub fn out_of_time() -> Self {
+        Self::Timeout {
+            message: "request did not complete within the allotted timeout".to_owned(),
+            retry_after_seconds: 0,
+            causes: Vec::new(),
         }
     }
 
@@ -414,7 +439,7 @@ impl ApiError {
         if let Self::Expired { continue_token: Some(token), .. } = self {
             status["metadata"]["continue"] = token.as_str().into();
         }
-        status["message"] = self.to_string().into();
+        status["message"] = shortened(self.to_string(), MESSAGE).into();
         if !self.reason().is_empty() {
             status["reason"] = self.reason().into();
         }
@@ -445,7 +470,9 @@ impl ApiError {
             Self::VerbNotSupported { resource, .. } => (resource, "", &[]),
             Self::Invalid { kind, name, causes } => (kind, name, causes),
             Self::ApplyConflict { causes, .. } | Self::Timeout { causes, .. } => (&empty, "", causes),
-            Self::Internal(why) => return Some(json!({"causes": [{"message": why}]})),
+            Self::Internal(why) => {
+                return Some(json!({"causes": [Cause::new("", why, "").to_json()]}));
+            }
             Self::UnknownResource
             | Self::PatchFailed
             | Self::MethodNotAllowed
@@ -477,7 +504,8 @@ impl ApiError {
 fn details_of(about: &GroupResource, name: &str) -> Map<String, Value> {
     let texts = [("name", name), ("group", about.group.as_str()), ("kind", about.resource.as_str())];
     let texts = texts.into_iter().filter(|(_, text)| !text.is_empty());
-    texts.map(|(key, text)| (key.to_owned(), Value::from(text))).collect()
+    let short = |text: &str| Value::from(shortened(text.to_owned(), cause::TEXT));
+    texts.map(|(key, text)| (key.to_owned(), short(text))).collect()
 }
 
 /// The answer to a delete that removed the object at once.

@@ -141,6 +141,44 @@ fn several_causes_are_listed_once_each() {
 }
 
 #[test]
+fn a_hundred_causes_are_told_and_how_many_more_there_are() {
+    let cause = |n: usize| Cause::required(&format!("data[{n}]"), "");
+    let all: Vec<_> = (0..100).map(cause).collect();
+    assert_eq!(Cause::bounded(all.clone()), all, "to the letter");
+    let error = ApiError::invalid(&config_maps(), "a", (0..180_000).map(cause));
+    let status = error.to_status();
+    let told = status["details"]["causes"].as_array().unwrap();
+    assert_eq!(told[..100], all.iter().map(Cause::to_json).collect::<Vec<_>>());
+    assert_eq!(told[100..], [json!({"message": "and 179900 more, which are not told"})]);
+    let message = status["message"].as_str().unwrap();
+    assert!(
+        message.ends_with(", data[99]: Required value, and 179900 more, which are not told]"),
+        "{message}"
+    );
+}
+
+#[test]
+fn no_answer_shows_megabytes_of_what_was_sent() {
+    const MOST: usize = 400 << 10;
+    let large = "\u{20ac}".repeat(1 << 20);
+    let causes = || (0..50).map(|_| Cause::invalid(&large, &json!(large), &large));
+    let many = Cause::bounded(causes());
+    assert!(many.len() < 5 && many.last().unwrap().message.starts_with("and "), "{}", many.len());
+    for error in [
+        ApiError::invalid(&config_maps(), "a", causes()),
+        ApiError::invalid_options("CreateOptions", causes().collect()),
+        ApiError::invalid(&config_maps(), &large, causes().take(1)),
+        ApiError::not_found(&config_maps(), &large),
+        ApiError::BadRequest(large.clone()),
+        ApiError::Internal(large.clone()),
+        ApiError::Unclassified(large.clone()),
+    ] {
+        let length = error.body().1.len();
+        assert!(length < MOST, "{length} bytes: {}", error.reason());
+    }
+}
+
+#[test]
 fn a_continued_list_that_expired_can_be_restarted() {
     let status = ApiError::continue_expired(Some("token".to_owned())).to_status();
     assert_eq!(status["metadata"], json!({"continue": "token"}));

@@ -95,15 +95,23 @@ pub(crate) struct Draft {
     pub(crate) state: State,
     pub(crate) events: Vec<Event>,
     now: Millis,
+    /// What the objects may take.
+    most: usize,
 }
+
+/// How much an object may grow where the store is full: a mark of its deletion, or a condition of its status, so that
+/// people and controllers can make room.
+const LITTLE: usize = 4 << 10;
+/// The part of the store that is kept for such growth.
+const RESERVE: usize = 32;
 
 impl Draft {
     /// Starts from `state`; changes take revisions after `last`, the newest ever taken, which is later than the
     /// state's own when a commit failed.
-    pub(crate) fn new(state: &State, last: Revision, now: Millis) -> Self {
+    pub(crate) fn new(state: &State, last: Revision, now: Millis, most: usize) -> Self {
         let mut state = state.clone();
         state.revision = state.revision.max(last);
-        Self { state, events: Vec::new(), now }
+        Self { state, events: Vec::new(), now, most }
     }
 
     /// Applies all of `ops` or none, and returns the object each is about as it then is; a deleted one in its last
@@ -126,12 +134,16 @@ impl Draft {
                 }
                 let revision = self.state.revision.next();
                 let object = Object::new(self.share(key), value, revision, revision);
+                self.has_room(self.most, object.cost())?;
                 Ok(self.record(Event::Added { object }))
             }
             Op::Update { key, value, expected } => {
                 let previous = self.expect(&key, expected)?;
                 let object =
                     Object::new(previous.key.clone(), value, previous.created, self.state.revision.next());
+                let growth = object.cost().saturating_sub(previous.cost());
+                let reserve = if growth <= LITTLE { self.most / RESERVE } else { 0 };
+                self.has_room(self.most.saturating_add(reserve), growth)?;
                 Ok(self.record(Event::Modified { object, previous }))
             }
             Op::Delete { key, expected } => {
@@ -141,6 +153,16 @@ impl Draft {
             }
             Op::Require { key, expected } => self.expect(&key, expected),
         }
+    }
+
+    /// Refuses growth beyond `most` bytes of objects; what does not grow is always taken.
+    fn has_room(&self, most: usize, growth: usize) -> Result<(), WriteError> {
+        let bytes = self.state.bytes;
+        if growth == 0 || bytes.saturating_add(growth) <= most {
+            return Ok(());
+        }
+        let reason = format!("the objects of the store take {bytes} bytes, of {most} at most");
+        Err(WriteError::Full { reason: reason.into() })
     }
 
     fn expect(&self, key: &Key, expected: Option<Revision>) -> Result<Arc<Object>, WriteError> {
@@ -172,6 +194,8 @@ impl State {
     /// Brings the tables to the state after `event`. History is the caller's.
     pub(crate) fn replay(&mut self, event: &Event) {
         self.revision = event.revision();
+        let replaced = event.previous().map_or(0, |object| object.cost());
+        self.bytes = self.bytes + event.current().map_or(0, |object| object.cost()) - replaced;
         let table = self.table_mut(&event.key().resource);
         match event.current() {
             Some(object) => table.insert(object.clone()),

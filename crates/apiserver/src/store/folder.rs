@@ -110,6 +110,10 @@ impl Folder {
         Ok(Self { path: path.to_owned(), lock })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

@@ -15,7 +15,8 @@
 //!            +------------------------------+        `- history ----> watch
 //! ```
 //!
-//! The database is a log of versions that is read once, at start; the module `sqlite` tells its form.
+//! The database is a log of versions that is read once, at start; the module `sqlite` tells its form. A database that
+//! lacks anything of what was answered is not opened; [`Recovery`] shows what there is.
 
 mod clock;
 mod draft;
@@ -50,6 +51,7 @@ pub use self::{
     key::{Key, Revision},
     object::{Object, Value},
     snapshot::{At, Continue, Page, Query, ReadError, Snapshot},
+    sqlite::recover::{Lost, Recovery},
     stats::{Histogram, Stats},
     watch::{Filter, WatchError, Watcher},
     writer::HistoryLimits,
@@ -75,11 +77,22 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The largest size of the database, in bytes. Writes beyond it fail with [`WriteError::Full`].
     pub quota: Option<u64>,
+    /// The most bytes of objects, all of which are in memory. Writes that would make it more fail with
+    /// [`WriteError::Full`]; deletions never do.
+    pub objects_bytes: usize,
 }
+
+/// As much as etcd holds unless it is told otherwise.
+const OBJECTS_BYTES: usize = 2 << 30;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { history: HistoryLimits::default(), clock: Arc::new(SystemClock), quota: None }
+        Self {
+            history: HistoryLimits::default(),
+            clock: Arc::new(SystemClock),
+            quota: None,
+            objects_bytes: OBJECTS_BYTES,
+        }
     }
 }
 
@@ -163,6 +176,7 @@ impl Store {
             shared: shared.clone(),
             clock: options.clock.clone(),
             limits: options.history,
+            objects_bytes: options.objects_bytes,
             last,
             broken: None,
         };
@@ -236,6 +250,11 @@ impl Store {
     pub async fn close(&self) {
         // Closed before, then.
         let _ = self.send(|answer| Command::Close { answer }).await;
+    }
+
+    /// Why the store takes no more writes, when it does not.
+    pub fn read_only(&self) -> Option<Arc<str>> {
+        self.0.shared.meter.read().read_only
     }
 
     /// Figures for monitoring.

@@ -10,6 +10,9 @@ use bytes::Bytes;
 
 use super::key::{Key, Revision};
 
+/// What an object takes besides its bytes: its key, and its place in a table.
+const OVERHEAD: usize = 256;
+
 /// What is to be stored: bytes, with or without a gap for the revision.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Value {
@@ -100,6 +103,11 @@ impl Object {
     /// The revision at which the object was created.
     pub fn created(&self) -> Revision {
         self.created
+    }
+
+    /// Memory that it takes, roughly.
+    pub(crate) fn cost(&self) -> usize {
+        self.bytes.len() + OVERHEAD
     }
 
     /// The bytes, with the revision in its place.

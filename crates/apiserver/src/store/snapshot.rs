@@ -93,6 +93,8 @@ pub(crate) struct State {
     /// History holds every change after this revision.
     pub(crate) compacted: Revision,
     pub(crate) tables: BTreeMap<Arc<str>, Arc<Table>>,
+    /// What the objects in the tables take.
+    pub(crate) bytes: usize,
     pub(crate) history: History,
 }
 
@@ -102,6 +104,7 @@ impl Default for State {
             revision: Revision::START,
             compacted: Revision::START,
             tables: BTreeMap::new(),
+            bytes: 0,
             history: History::default(),
         }
     }

@@ -114,6 +114,11 @@ impl Watcher {
         Ok(self.at)
     }
 
+    /// The oldest revision history still reaches.
+    pub fn compacted(&self) -> Revision {
+        self.shared.state().compacted
+    }
+
     /// A watcher sleeps through changes of other resources; history dropping those is no loss to it.
     fn check(&self, state: &State) -> Result<(), WatchError> {
         let dropped = match &self.filter.resource {

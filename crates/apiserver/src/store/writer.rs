@@ -70,6 +70,7 @@ pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: HistoryLimits,
+    pub(crate) objects_bytes: usize,
     /// The newest revision ever taken. A failed commit leaves a gap rather than a number that was used twice.
     pub(crate) last: Revision,
     /// Why there are to be no more writes.
@@ -106,7 +107,7 @@ impl Writer {
     /// Makes a group of this write and those queued behind it, commits it and answers. Returns a command that was taken
     /// from the queue and is no write.
     fn write(&mut self, journal: &mut dyn Journal, first: Write, now: Millis) -> Option<Command> {
-        let mut draft = Draft::new(&self.shared.state(), self.last, now);
+        let mut draft = Draft::new(&self.shared.state(), self.last, now, self.objects_bytes);
         let (mut answers, mut bytes) = (Vec::new(), 0);
         let (mut next, mut carried) = (Some(first), None);
         while let Some((ops, answer)) = next.take() {

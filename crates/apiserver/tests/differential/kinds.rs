@@ -52,7 +52,7 @@ struct Custom(capt_schema::Schema);
 
 impl Preparation for Custom {
     fn default(&self, object: &mut Value) {
-        self.0.default(object);
+        self.0.default(object).unwrap();
     }
 
     fn normalise(&self, object: &mut Value) {

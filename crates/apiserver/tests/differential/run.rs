@@ -352,7 +352,6 @@ fn judge_conflicts(answer: &Answer, conflicts: &Conflicts) -> Verdict {
     let mut real: Vec<_> = answer.body["details"]["causes"].as_array().cloned().unwrap_or_default();
     let mut ours: Vec<_> = conflicts
         .causes()
-        .into_iter()
         .map(|cause| json!({"reason": Conflicts::CAUSE, "message": cause.message, "field": cause.field}))
         .collect();
     real.sort_by_key(ToString::to_string);

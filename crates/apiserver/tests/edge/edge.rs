@@ -140,7 +140,10 @@ fn resource_answer(sent: &Sent, path: &ResourcePath, query: &Query) -> Result<()
         Verb::Patch => Some(accept::patch_type(sent.header("content-type"), endpoint)?),
         _ => None,
     };
-    accept::negotiate(sent.header("accept"), endpoint)?;
+    match verb {
+        Verb::List | Verb::Watch => accept::negotiate(sent.header("accept"), endpoint)?,
+        _ => accept::negotiate_one(sent.header("accept"), endpoint)?,
+    };
     match verb {
         Verb::List | Verb::Watch => read_many(sent, path, query, resource, endpoint),
         Verb::Get => {

@@ -8,12 +8,19 @@ mod edge;
 mod output;
 mod random;
 mod requests;
+mod served;
+#[path = "../support/surface.rs"]
+mod surface;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
+use capt_apiserver::Server;
+use capt_apiserver::door::{Door, Identity, Settings, write_kubeconfig};
 use capt_e2e::{KubeApiserver, Peers};
 use http_body_util::BodyExt as _;
-use kube::{Client, client::Body};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, client::Body};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -32,6 +39,43 @@ async fn real() -> Option<Real> {
         Some(server)
     });
     Some(Real { client: server.await.as_ref()?.client() })
+}
+
+static EMBEDDED: OnceCell<Config> = OnceCell::const_new();
+
+/// A client of the one embedded server of this process, behind its door and with the same objects. What the parts of the edge
+/// say does not tell whether a request gets to them.
+async fn embedded() -> Real {
+    let client = |config: &Config| Real { client: Client::try_from(config.clone()).unwrap() };
+    let config = EMBEDDED.get_or_init(|| async {
+        let (sender, served) = tokio::sync::oneshot::channel();
+        // On a runtime of its own, which outlives that of the test which came first.
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(async {
+                let (config, _kept) = serve().await;
+                sender.send(config).unwrap();
+                std::future::pending::<()>().await;
+            });
+        });
+        let config = served.await.unwrap();
+        seed(&client(&config)).await;
+        config
+    });
+    client(config.await)
+}
+
+/// How to reach a new server, and what it lives by.
+async fn serve() -> (Config, (Server, Door)) {
+    let server = Server::in_memory().await.unwrap();
+    let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
+    let door = Door::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    write_kubeconfig(&path, &door.url(), &identity).unwrap();
+    let kubeconfig = Kubeconfig::read_from(&path).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    (config, (server, door))
 }
 
 struct Real {

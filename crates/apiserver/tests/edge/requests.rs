@@ -7,7 +7,7 @@ use capt_apiserver::{
 };
 use serde_json::{Value, json};
 
-use crate::{Got, Real, Sent, edge, get, query, real, send};
+use crate::{Got, Real, Sent, edge, embedded, get, query, real, send};
 
 /// The real server answers in protobuf as well, and says that it takes custom resources in it, which it does not.
 fn without_protobuf(text: &str, ours: &str) -> String {
@@ -43,13 +43,30 @@ pub fn compare(sent: &Sent, ours: &Result<(), ApiError>, theirs: &Got) -> Result
     }
 }
 
+/// Both servers give the same verdict, and refuse in the same words.
+pub fn same(sent: &Sent, ours: &Got, theirs: &Got) -> Result<(), String> {
+    let words = |got: &Got| {
+        let text = without_protobuf(&got.text, &ours.text);
+        let status = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        let words = status["message"].as_str().map(str::to_owned);
+        words.map_or(text, |message| format!("{} {message}", status["reason"]))
+    };
+    let is_same = ours.code == theirs.code && (ours.code < 400 || words(ours) == words(theirs));
+    let shown = || {
+        format!("{sent:?}\n  embedded: {} {}\ntheirs: {} {}", ours.code, ours.text, theirs.code, theirs.text)
+    };
+    if is_same { Ok(()) } else { Err(shown()) }
+}
+
 pub async fn all_agree(real: &Real, requests: impl IntoIterator<Item = Sent>) {
+    let embedded = embedded().await;
     let mut wrong = Vec::new();
     let mut count = 0;
     for sent in requests {
         count += 1;
         let theirs = real.ask(&sent).await;
         wrong.extend(compare(&sent, &edge::answer(&sent), &theirs).err());
+        wrong.extend(same(&sent, &embedded.ask(&sent).await, &theirs).err());
     }
     assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -11,6 +11,7 @@ use crate::side::{Answer, Asked};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
+const INITIAL: &str = "&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 /// The server ends a watch by itself; a busy machine gets more time.
 const SECONDS: [u32; 4] = [1, 3, 8, 40];
 
@@ -39,12 +40,9 @@ impl Episode<'_> {
                 (&whole, format!("&resourceVersion=@at{middle}@"), TABLE),
                 (&whole, "&resourceVersion=@at0@".to_owned(), PARTIAL),
                 (&selected, "&resourceVersion=@at0@".to_owned(), ""),
-                (
-                    &selected,
-                    "&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-                        .to_owned(),
-                    "",
-                ),
+                (&selected, INITIAL.to_owned(), ""),
+                (&selected, INITIAL.to_owned(), TABLE),
+                (&selected, INITIAL.to_owned(), PARTIAL),
                 (&whole, String::new(), ""),
                 (&whole, "&resourceVersion=0".to_owned(), ""),
             ] {
@@ -121,12 +119,19 @@ fn is_silent(pairs: &Pairs, event: &Value) -> bool {
 
 /// The events, without bookmarks of the passage of time; of others the revision is the server's own.
 fn lines(answer: &Answer) -> Vec<Value> {
+    const PLACES: [&str; 2] = ["/object/metadata", "/object/rows/0/object/metadata"];
     let events = answer.text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let ends = |event: &Value| {
+        PLACES.iter().filter_map(|place| event.pointer(place)).any(|found| found["annotations"].is_object())
+    };
     events
-        .filter(|event| event["type"] != "BOOKMARK" || event["object"]["metadata"]["annotations"].is_object())
+        .filter(|event| event["type"] != "BOOKMARK" || ends(event))
         .map(|mut event| {
-            if event["type"] == "BOOKMARK" {
-                event["object"]["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
+            let places = if event["type"] == "BOOKMARK" { &PLACES[..] } else { &[] };
+            for place in places {
+                if let Some(metadata) = event.pointer_mut(place).and_then(Value::as_object_mut) {
+                    metadata.shift_remove("resourceVersion");
+                }
             }
             event
         })

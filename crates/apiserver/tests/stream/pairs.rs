@@ -66,6 +66,10 @@ fn generated(word: &str) -> Option<&str> {
     (suffix.len() == 5 && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(prefix)
 }
 
+pub fn is_uid(text: &str) -> bool {
+    text.len() == 36 && text.bytes().filter(|byte| *byte == b'-').count() == 4
+}
+
 #[derive(Clone, Default)]
 pub struct Pairs {
     pub uids: Sort,
@@ -118,6 +122,9 @@ impl Pairs {
             let number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
             if let Some(index) = self.uids.replaced(which, word) {
                 out.push_str(&format!("<uid{index}>"));
+            } else if is_uid(word) {
+                // Of an object that nobody was shown: its write took longer than the client gave it.
+                out.push_str("<uid>");
             } else if let Some(index) = self.names.replaced(which, word) {
                 out.push_str(&format!("<name{index}>"));
             } else if let Some(prefix) = generated(word) {

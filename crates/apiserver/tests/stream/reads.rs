@@ -13,6 +13,7 @@ impl Episode<'_> {
         let (version, name) = (self.version(index), self.name(index));
         let path = format!("{}/{name}/scale", self.collection(index, version));
         let mut headers = vec![("content-type", "application/json".to_owned())];
+        headers.extend(self.accept());
         let replicas = *self.chance.pick(&[0, 1, 4, 8, 15, -1]);
         let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name, "namespace": self.namespace}, "spec": {"replicas": replicas}});
         let options = self.options();
@@ -55,6 +56,8 @@ impl Episode<'_> {
             "?pretty=true",
             "?resourceVersion=1",
             "?includeObject=Object",
+            "?timeout=20s",
+            "?timeout=x",
         ]);
         let headers = self.accept().into_iter().collect();
         let suffix = if self.chance.percent(2) { AHEAD } else { suffix };

@@ -70,6 +70,9 @@ impl Episode<'_> {
         if self.chance.percent(8) {
             out.push_str("&dryRun=All");
         }
+        if self.chance.percent(3) {
+            out.push_str(self.chance.word(&["&timeout=20s", "&timeout=1", "&timeout="]));
+        }
         if self.chance.percent(40) {
             out.push_str(self.chance.word(&[
                 "&fieldValidation=Strict",
@@ -93,6 +96,8 @@ impl Episode<'_> {
             1 => "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
             2 => "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json",
             3 => "*/*",
+            4 => "application/json;as=Table;v=v1;g=meta.k8s.io",
+            5 => "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
             _ => return None,
         };
         Some(("accept", accept.to_owned()))

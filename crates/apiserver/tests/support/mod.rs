@@ -4,6 +4,7 @@
 
 pub mod both;
 pub mod server;
+pub mod surface;
 
 use std::{fs, path::PathBuf};
 

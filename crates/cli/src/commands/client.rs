@@ -5,7 +5,6 @@
 
 mod choice;
 
-use std::fmt::Debug;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +12,8 @@ use std::time::Duration;
 use kube::config::Kubeconfig;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
 
+use choice::ChoiceError;
 pub use choice::Origin;
 
 use super::place;
@@ -88,6 +87,12 @@ impl Target {
     }
 }
 
+/// Whether there is no API because nothing was ever started here.
+pub fn before_first_start(error: &io::Error) -> bool {
+    let choice = error.get_ref().and_then(|inner| inner.downcast_ref::<ChoiceError>());
+    choice.is_some_and(ChoiceError::before_first_start)
+}
+
 impl Connection {
     /// Objects of a kind in the namespace that is meant.
     pub fn api<K>(&self) -> Api<K>
@@ -156,47 +161,6 @@ pub async fn connect(kubeconfig: Option<&Path>, folder: &Path) -> io::Result<Cli
         target.data_dir = Some(folder.to_owned());
     }
     Ok(target.connect().await?.client)
-}
-
-/// Which object of a cluster.
-#[derive(Debug, clap::Args)]
-pub struct Which {
-    /// Name of the object.
-    #[arg(add = super::completion::which())]
-    pub name: String,
-    #[command(flatten)]
-    pub target: Target,
-}
-
-/// An object, and where it was found.
-pub struct Found<K> {
-    pub api: Api<K>,
-    pub client: Client,
-    pub namespace: String,
-    pub object: K,
-}
-
-impl Which {
-    /// Finds it.
-    pub async fn find<K>(&self) -> io::Result<Found<K>>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    {
-        self.find_in(&self.target.connect().await?).await
-    }
-
-    /// Finds it where one is connected already.
-    pub async fn find_in<K>(&self, connection: &Connection) -> io::Result<Found<K>>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-    {
-        let api: Api<K> = connection.api();
-        let Connection { client, namespace, .. } = connection.clone();
-        let missing =
-            || io::Error::other(format!("no {} {} in namespace {namespace}", K::kind(&()), self.name));
-        let object = api.get_opt(&self.name).await.map_err(in_words)?.ok_or_else(missing)?;
-        Ok(Found { api, client, namespace, object })
-    }
 }
 
 /// An error with everything that led to it, in one line. What the API says is said in its own words.

@@ -10,13 +10,15 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 
 use super::client::{Connection, Target};
-use super::object::Kind;
+use super::object::{Accepts, Kind};
 use super::{Outcome, block_on};
 
 /// Nobody waits longer for a Tab.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// More than that no shell shows.
 const MOST: u32 = 500;
+/// Flags that choose an API, each with a value.
+const TARGET: [&str; 5] = ["-n", "--namespace", "--context", "--kubeconfig", "--data-dir"];
 /// The variable by which the shell asks.
 pub const VARIABLE: &str = "CAPT_COMPLETE";
 
@@ -66,51 +68,49 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Completes workspaces by name and everything else as KIND/NAME.
-pub fn objects() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| complete(current, Some("WorkspaceTemplateApply")))
-}
-
-/// Completes the one name that a command takes: rollouts are those of deployments, all else is about workspaces.
-pub fn which() -> ArgValueCompleter {
-    let rollout = std::env::args().any(|word| word == "rollout");
-    of(if rollout { "CaptMachineDeployment" } else { "WorkspaceTemplateApply" })
-}
-
-/// Completes everything as KIND/NAME.
-pub fn any() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| complete(current, None))
-}
-
-/// Completes names of one kind.
-pub fn of(kind: &'static str) -> ArgValueCompleter {
+/// Completes the objects that a command accepts: NAME, KIND/NAME, and NAME after a KIND.
+pub fn objects(accepts: &'static Accepts) -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| {
         let current = current.to_string_lossy();
-        names(kind)
+        candidates(accepts, &current, kind_before(std::env::args()), names)
             .into_iter()
-            .filter(|name| name.starts_with(&*current))
+            .filter(|text| text.starts_with(&*current))
             .map(CompletionCandidate::new)
             .collect()
     })
 }
 
-fn complete(current: &OsStr, bare: Option<&str>) -> Vec<CompletionCandidate> {
-    let current = current.to_string_lossy();
-    let mut all: Vec<String> = Vec::new();
+fn candidates(
+    accepts: &Accepts,
+    current: &str,
+    before: Option<&'static Kind>,
+    names: impl Fn(&'static Kind) -> Vec<String>,
+) -> Vec<String> {
     if let Some((word, _)) = current.split_once('/') {
-        if let Some(kind) = Kind::meant(word) {
-            all = names(&kind.name).into_iter().map(|name| format!("{word}/{name}")).collect();
-        }
-    } else {
-        all.extend(bare.map(names).unwrap_or_default());
-        all.extend(Kind::all().iter().map(|kind| format!("{}/", kind.word())));
+        let kind = Kind::meant(word).filter(|kind| accepts.admits(kind));
+        return kind.map(names).unwrap_or_default().iter().map(|name| format!("{word}/{name}")).collect();
     }
-    all.into_iter().filter(|text| text.starts_with(&*current)).map(CompletionCandidate::new).collect()
+    if let Some(kind) = before.filter(|kind| accepts.admits(kind)) {
+        return names(kind);
+    }
+    let mut all = accepts.default_kind().map(names).unwrap_or_default();
+    all.extend(accepts.kinds().into_iter().map(|kind| format!("{}/", kind.word())));
+    all
+}
+
+/// The kind that an earlier word of the line names: `capt delete cluster …`.
+fn kind_before(words: impl Iterator<Item = String>) -> Option<&'static Kind> {
+    let words: Vec<String> = words.collect();
+    let (_, before) = words.split_last()?;
+    let mut value = false;
+    before.iter().find_map(|word| {
+        let is_value = std::mem::replace(&mut value, TARGET.contains(&word.as_str()));
+        Kind::meant(word).filter(|_| !is_value)
+    })
 }
 
 /// Names of objects of a kind where the words so far point to. Whatever goes wrong, there are none.
-fn names(kind: &str) -> Vec<String> {
-    let kind = Kind::named(kind);
+fn names(kind: &'static Kind) -> Vec<String> {
     let target = target(std::env::args());
     let asked = block_on(async {
         tokio::time::timeout(PATIENCE, async {
@@ -134,8 +134,7 @@ fn target(words: impl Iterator<Item = String>) -> Target {
             Some((flag, value)) => (flag.to_owned(), Some(value.to_owned())),
             None => (word, None),
         };
-        let known = ["-n", "--namespace", "--context", "--kubeconfig", "--data-dir"];
-        if !known.contains(&flag.as_str()) {
+        if !TARGET.contains(&flag.as_str()) {
             continue;
         }
         if value.is_none() {
@@ -163,5 +162,31 @@ mod tests {
         assert_eq!(target.context.as_deref(), Some("c"));
         assert_eq!(target.kubeconfig, Some("/k".into()));
         assert_eq!(target.data_dir, Some("/d".into()));
+    }
+
+    #[test]
+    fn a_kind_before_the_word_chooses_the_names() {
+        let names = |kind: &'static Kind| vec![format!("one-{}", kind.word())];
+        let completed = |accepts: &Accepts, line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let current = words.last().cloned().unwrap_or_default();
+            candidates(accepts, &current, kind_before(words.into_iter()), names).join(" ")
+        };
+        let rows: [(&Accepts, &str, &str); 7] = [
+            (&Accepts::ANY, "capt delete cluster ", "one-cluster"),
+            (&Accepts::ANY, "capt delete Clusters.cluster.x-k8s.io a b", "one-cluster"),
+            (&Accepts::ANY, "capt delete CMD/", "CMD/one-captmachinedeployment"),
+            (&Accepts::ANY, "capt delete pod/", ""),
+            (&Accepts::CLUSTER, "capt kubeconfig -n nodegroup ", "one-cluster cluster/"),
+            (
+                &Accepts::SCALABLE,
+                "capt scale ",
+                "one-captmachinedeployment captmachinedeployment/ captmachineset/",
+            ),
+            (&Accepts::SCALABLE, "capt scale cluster/", ""),
+        ];
+        for (accepts, line, expected) in rows {
+            assert_eq!(completed(accepts, line), expected, "{line}");
+        }
     }
 }

@@ -11,10 +11,14 @@ use capt_controllers::runtime::lease::Held;
 use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
+use capt_terraform::engine::Lease;
+use capt_terraform::guard::term::Term;
 use capt_terraform::keeper::Keeper;
 
 use super::client::{connect, in_words};
-use super::{Outcome, logging, metrics, place, wait_for_a_signal};
+use super::confine::{self, Confine};
+use super::tenants::CrossNamespace;
+use super::{Outcome, hand_in, logging, metrics, place, wait_for_a_signal};
 
 /// Name of the Lease of the one controller that works.
 pub const LEASE: &str = "capt-controller";
@@ -22,7 +26,8 @@ pub const LEASE: &str = "capt-controller";
 /// Turn Kubernetes objects into infrastructure: run the controllers and Terraform.
 ///
 /// Works on the API that the kubeconfig names (or on that of the cluster it runs in). Runs of Terraform survive the end
-/// of this process: the next one on the same data folder takes them up.
+/// of this process: the next one on the same data folder takes them up. Where states are in Secrets, so that a controller on
+/// another machine can go on with them, the next one has to be there before the Lease runs out: then runs are interrupted.
 ///
 /// Examples:
 ///   capt server --data-dir ./capt-data &
@@ -47,9 +52,18 @@ pub struct Args {
     /// installs its CRD where there is none (own); Cluster API core (core).
     #[arg(long, value_enum, default_value_t = Clusters::Auto)]
     cluster_api: Clusters,
+    /// References into other namespaces (Secrets, templates, outputs): those that a ReferenceGrant there allows, or all of
+    /// them (open), for an API with one user.
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t = CrossNamespace::Granted)]
+    cross_namespace: CrossNamespace,
     /// Namespace of the Lease that keeps other controllers away [default: that of the kubeconfig].
     #[arg(long, value_name = "NAMESPACE")]
     lease_namespace: Option<String>,
+    #[command(flatten)]
+    confine: Confine,
+    /// How long the Lease lasts after its last renewal: so long others wait for a controller that does not answer.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = super::duration::parse)]
+    lease_duration: Duration,
     /// Serve metrics in Prometheus' format at http://ADDR/metrics.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
@@ -95,16 +109,24 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn work(args: &Args) -> io::Result<Outcome> {
+    let unprotected = args.confine.check(&args.data_dir)?;
     let client = connect(args.kubeconfig.as_deref(), &args.data_dir).await?;
     let mut options = capt_terraform::Options::new(place::engine(&args.data_dir));
     if let Some(slots) = args.slots {
         options.slots = slots;
     }
-    options.sandbox = true;
-    let mut lease = take_lease(args.lease_namespace.as_deref(), &client).await?;
+    args.confine.set(&mut options, &args.data_dir, &[])?;
+    let lasts = args.lease_duration.max(Duration::from_secs(1));
+    let mut lease = take_lease(args.lease_namespace.as_deref(), lasts, &client).await?;
+    args.cross_namespace.tell(&mut lease).await.map_err(in_words)?;
     let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let auto = args.state.map_or(in_cluster, |state| state == State::Secrets);
-    let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), auto));
+    // Makes the folder.
+    let term = Term::open(&options.folder)?;
+    hand_in::prepare(&options.folder, args.kubeconfig.as_deref(), &args.data_dir, &lease)?;
+    lease.bind(term)?;
+    options.lease = Some(Lease { lasts });
+    let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), auto, lease.namespace()));
     options.keeper = Some(Arc::clone(&keeper) as Arc<dyn Keeper>);
     if args.cluster_api == Clusters::Own
         && install::install(&client).await.map_err(in_words)? == Installed::Theirs
@@ -114,13 +136,18 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         return Err(io::Error::other(message));
     }
     let engine = Engine::start(options).await.map_err(in_words)?;
-    let settings =
-        Options { keeper: Some(keeper), cluster_api: args.cluster_api.into(), ..Options::default() };
+    let settings = Options {
+        keeper: Some(keeper),
+        cluster_api: args.cluster_api.into(),
+        cross_namespace: args.cross_namespace.into(),
+        ..Options::default()
+    };
     let mut controllers = Controllers::start(&client, &engine, &settings);
     if let Some(address) = args.metrics {
         let bound = metrics::serve(address, Arc::clone(controllers.metrics()), engine.clone()).await?;
         anstream::println!("metrics on http://{bound}/metrics");
     }
+    confine::say(unprotected.as_deref());
     anstream::println!("controllers run; workspaces are in {}", place::engine(&args.data_dir).display());
     tokio::select! {
         signal = wait_for_a_signal() => signal?,
@@ -137,17 +164,54 @@ async fn work(args: &Args) -> io::Result<Outcome> {
 }
 
 /// Waits until no other controller works on this API.
-pub async fn take_lease(namespace: Option<&str>, client: &kube::Client) -> io::Result<Held> {
+pub async fn take_lease(namespace: Option<&str>, lasts: Duration, client: &kube::Client) -> io::Result<Held> {
     let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     // Each start is a holder of its own: what the one before it still writes must be told apart.
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let holder = format!("{}_{}_{}", host.trim(), std::process::id(), started.as_millis());
+    let place = processes().unwrap_or_default();
+    let holder = format!("{}_{}_{}_{place}", host.trim(), std::process::id(), started.as_millis());
     // One that was killed on this machine need not be waited for.
-    let gone = |other: &str| {
-        let mut parts = other.split('_');
-        parts.next() == Some(host.trim())
-            && parts.next().is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists())
-    };
-    Held::take(client, &namespace, LEASE, &holder, gone).await.map_err(in_words)
+    let gone = |other: &str| is_gone(other, &place, |pid| std::path::Path::new("/proc").join(pid).exists());
+    Held::take(client, &namespace, LEASE, &holder, lasts, gone).await.map_err(in_words)
+}
+
+/// Names what the numbers of processes mean something in: this boot of this kernel, and the namespace of processes. Hosts and containers
+/// of one name differ in it.
+fn processes() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    let number: String = namespace.to_str()?.chars().filter(char::is_ascii_digit).collect();
+    Some(format!("{}-{number}", boot.trim()))
+}
+
+/// Whether the holder of a Lease is a process that cannot be there any more: one of the same `place`, whose number nobody has.
+fn is_gone(holder: &str, place: &str, lives: impl Fn(&str) -> bool) -> bool {
+    // A host's name has no underscore; what is not as this program writes it is waited for.
+    let parts: Vec<&str> = holder.split('_').collect();
+    matches!(parts[..], [_, pid, _, other] if !place.is_empty() && other == place && pid.parse::<u32>().is_ok() && !lives(pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_process_of_the_same_namespace_is_known_to_be_gone() {
+        for (holder, place, lives, gone) in [
+            ("host_12_1700000000000_boot-4026531836", "boot-4026531836", false, true),
+            ("host_12_1700000000000_boot-4026531836", "boot-4026531836", true, false),
+            // Another container, or another boot, of a host of the same name.
+            ("host_12_1700000000000_boot-4026532210", "boot-4026531836", false, false),
+            ("host_12_1700000000000_before-4026531836", "boot-4026531836", false, false),
+            // Where nobody can tell; an earlier version; something else.
+            ("host_12_1700000000000_", "", false, false),
+            ("host_12_1700000000000", "boot-4026531836", false, false),
+            ("host_.._1_boot-4026531836", "boot-4026531836", false, false),
+            ("somebody", "boot-4026531836", false, false),
+        ] {
+            assert_eq!(is_gone(holder, place, |_| lives), gone, "{holder} at {place:?}");
+        }
+        assert!(processes().is_none_or(|place| !place.contains('_')), "a part of its own");
+    }
 }

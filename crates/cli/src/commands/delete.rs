@@ -1,5 +1,6 @@
 //! `capt delete`: shows what goes, asks, and follows it to its end.
 
+mod blockers;
 mod follow;
 mod preview;
 
@@ -12,13 +13,13 @@ use kube::{Resource, ResourceExt};
 
 use super::client::{Connection, Target, in_words};
 use super::family::{Member, below};
-use super::object::{Reference, references};
+use super::object::{Accepts, Reference};
 use super::{Outcome, block_on, completion, duration};
 
-/// Delete objects with all that belongs to them. Shows what will be destroyed, and asks.
+/// Delete objects with all that belongs to them. Shows what will be destroyed and what is in the way, and asks.
 ///
-/// Of a Cluster first the machines go, then node groups and the control plane, then the network. What blocks it is said;
-/// interrupting this command does not stop the deletion.
+/// Of a Cluster first the machines go, then node groups and the control plane, then the network. Interrupting this command does not
+/// stop the deletion.
 ///
 /// Examples:
 ///   capt delete cluster demo
@@ -27,8 +28,7 @@ use super::{Outcome, block_on, completion, duration};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// KIND NAME…, or KIND/NAME.
-    #[arg(required = true, value_name = "OBJECT", add = completion::any())]
+    #[arg(required = true, value_name = "OBJECT", help = Accepts::ANY.help, add = completion::objects(&Accepts::ANY))]
     objects: Vec<String>,
     /// Do not ask.
     #[arg(short, long)]
@@ -45,7 +45,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     block_on(async {
-        let references = references(&args.objects, None)?;
+        let references = Accepts::ANY.read(&args.objects)?;
         let connection = args.target.connect().await?;
         let mut families = Vec::new();
         for reference in &references {
@@ -53,7 +53,8 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
             refuse_what_comes_back(reference, &head)?;
             families.push(below(&connection, head).await?);
         }
-        preview::print(&families)?;
+        let all: Vec<&Member> = families.iter().flatten().collect();
+        preview::print(&families, &blockers::find(&connection, &all).await)?;
         if !args.yes && !agreed(&references)? {
             writeln!(anstream::stdout(), "nothing is deleted")?;
             return Ok(Outcome::Bad);
@@ -93,7 +94,7 @@ fn refuse_what_comes_back(reference: &Reference, head: &Member) -> io::Result<()
 fn agreed(references: &[Reference]) -> io::Result<bool> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
-        return Err(io::Error::other("nobody is here to be asked: add --yes to delete it"));
+        return Err(io::Error::other("no terminal to confirm on: add --yes to delete it"));
     }
     let names: Vec<String> = references.iter().map(ToString::to_string).collect();
     let mut out = anstream::stderr();

@@ -1,19 +1,22 @@
 //! `capt doctor`: looks at everything that has to be right, and says what to do about what is not.
 
 mod api;
+mod drift;
 mod machine;
 mod objects;
+mod workspaces;
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::client::Target;
+use super::client::{Target, before_first_start};
 use super::{Outcome, block_on};
 
-/// Check the binary, plugins, data folder, API, CRDs, permissions, credentials and what is stuck.
+/// Check the binary, plugins, data folder, API, CRDs, permissions, credentials, failing workspaces and what is stuck.
 ///
-/// Each line says ok, warn or FAIL, and what to do. Ends with 1 where something fails. Nothing is changed.
+/// Each line says ok, warn or FAIL, and what to do. Ends with 1 where something fails; that nothing is started yet is no failure.
+/// Nothing is changed.
 ///
 /// Examples:
 ///   capt doctor
@@ -55,6 +58,9 @@ pub struct Finding {
     check: &'static str,
     verdict: Verdict,
     message: String,
+    /// One line for each of the objects that it is about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    details: Vec<String>,
     /// What to do about it.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     todo: Option<String>,
@@ -62,17 +68,31 @@ pub struct Finding {
 
 impl Finding {
     pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Ok, message: message.into(), todo: None }
+        Self { check, verdict: Verdict::Ok, message: message.into(), details: Vec::new(), todo: None }
     }
 
     pub fn warn(check: &'static str, message: impl Into<String>, todo: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Warn, message: message.into(), todo: Some(todo.into()) }
+        Self {
+            check,
+            verdict: Verdict::Warn,
+            message: message.into(),
+            details: Vec::new(),
+            todo: Some(todo.into()),
+        }
     }
 
     pub fn fail(check: &'static str, message: impl Into<String>, todo: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Fail, message: message.into(), todo: Some(todo.into()) }
+        Self {
+            check,
+            verdict: Verdict::Fail,
+            message: message.into(),
+            details: Vec::new(),
+            todo: Some(todo.into()),
+        }
     }
 }
+
+pub use api::missing_controller;
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     let findings = block_on(async { Ok(look(args).await) })?;
@@ -101,6 +121,13 @@ async fn look(args: &Args) -> Vec<Finding> {
             let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
             findings.extend(objects::look(&connection, namespace).await);
         }
+        Err(error) if before_first_start(&error) => {
+            let flag = args.target.data_dir.iter().map(|folder| format!(" --data-dir {}", folder.display()));
+            let up = format!("capt up{}", flag.collect::<String>());
+            let todo = format!("start it: {up} --demo, or {up} -f FILE");
+            let message = "nothing is started yet: no data folder, and nothing is running";
+            findings.push(Finding { todo: Some(todo), ..Finding::ok("api", message) });
+        }
         Err(error) => {
             let text = error.to_string();
             let (message, todo) = text.split_once("\n  ").unwrap_or((&text, "start one: capt up"));
@@ -115,13 +142,16 @@ fn print(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
     let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let cyan = anstyle::AnsiColor::Cyan.on_default();
-    for Finding { check, verdict, message, todo } in findings {
+    for Finding { check, verdict, message, details, todo } in findings {
         let (style, word) = match verdict {
             Verdict::Ok => (green, "ok  "),
             Verdict::Warn => (yellow, "warn"),
             Verdict::Fail => (red, "FAIL"),
         };
         writeln!(out, "{style}{word}{style:#}  {check:<12} {message}")?;
+        for detail in details {
+            writeln!(out, "                   {detail}")?;
+        }
         if let Some(todo) = todo {
             writeln!(out, "                   {cyan}do{cyan:#}: {todo}")?;
         }

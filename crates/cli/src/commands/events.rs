@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt};
 
 use super::client::{Connection, Target, in_words};
 use super::family::family;
-use super::object::{Kind, references};
+use super::object::{Accepts, Kind, Reference};
 use super::{Outcome, block_on, completion, table};
 
 /// Show what happened, the newest last. Of an object: also what happened to all that belongs to it.
@@ -24,11 +24,10 @@ use super::{Outcome, block_on, completion, table};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// A workspace, or KIND/NAME of anything else.
-    #[arg(num_args = 0..=2, value_name = "OBJECT", add = completion::objects())]
-    object: Vec<String>,
+    #[arg(value_name = "OBJECT", help = Accepts::ANY_OR_WORKSPACE.help, add = completion::objects(&Accepts::ANY_OR_WORKSPACE))]
+    objects: Vec<String>,
     /// Events of every namespace.
-    #[arg(short = 'A', long, conflicts_with_all = ["object", "namespace"])]
+    #[arg(short = 'A', long, conflicts_with_all = ["objects", "namespace"])]
     all_namespaces: bool,
     /// Go on with what happens from now, until interrupted.
     #[arg(short, long)]
@@ -57,9 +56,10 @@ struct Filter {
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     block_on(async {
+        let named = Accepts::ANY_OR_WORKSPACE.read(&args.objects)?;
         let connection = args.target.connect().await?;
         let filter = Filter {
-            uids: uids(&connection, &args.object).await?,
+            uids: uids(&connection, &named).await?,
             kind: args.types.map(|kind| match kind {
                 Type::Normal => "Normal",
                 Type::Warning => "Warning",
@@ -84,13 +84,13 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     })
 }
 
-async fn uids(connection: &Connection, words: &[String]) -> io::Result<Option<HashSet<String>>> {
-    if words.is_empty() {
+async fn uids(connection: &Connection, named: &[Reference]) -> io::Result<Option<HashSet<String>>> {
+    if named.is_empty() {
         return Ok(None);
     }
     let mut uids = HashSet::new();
-    for reference in references(words, Some(Kind::named("WorkspaceTemplateApply")))? {
-        let members = family(connection, &reference).await?;
+    for reference in named {
+        let members = family(connection, reference).await?;
         uids.extend(members.iter().filter_map(|member| member.object.uid()));
     }
     Ok(Some(uids))

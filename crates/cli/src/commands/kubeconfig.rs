@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 
 use super::client::{Connection, Target, in_words};
-use super::object::{Kind, Reference};
+use super::object::{Accepts, Reference};
 use super::{Outcome, block_on, completion};
 
 /// Print the kubeconfig of a workload cluster.
@@ -20,21 +20,21 @@ use super::{Outcome, block_on, completion};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Name of the Cluster.
-    #[arg(add = completion::of("Cluster"))]
-    cluster: String,
+    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", help = Accepts::CLUSTER.help, add = completion::objects(&Accepts::CLUSTER))]
+    object: Vec<String>,
     #[command(flatten)]
     target: Target,
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     block_on(async {
+        let cluster = Accepts::CLUSTER.read_one(&args.object)?;
         let connection = args.target.connect().await?;
-        let name = args.cluster.strip_prefix("cluster/").unwrap_or(&args.cluster);
+        let name = &cluster.name;
         let secrets: Api<Secret> = connection.api();
         let found = secrets.get_opt(&format!("{name}-kubeconfig")).await.map_err(in_words)?;
         let Some(value) = found.and_then(|secret| secret.data?.remove("value")) else {
-            return Err(missing(&connection, name).await?);
+            return Err(missing(&connection, &cluster).await?);
         };
         io::stdout().lock().write_all(&value.0)?;
         Ok(Outcome::Good)
@@ -42,8 +42,8 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 /// Why there is none.
-async fn missing(connection: &Connection, name: &str) -> io::Result<io::Error> {
-    let cluster = Reference { kind: Kind::named("Cluster"), name: name.to_owned() };
+async fn missing(connection: &Connection, cluster: &Reference) -> io::Result<io::Error> {
+    let name = &cluster.name;
     let planes: Api<CAPTControlPlane> = connection.api();
     let planes = planes.list(&kube::api::ListParams::default()).await.map_err(in_words)?.items;
     let label = capt_api::names::labels::CLUSTER_NAME;

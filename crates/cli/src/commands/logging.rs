@@ -15,7 +15,8 @@ const LARGE: u64 = 16 * 1024 * 1024;
 /// Starts logging to a file, for a program whose output is its own. Begins anew where it has become large.
 pub fn to_file(path: &Path) -> io::Result<()> {
     let large = std::fs::metadata(path).is_ok_and(|file| file.len() > LARGE);
-    let file = OpenOptions::new().create(true).write(true).append(!large).truncate(large).open(path)?;
+    let file = OpenOptions::new().create(true).write(true).append(!large).truncate(large).open(path);
+    let file = file.map_err(|error| io::Error::other(format!("open the log {}: {error}", path.display())))?;
     let layer =
         tracing_subscriber::fmt::layer().with_writer(Mutex::new(file)).with_target(false).with_ansi(false);
     let _ = tracing_subscriber::registry().with(targets()).with(layer.compact()).try_init();

@@ -12,8 +12,8 @@ use kube::ResourceExt;
 
 use super::client::{Connection, Target};
 use super::family::{Member, family};
-use super::object::{Kind, references};
-use super::{Outcome, block_on, completion, place, table};
+use super::object::{Accepts, Reference};
+use super::{Outcome, block_on, completion, last_failed, place, table};
 
 /// How often a log is looked at that grows.
 const EVERY: Duration = Duration::from_millis(200);
@@ -28,11 +28,11 @@ const EVERY: Duration = Duration::from_millis(200);
 ///   capt logs -f captmachine/web-x7k2p-0
 ///   capt logs network --run list
 ///   capt logs network --run 2          # the run before the last
+///   capt logs captmachinedeployment/web --last-failed
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// A workspace, or KIND/NAME of what it belongs to.
-    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", add = completion::objects())]
+    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", help = Accepts::WORKSPACES.help, add = completion::objects(&Accepts::WORKSPACES))]
     object: Vec<String>,
     /// Go on as the log grows, and with the next run, until interrupted or the workspace is gone.
     #[arg(short, long)]
@@ -40,6 +40,9 @@ pub struct Args {
     /// Which run: 1 is the last, 2 the one before, or its name; list says what there is.
     #[arg(long, value_name = "N|NAME|list", conflicts_with = "follow")]
     run: Option<String>,
+    /// Show the last run that failed, also that of a machine which was replaced since.
+    #[arg(long, conflicts_with_all = ["follow", "run"])]
+    last_failed: bool,
     /// Keep the time at the start of each line.
     #[arg(long)]
     timestamps: bool,
@@ -49,8 +52,15 @@ pub struct Args {
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     block_on(async {
+        let object = Accepts::WORKSPACES.read_one(&args.object)?;
         let connection = args.target.connect().await?;
-        let workspace = the_workspace(&connection, &args.object).await?;
+        if args.last_failed {
+            let (name, run) = last_failed::find(&connection, &object).await?;
+            writeln!(anstream::stdout(), "{name}, {}:", ended(&run))?;
+            show(&run, args.timestamps)?;
+            return Ok(Outcome::Good);
+        }
+        let workspace = the_workspace(&connection, &object).await?;
         let Some((visit, visited)) = visit(&connection, &workspace)? else {
             return not_here(&connection, &workspace);
         };
@@ -70,12 +80,22 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     })
 }
 
-/// The one workspace that is meant.
-pub async fn the_workspace(connection: &Connection, words: &[String]) -> io::Result<WorkspaceTemplateApply> {
-    let references = references(words, Some(Kind::named("WorkspaceTemplateApply")))?;
-    let [reference] = references.as_slice() else {
-        return Err(io::Error::other("name one object"));
-    };
+/// How a run ended, for people.
+pub fn ended(run: &Run) -> String {
+    match &run.stand {
+        Stand::Ended(end) => {
+            let age = table::age(end.ended, Timestamp::now());
+            format!("run {}, {} {} {age} ago", run.id, end.operation.as_str(), outcome(&end.outcome))
+        }
+        Stand::UnderWay { .. } | Stand::Unknown => format!("run {}", run.id),
+    }
+}
+
+/// The one workspace of an object.
+pub async fn the_workspace(
+    connection: &Connection,
+    reference: &Reference,
+) -> io::Result<WorkspaceTemplateApply> {
     let members = family(connection, reference).await?;
     let mut below: Vec<WorkspaceTemplateApply> = members.iter().filter_map(Member::workspace).collect();
     match below.len() {
@@ -87,7 +107,10 @@ pub async fn the_workspace(connection: &Connection, words: &[String]) -> io::Res
             let names: Vec<String> = below.iter().take(10).map(ResourceExt::name_any).collect();
             let more = if many > names.len() { ", …" } else { "" };
             let names = names.join(", ");
-            Err(io::Error::other(format!("{reference} has {many} workspaces; name one: {names}{more}")))
+            let hint = "the last that failed: --last-failed";
+            Err(io::Error::other(format!(
+                "{reference} has {many} workspaces; name one: {names}{more}\n  {hint}"
+            )))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod client;
 mod completion;
+mod confine;
 mod controller;
 mod crds;
 mod delete;
@@ -9,11 +10,15 @@ mod doctor;
 mod duration;
 mod events;
 mod family;
+mod hand_in;
 mod kubeconfig;
+mod last_failed;
+mod live;
 mod logging;
 mod logs;
 mod man;
 mod metrics;
+mod migrate;
 mod object;
 mod pause;
 mod place;
@@ -22,17 +27,20 @@ mod reference;
 mod rollout;
 mod scale;
 mod server;
+mod state;
 mod status;
 pub mod table;
-mod terminal;
+mod tenants;
 mod up;
 mod validate;
+mod version;
 mod workspace;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
@@ -66,6 +74,7 @@ enum Command {
     Logs(logs::Args),
     #[command(hide = true)]
     Man(man::Args),
+    Migrate(migrate::Args),
     Pause(pause::Pause),
     Plan(plan::Args),
     #[command(hide = true)]
@@ -75,9 +84,11 @@ enum Command {
     Rollout(rollout::Args),
     Scale(scale::Args),
     Server(server::Args),
+    State(state::Args),
     Status(status::Args),
     Up(up::Args),
     Validate(validate::Args),
+    Version(version::Args),
 }
 
 /// What a program is called when it is a plugin of kubectl, and when kubectl asks it for completions.
@@ -86,6 +97,9 @@ const PLUGIN_COMPLETION: &str = "kubectl_complete-capt";
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
+    if let Some(ended) = hand_in::dispatch() {
+        return ended;
+    }
     let called = std::env::args_os().next().unwrap_or_default();
     let called = Path::new(&called).file_name().unwrap_or_default().to_owned();
     if called == PLUGIN_COMPLETION {
@@ -125,9 +139,30 @@ enum Outcome {
     Bad,
 }
 
+/// Refuses a clock that cannot be right: Leases, certificates and all that is written down need the time.
+fn check_clock(now: SystemTime) -> io::Result<()> {
+    let Err(before) = now.duration_since(SystemTime::UNIX_EPOCH) else { return Ok(()) };
+    let days = before.duration().as_secs() / (24 * 60 * 60);
+    Err(io::Error::other(format!("the clock of this machine is {days} days before 1970: set it")))
+}
+
 /// Runs one command and turns its end into an exit code.
 fn run(cli: Cli) -> ExitCode {
-    let end = match cli.command {
+    let end = check_clock(SystemTime::now()).and_then(|()| command(cli.command));
+    match end {
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Bad) => ExitCode::FAILURE,
+        // The reader went away, as in `capt crds | head`: it has what it wanted.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("capt: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command(command: Command) -> io::Result<Outcome> {
+    match command {
         Command::Approve(args) => workspace::approve(&args),
         Command::Cancel(args) => workspace::cancel(&args),
         Command::Completion(args) => completion::run(&args),
@@ -140,6 +175,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Kubeconfig(args) => kubeconfig::run(&args),
         Command::Logs(args) => logs::run(&args),
         Command::Man(args) => man::run(&args),
+        Command::Migrate(args) => migrate::run(&args),
         Command::Pause(args) => pause::pause(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Reference(args) => reference::run(&args),
@@ -148,19 +184,11 @@ fn run(cli: Cli) -> ExitCode {
         Command::Rollout(args) => rollout::run(&args),
         Command::Scale(args) => scale::run(&args),
         Command::Server(args) => server::run(&args),
+        Command::State(args) => state::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Up(args) => up::run(&args),
         Command::Validate(args) => validate::run(&args),
-    };
-    match end {
-        Ok(Outcome::Good) => ExitCode::SUCCESS,
-        Ok(Outcome::Bad) => ExitCode::FAILURE,
-        // The reader went away, as in `capt crds | head`: it has what it wanted.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            anstream::eprintln!("capt: {error}");
-            ExitCode::FAILURE
-        }
+        Command::Version(args) => version::run(&args),
     }
 }
 
@@ -193,5 +221,20 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_before_1970_is_refused() {
+        let epoch = SystemTime::UNIX_EPOCH;
+        assert!(check_clock(epoch).is_ok());
+        let error = check_clock(epoch - Duration::from_secs(3 * 86_400)).unwrap_err();
+        assert_eq!(error.to_string(), "the clock of this machine is 3 days before 1970: set it");
     }
 }

@@ -1,7 +1,7 @@
-//! Objects as people name them on the command line: `NAME`, `KIND/NAME`, or `KIND NAME…`, where a kind goes by its plural,
-//! singular or short name.
+//! Kinds of objects as users name them: by plural, singular or short name, in any case, with or without an API group.
 
-use std::fmt;
+mod reference;
+
 use std::io;
 use std::sync::LazyLock;
 
@@ -11,6 +11,9 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::client::{Connection, in_words};
+use crate::tree::Kind as TreeKind;
+use crate::validate::nearest;
+pub use reference::{Accepts, Reference};
 
 /// A kind that commands know.
 #[derive(Debug)]
@@ -21,8 +24,6 @@ pub struct Kind {
     words: Vec<String>,
     /// `spec.paused` is a field of it.
     pub pausable: bool,
-    /// It can be scaled.
-    pub scalable: bool,
 }
 
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
@@ -35,8 +36,8 @@ impl Kind {
         let (spec, names) = (&crd.spec, &crd.spec.names);
         let version = spec.versions.first().expect("a CRD has a version");
         let gvk = GroupVersionKind::gvk(&spec.group, &version.name, &names.kind);
-        let mut words = vec![names.plural.clone(), format!("{}.{}", names.plural, spec.group)];
-        words.extend(names.singular.clone());
+        let singular = names.singular.clone().unwrap_or_else(|| names.kind.to_lowercase());
+        let mut words = vec![names.plural.clone(), singular];
         words.extend(names.short_names.iter().flatten().cloned());
         let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
         let fields = schema.and_then(|schema| schema.properties.as_ref()?.get("spec")?.properties.as_ref());
@@ -45,7 +46,6 @@ impl Kind {
             resource: ApiResource::from_gvk_with_plural(&gvk, &names.plural),
             words,
             pausable: fields.is_some_and(|fields| fields.contains_key("paused")),
-            scalable: version.subresources.as_ref().is_some_and(|all| all.scale.is_some()),
         }
     }
 
@@ -59,22 +59,48 @@ impl Kind {
         Self::all().iter().find(|kind| kind.name == name).expect("the caller names a kind that there is")
     }
 
-    /// The kind that somebody means.
+    /// The kind that a word names: `cmd`, `CaptMachineDeployments`, `clusters.cluster.x-k8s.io`, `cluster.v1beta2.cluster.x-k8s.io`.
     pub fn meant(word: &str) -> Option<&'static Self> {
         let word = word.to_lowercase();
-        Self::all().iter().find(|kind| kind.words.contains(&word))
+        let (name, group) =
+            word.split_once('.').map_or((word.as_str(), None), |(name, group)| (name, Some(group)));
+        Self::all().iter().find(|kind| {
+            kind.words.iter().any(|known| known == name) && group.is_none_or(|group| kind.is_of(group))
+        })
     }
 
-    /// What people call it.
+    /// Whether its API group is `group`, or `group` without a version in front of it.
+    fn is_of(&self, group: &str) -> bool {
+        let is_version = |text: &str| {
+            text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let bare =
+            group.split_once('.').filter(|(version, _)| is_version(version)).map_or(group, |(_, rest)| rest);
+        bare == self.resource.group
+    }
+
+    /// The kind that a mistyped word was probably meant to be: one with a similar name, or one that the tree calls so.
+    pub fn similar(word: &str) -> Option<&'static Self> {
+        let word = word.split('.').next().unwrap_or_default().to_lowercase();
+        let shown = TreeKind::ALL.into_iter().find(|kind| kind.word().replace(' ', "") == word);
+        if let Some(shown) = shown {
+            return Some(Self::named(shown.as_str()));
+        }
+        let known = || Self::all().iter().flat_map(|kind| kind.words.iter().map(String::as_str));
+        let part = || known().find(|known| word.len() > 3 && known.contains(&word));
+        nearest(&word, known()).or_else(part).and_then(Self::meant)
+    }
+
+    /// The name that commands print.
     pub fn word(&self) -> &str {
         // The one whose singular nobody wants to type.
-        let at = if self.name == "WorkspaceTemplateApply" { 3 } else { 2 };
-        self.words.get(at).map_or(&self.name, String::as_str)
+        let at = if self.name == "WorkspaceTemplateApply" { 2 } else { 1 };
+        &self.words[at]
     }
 
-    /// Every word for it, the plural first.
-    pub fn words(&self) -> &[String] {
-        &self.words
+    /// The plural.
+    pub fn plural(&self) -> &str {
+        &self.resource.plural
     }
 
     pub fn is_cluster(&self) -> bool {
@@ -118,77 +144,6 @@ impl Kind {
     }
 }
 
-/// An object that somebody named.
-#[derive(Clone, Debug)]
-pub struct Reference {
-    pub kind: &'static Kind,
-    pub name: String,
-}
-
-impl fmt::Display for Reference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind.word(), self.name)
-    }
-}
-
-/// Why words name no object.
-#[derive(Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NameError {
-    #[error("there is no kind {0}; there are: {1}")]
-    UnknownKind(String, String),
-    #[error("{0:?} names no object: write KIND/NAME")]
-    NoName(String),
-    #[error("say what {0} is: write KIND/NAME, for example cluster/{0}")]
-    NoKind(String),
-}
-
-/// Reads `NAME`, `KIND/NAME` and `KIND NAME…`; a name alone is of the kind `otherwise`.
-pub fn references(words: &[String], otherwise: Option<&'static Kind>) -> io::Result<Vec<Reference>> {
-    read(words, otherwise).map_err(io::Error::other)
-}
-
-fn read(words: &[String], otherwise: Option<&'static Kind>) -> Result<Vec<Reference>, NameError> {
-    let (kind, words) = match words {
-        [first, rest @ ..] if !rest.is_empty() && Kind::meant(first).is_some() => (Kind::meant(first), rest),
-        _ => (otherwise, words),
-    };
-    words.iter().map(|word| one(word, kind)).collect()
-}
-
-fn one(word: &str, otherwise: Option<&'static Kind>) -> Result<Reference, NameError> {
-    let Some((kind, name)) = word.split_once('/') else {
-        let kind = otherwise.ok_or_else(|| NameError::NoKind(word.to_owned()))?;
-        return Ok(Reference { kind, name: word.to_owned() });
-    };
-    let known = || Kind::all().iter().map(Kind::word).collect::<Vec<_>>().join(", ");
-    let kind = Kind::meant(kind).ok_or_else(|| NameError::UnknownKind(kind.to_owned(), known()))?;
-    if name.is_empty() || name.contains('/') {
-        return Err(NameError::NoName(word.to_owned()));
-    }
-    Ok(Reference { kind, name: name.to_owned() })
-}
-
-impl Reference {
-    /// Gets the object.
-    pub async fn get(&self, connection: &Connection) -> io::Result<DynamicObject> {
-        self.get_opt(connection).await?.ok_or_else(|| {
-            io::Error::other(format!(
-                "no {} {} in namespace {}\n  look for it: kubectl get {} -A",
-                self.kind.name,
-                self.name,
-                connection.namespace,
-                self.kind.words()[0]
-            ))
-        })
-    }
-
-    /// Gets the object, if it is there.
-    pub async fn get_opt(&self, connection: &Connection) -> io::Result<Option<DynamicObject>> {
-        let api = self.kind.api(connection, Some(&connection.namespace)).await?;
-        api.get_opt(&self.name).await.map_err(in_words)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,10 +159,19 @@ mod tests {
             ("cluster", "Cluster"),
             ("clusters.cluster.x-k8s.io", "Cluster"),
             ("nodegroup", "NodeGroup"),
+            ("NG", "NodeGroup"),
+            ("CAPTCluster", "CAPTCluster"),
+            ("Cluster.cluster.x-k8s.io", "Cluster"),
+            ("cl.cluster.x-k8s.io", "Cluster"),
+            ("clusters.v1beta2.cluster.x-k8s.io", "Cluster"),
+            ("cmd.infrastructure.cluster.x-k8s.io", "CaptMachineDeployment"),
+            ("captcontrolplanes.v1beta1.controlplane.cluster.x-k8s.io", "CAPTControlPlane"),
         ] {
             assert_eq!(Kind::meant(word).map(|kind| kind.name.as_str()), Some(kind), "{word}");
         }
-        assert!(Kind::meant("pod").is_none());
+        for word in ["pod", "", "clusters.example.com", "clusters.", "captcluster.cluster.x-k8s.io"] {
+            assert!(Kind::meant(word).is_none(), "{word}");
+        }
         let with = |fact: fn(&Kind) -> bool| -> Vec<&str> {
             Kind::all().iter().filter(|kind| fact(kind)).map(|kind| kind.name.as_str()).collect()
         };
@@ -215,28 +179,22 @@ mod tests {
             with(|kind| kind.pausable),
             ["Cluster", "WorkspaceTemplateApply", "NodeGroup", "CaptMachine", "CaptMachineDeployment"]
         );
-        assert_eq!(with(|kind| kind.scalable), ["CaptMachineSet", "CaptMachineDeployment"]);
     }
 
     #[test]
-    fn objects_are_named_as_with_kubectl() {
-        let workspace = Some(Kind::named("WorkspaceTemplateApply"));
-        let said = |words: &[&str], otherwise| {
-            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            read(&words, otherwise)
-                .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
-                .map_err(|error| error.to_string())
-        };
-        let good = |text: &str| Ok::<String, String>(text.to_owned());
-        assert_eq!(said(&["a"], workspace), good("wtapply/a"));
-        assert_eq!(said(&["cluster", "a", "b"], None), good("cluster/a cluster/b"));
-        assert_eq!(said(&["cluster"], workspace), good("wtapply/cluster"));
-        assert_eq!(said(&["cl/a", "captmachine/b"], None), good("cluster/a captmachine/b"));
-        assert!(said(&["a"], None).unwrap_err().contains("cluster/a"));
-        assert!(
-            said(&["pod/a"], workspace).unwrap_err().contains("there is no kind pod; there are: cluster, ")
-        );
-        assert!(said(&["cluster/"], workspace).is_err());
-        assert!(said(&["cluster/a/b"], workspace).is_err());
+    fn a_mistyped_kind_has_a_suggestion() {
+        for (word, kind) in [
+            ("clutser", Some("Cluster")),
+            ("captmachinedeploymnt", Some("CaptMachineDeployment")),
+            ("machinedeployment", Some("CaptMachineDeployment")),
+            ("machine", Some("CaptMachine")),
+            ("workspace", Some("WorkspaceTemplateApply")),
+            ("ControlPlane", Some("CAPTControlPlane")),
+            ("cluster.example.com", Some("Cluster")),
+            ("pods", None),
+            ("", None),
+        ] {
+            assert_eq!(Kind::similar(word).map(|kind| kind.name.as_str()), kind, "{word}");
+        }
     }
 }

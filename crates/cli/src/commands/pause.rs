@@ -8,7 +8,7 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::client::{Connection, Target, in_words};
-use super::object::{Kind, Reference, references};
+use super::object::{Accepts, Kind, Reference};
 use super::{Outcome, block_on, completion};
 
 /// Stop all work on an object, deletion included, until `capt resume`.
@@ -40,8 +40,7 @@ pub struct Resume {
 
 #[derive(Debug, clap::Args)]
 struct Objects {
-    /// A workspace, or KIND/NAME of anything else.
-    #[arg(required = true, value_name = "OBJECT", add = completion::objects())]
+    #[arg(required = true, value_name = "OBJECT", help = Accepts::ANY_OR_WORKSPACE.help, add = completion::objects(&Accepts::ANY_OR_WORKSPACE))]
     objects: Vec<String>,
     #[command(flatten)]
     target: Target,
@@ -56,7 +55,7 @@ pub fn resume(args: &Resume) -> io::Result<Outcome> {
 }
 
 async fn set(objects: &Objects, paused: bool) -> io::Result<Outcome> {
-    let references = references(&objects.objects, Some(Kind::named("WorkspaceTemplateApply")))?;
+    let references = Accepts::ANY_OR_WORKSPACE.read(&objects.objects)?;
     let connection = objects.target.connect().await?;
     for reference in &references {
         let object = reference.get(&connection).await?;
@@ -77,7 +76,8 @@ async fn set(objects: &Objects, paused: bool) -> io::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-fn is_paused(object: &DynamicObject) -> bool {
+/// Whether a field or an annotation of an object pauses it.
+pub fn is_paused(object: &DynamicObject) -> bool {
     let field = object.data.pointer("/spec/paused").and_then(Value::as_bool);
     field == Some(true) || object.annotations().contains_key(annotations::PAUSED)
 }

@@ -1,62 +1,70 @@
-//! `capt plan`: the plan that waits for a person, as Terraform shows it.
+//! `capt plan`: the plan that waits for a person, or the drift that was found, as Terraform shows them.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 use capt_api::conditions::{reasons, types};
-use capt_api::workspace::{Approval, PlanSummary, WorkspaceTemplateApply};
+use capt_api::workspace::{Approval, DriftPolicy, PlanSummary, WorkspaceTemplateApply};
 use capt_planner::conditions::find;
-use capt_terraform::stream::Action;
-use capt_terraform::view::Plan;
+use capt_terraform::guard::THIS_PROGRAM;
+use capt_terraform::stream::{Action, Change};
+use capt_terraform::visit::{Run, ShowError, Stand};
 use kube::ResourceExt;
 
-use super::client::Target;
-use super::logs::{the_workspace, visit};
+use super::client::{Connection, Target};
+use super::logs::{ended, the_workspace, visit};
+use super::object::Accepts;
 use super::workspace::waiting_plan;
-use super::{Outcome, block_on, completion};
+use super::{Outcome, block_on, completion, last_failed};
 
 /// Show the plan that a workspace waits with. Sensitive values are hidden.
 ///
 /// Plans wait where `approval: Manual` is set, or where they would destroy more than `maxDestroy`. Ends with 1 where none
-/// waits.
+/// waits. With --drift: what the last look found to differ from what was applied, and what an apply would do about it; ends with 1
+/// where nothing was found.
 ///
 /// Examples:
 ///   capt plan network
+///   capt plan network --drift
 ///   capt plan captcontrolplane/demo && capt approve captcontrolplane/demo
+///   capt plan captmachinedeployment/web --last-failed
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// A workspace, or KIND/NAME of what it belongs to.
-    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", add = completion::objects())]
+    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", help = Accepts::WORKSPACES.help, add = completion::objects(&Accepts::WORKSPACES))]
     object: Vec<String>,
+    /// Show the plan of the last run that failed, also that of a machine which was replaced since.
+    #[arg(long)]
+    last_failed: bool,
+    /// Show the drift that was found, and no plan.
+    #[arg(long)]
+    drift: bool,
     #[command(flatten)]
     target: Target,
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     block_on(async {
+        let object = Accepts::WORKSPACES.read_one(&args.object)?;
         let connection = args.target.connect().await?;
-        let workspace = the_workspace(&connection, &args.object).await?;
+        if args.last_failed {
+            let (name, run) = last_failed::find(&connection, &object).await?;
+            return failed(&name, &run);
+        }
+        let workspace = the_workspace(&connection, &object).await?;
         let name = workspace.name_any();
         let status = workspace.status.clone().unwrap_or_default();
+        if args.drift {
+            return drift(&connection, &workspace);
+        }
         let Some((summary, id)) = waiting_plan(&status) else {
             return none(&workspace);
         };
         let mut out = anstream::stdout().lock();
         match visit(&connection, &workspace)? {
             Some((_, visited)) if visited.plan().is_some_and(|plan| plan.id.as_str() == id) => {
-                let colours = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-                match visited.show_plan(colours) {
-                    Ok(text) => write!(out, "{text}")?,
-                    // Without the binary there is still what the engine wrote down.
-                    Err(error) => {
-                        visited.plan().map_or(Ok(()), |plan| changes(&mut out, plan))?;
-                        writeln!(
-                            out,
-                            "\n(no more than that can be shown: {})",
-                            super::client::in_words(error)
-                        )?;
-                    }
-                }
+                let planned = visited.plan().map(|plan| plan.changes.as_slice()).unwrap_or_default();
+                show(&mut out, visited.show_plan(Path::new(THIS_PROGRAM), colours()), planned)?;
             }
             _ => writeln!(
                 out,
@@ -74,9 +82,73 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     })
 }
 
+/// The plan of a run that failed.
+fn failed(name: &str, run: &Run) -> io::Result<Outcome> {
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{name}, {}:", ended(run))?;
+    let plan = match &run.stand {
+        Stand::Ended(end) => end.plan.as_ref(),
+        Stand::UnderWay { .. } | Stand::Unknown => None,
+    };
+    let Some(plan) = plan else {
+        writeln!(out, "it failed before it had a plan")?;
+        return Ok(Outcome::Bad);
+    };
+    changes(&mut out, &plan.changes)?;
+    writeln!(out, "{} to add, {} to change, {} to destroy", plan.add, plan.change, plan.destroy)?;
+    Ok(Outcome::Good)
+}
+
+fn colours() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Prints what the binary shows; without it, what the engine wrote down.
+fn show(out: &mut impl Write, text: Result<String, ShowError>, known: &[Change]) -> io::Result<()> {
+    match text {
+        Ok(text) => write!(out, "{text}"),
+        Err(error) => {
+            changes(out, known)?;
+            writeln!(out, "\n(no more than that can be shown: {})", super::client::in_words(error))
+        }
+    }
+}
+
+/// Shows the drift that was found.
+fn drift(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::Result<Outcome> {
+    let name = workspace.name_any();
+    let status = workspace.status.clone().unwrap_or_default();
+    let found = find(&status.conditions, types::DRIFTED);
+    let mut out = anstream::stdout().lock();
+    let Some(found) = found.filter(|found| found.status == "True") else {
+        let why = match (found, &workspace.spec.drift_detection) {
+            (Some(found), _) => found.message.clone(),
+            (None, Some(detection)) if detection.policy != DriftPolicy::Off => {
+                format!("the first look comes {} after the last run", detection.interval)
+            }
+            (None, _) => "nobody looks for it: set spec.driftDetection".to_owned(),
+        };
+        writeln!(out, "no drift of {name} is known: {why}")?;
+        return Ok(Outcome::Bad);
+    };
+    match visit(connection, workspace)? {
+        Some((_, visited)) if visited.drift().is_some() => {
+            let known = visited.drift().map(|last| last.drift.as_slice()).unwrap_or_default();
+            show(&mut out, visited.show_drift(Path::new(THIS_PROGRAM), colours()), known)?;
+        }
+        _ => writeln!(
+            out,
+            "the difference itself is where the controller runs: name its folder with --data-dir, or run capt plan there"
+        )?,
+    }
+    writeln!(out, "\n{name} has drifted: {}", found.message)?;
+    writeln!(out, "put it back: capt retry {name}; always: spec.driftDetection.policy: Correct")?;
+    Ok(Outcome::Good)
+}
+
 /// What a plan does, object by object.
-fn changes(out: &mut impl Write, plan: &Plan) -> io::Result<()> {
-    for change in &plan.changes {
+fn changes(out: &mut impl Write, changes: &[Change]) -> io::Result<()> {
+    for change in changes {
         let sign = match change.action {
             Action::Create | Action::Import => "  +",
             Action::Update => "  ~",
@@ -105,6 +177,9 @@ fn none(workspace: &WorkspaceTemplateApply) -> io::Result<Outcome> {
     writeln!(out, "no plan of {name} waits: {why}")?;
     if let Some(PlanSummary { add, change, destroy, .. }) = status.plan {
         writeln!(out, "the last one: {add} to add, {change} to change, {destroy} to destroy")?;
+    }
+    if find(&status.conditions, types::DRIFTED).is_some_and(|found| found.status == "True") {
+        writeln!(out, "what exists differs from what was applied: capt plan {name} --drift")?;
     }
     if workspace.spec.approval == Approval::Auto {
         writeln!(out, "plans are applied at once (approval: Auto); with approval: Manual they wait")?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::client::{Connection, Target, in_words};
-use super::object::{Kind, Reference, references};
+use super::object::{Accepts, Reference};
 use super::{Outcome, block_on, completion, duration};
 
 /// How often one that scales is looked at.
@@ -24,8 +24,7 @@ const EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// A CaptMachineDeployment, or captmachineset/NAME.
-    #[arg(required = true, value_name = "OBJECT", add = completion::of("CaptMachineDeployment"))]
+    #[arg(required = true, value_name = "OBJECT", help = Accepts::SCALABLE.help, add = completion::objects(&Accepts::SCALABLE))]
     objects: Vec<String>,
     /// How many.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
@@ -42,12 +41,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     block_on(async {
-        let references = references(&args.objects, Some(Kind::named("CaptMachineDeployment")))?;
-        if let Some(other) = references.iter().find(|reference| !reference.kind.scalable) {
-            return Err(io::Error::other(format!(
-                "{other} has no replicas: a CaptMachineDeployment or a CaptMachineSet is scaled"
-            )));
-        }
+        let references = Accepts::SCALABLE.read(&args.objects)?;
         let connection = args.target.connect().await?;
         for reference in &references {
             scale(&connection, reference, args.replicas).await?;

@@ -1,16 +1,19 @@
 //! `capt server`: the embedded Kubernetes API alone, for kubectl and any other client.
 
+mod recover;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, warm_up, write_kubeconfig};
+use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, write_kubeconfig};
 use capt_apiserver::{Server, ServerOptions};
 
 use super::client::in_words;
 use super::{Outcome, duration, wait_for_a_signal};
+pub use recover::open_store;
 
 /// Serve a Kubernetes API from this process: no etcd, no Docker.
 ///
@@ -21,8 +24,10 @@ use super::{Outcome, duration, wait_for_a_signal};
 ///   capt server --data-dir ./capt-data
 ///   capt server --in-memory --kubeconfig /tmp/capt.kubeconfig
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// Folder for objects, certificates and the kubeconfig; made if it is not there.
     #[arg(long, value_name = "DIR", required_unless_present = "in_memory", conflicts_with = "in_memory")]
     data_dir: Option<PathBuf>,
@@ -46,9 +51,15 @@ pub struct Args {
     audit_log: Option<PathBuf>,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Recover(recover::Args),
+}
+
 pub fn run(args: &Args) -> io::Result<Outcome> {
-    // Reading the store takes about as long.
-    std::thread::spawn(warm_up);
+    if let Some(Action::Recover(args)) = &args.action {
+        return recover::run(args);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(args))
 }
@@ -57,7 +68,7 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
     let event_ttl = Some(args.event_ttl).filter(|ttl| !ttl.is_zero());
     let options = ServerOptions { event_ttl, ..ServerOptions::default() };
     let (server, identity) = if let Some(folder) = &args.data_dir {
-        let server = Server::open_with(folder, &options).await.map_err(in_words)?;
+        let server = Server::on(open_store(folder)?, &options).await.map_err(in_words)?;
         (server, Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?)
     } else {
         let server = Server::in_memory_with(&options).await.map_err(in_words)?;
@@ -79,7 +90,14 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
         Some(folder) => folder.join("kubeconfig"),
         None => "capt.kubeconfig".into(),
     });
-    write_kubeconfig(&kubeconfig, &door.url(), &identity).map_err(in_words)?;
+    match write_kubeconfig(&kubeconfig, &door.url(), &identity) {
+        // Whoever makes room needs the API for it: the kubeconfig that is there is of the same user.
+        Err(error) if error.is_full_disk() => {
+            let server = door.url();
+            anstream::eprintln!("{}; use what is there with --server {server}", in_words(error));
+        }
+        written => written.map_err(in_words)?,
+    }
     anstream::println!("listening on {}", door.url());
     anstream::println!("export KUBECONFIG={}", std::path::absolute(&kubeconfig)?.display());
     if let Some(folder) = &args.data_dir {

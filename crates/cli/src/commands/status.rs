@@ -1,22 +1,24 @@
 //! `capt status`: the tree of everything, and why something is not ready.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::client::Target;
-use super::terminal::{Screen, size};
-use super::{Outcome, wait_for_a_signal};
+use super::live::{self, LiveView, Wake, size};
+use super::object::{self, Accepts, Reference};
+use super::{Outcome, completion, wait_for_a_signal};
 use crate::tree::fold::{Folded, fit};
-use crate::tree::render::{Look, lines};
+use crate::tree::render::{Look, height, lines};
 use crate::tree::source::{Follower, list};
 use crate::tree::thing::{Kind, Thing};
 use crate::tree::{Node, State, build};
 
 /// Lines of a tree that nobody looks at in a terminal.
 const PAGE: usize = 40;
+/// Objects that are named where the one that is asked for is not there.
+const NAMED: usize = 10;
 
 /// Show clusters, machines and workspaces as a tree, and why something is not ready.
 ///
@@ -26,17 +28,17 @@ const PAGE: usize = 40;
 /// Examples:
 ///   capt status
 ///   capt status demo -w
+///   capt status cmd/demo-workers
 ///   capt status -A -o wide
 ///   capt status demo -o json | jq '.. | .cause? // empty'
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 #[command(
-    after_help = "Exit codes: 0 shown, 1 no such cluster or no API. Use capt up --wait or kubectl wait to test for Ready."
+    after_help = "Exit codes: 0 shown, 1 no such object or no API. Use capt up --wait or kubectl wait to test for Ready."
 )]
 pub struct Args {
-    /// Only this cluster.
-    #[arg(value_name = "CLUSTER")]
-    cluster: Option<String>,
+    #[arg(num_args = 0..=2, value_name = "OBJECT", help = Accepts::TREE.help, add = completion::objects(&Accepts::TREE))]
+    object: Vec<String>,
     #[command(flatten)]
     target: Target,
     /// Of all namespaces.
@@ -66,6 +68,8 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn show(args: &Args) -> io::Result<Outcome> {
+    let named = !args.object.is_empty();
+    let object = named.then(|| Accepts::TREE.read_one(&args.object)).transpose()?;
     let connection = args.target.connect().await?;
     let (client, namespace) = (connection.client, connection.namespace);
     let namespace = (!args.all_namespaces).then_some(namespace);
@@ -75,11 +79,11 @@ async fn show(args: &Args) -> io::Result<Outcome> {
                 "-w shows a tree: leave out -o json and -o yaml, or ask again and again",
             ));
         }
-        return watch(args, Follower::start(&client, namespace.as_deref())).await;
+        return watch(args, object.as_ref(), Follower::start(&client, namespace.as_deref())).await;
     }
     let things = list(&client, namespace.as_deref()).await?;
     let things: Vec<(Kind, &Thing)> = things.iter().map(|(kind, thing)| (*kind, thing)).collect();
-    let roots = of_cluster(args, build::build(&things), namespace.as_deref())?;
+    let roots = below(object.as_ref(), build::build(&things), namespace.as_deref())?;
     match args.output {
         Some(Format::Json) => {
             let mut out = io::stdout().lock();
@@ -101,21 +105,30 @@ struct Tree<'a> {
     items: &'a [Node],
 }
 
-fn of_cluster(args: &Args, mut roots: Vec<Node>, namespace: Option<&str>) -> io::Result<Vec<Node>> {
-    let Some(name) = &args.cluster else { return Ok(roots) };
-    let known: Vec<String> =
-        roots.iter().filter(|root| root.kind == Kind::Cluster).map(|root| root.name.clone()).collect();
-    roots.retain(|root| root.kind == Kind::Cluster && root.name == *name);
-    if roots.is_empty() {
-        let place = namespace.map_or_else(|| "any namespace".to_owned(), |one| format!("namespace {one}"));
-        let others = if known.is_empty() {
-            "there is none".to_owned()
-        } else {
-            format!("there is {}", known.join(", "))
-        };
-        return Err(io::Error::other(format!("no cluster {name} in {place}: {others}")));
+/// The trees below one object; all of them without one.
+fn below(object: Option<&Reference>, roots: Vec<Node>, namespace: Option<&str>) -> io::Result<Vec<Node>> {
+    let Some(Reference { kind, name }) = object else { return Ok(roots) };
+    let (mut found, mut alike, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for root in &roots {
+        root.walk(&mut |node| match (node.kind.as_str() == kind.name, node.name == *name) {
+            (true, true) => found.push(node.clone()),
+            (true, false) => alike.push(node.name.clone()),
+            (false, true) => {
+                others.push(format!("{}/{name}", object::Kind::named(node.kind.as_str()).word()));
+            }
+            (false, false) => {}
+        });
     }
-    Ok(roots)
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let place = namespace.map_or_else(|| "any namespace".to_owned(), |one| format!("namespace {one}"));
+    alike.truncate(NAMED);
+    let there =
+        if alike.is_empty() { "there is none".to_owned() } else { format!("there is {}", alike.join(", ")) };
+    let hint =
+        others.first().map(|other| format!("\n  did you mean capt status {other}?")).unwrap_or_default();
+    Err(io::Error::other(format!("no {} {name} in {place}: {there}{hint}", kind.word())))
 }
 
 fn print(args: &Args, roots: Vec<Node>, namespace: Option<&str>) -> io::Result<()> {
@@ -124,61 +137,119 @@ fn print(args: &Args, roots: Vec<Node>, namespace: Option<&str>) -> io::Result<(
         let place = namespace.map_or_else(String::new, |one| format!(" in namespace {one}"));
         return writeln!(out, "nothing{place}: apply something, or look at all with -A");
     }
-    let rows = if io::stdout().is_terminal() {
-        size().map_or(PAGE, |(_, rows)| rows.saturating_sub(3))
-    } else {
-        PAGE
-    };
+    let terminal = size().filter(|_| io::stdout().is_terminal());
+    let rows = terminal.map_or(PAGE, |(_, rows)| rows.saturating_sub(3));
     let summary = summary(&roots);
-    for line in draw(args, roots, rows, None) {
+    let width = terminal.map(|(width, _)| width);
+    for line in draw(args, roots, Some(rows), width) {
         writeln!(out, "{line}")?;
     }
     writeln!(out, "{summary}")
 }
 
-fn draw(args: &Args, roots: Vec<Node>, rows: usize, width: Option<usize>) -> Vec<String> {
+/// The tree, folded to so many rows where these are given.
+fn draw(args: &Args, roots: Vec<Node>, rows: Option<usize>, width: Option<usize>) -> Vec<String> {
     let look = Look { width, namespaces: args.all_namespaces, ..Look::of_environment() };
-    let tree =
-        if args.output == Some(Format::Wide) { Folded { roots, left_out: 0 } } else { fit(roots, rows) };
+    let tree = match rows.filter(|_| args.output != Some(Format::Wide)) {
+        Some(rows) => fit(roots, rows, |roots| height(roots, look)),
+        None => Folded { roots, left_out: 0 },
+    };
     lines(&tree, look, Timestamp::now())
 }
 
 /// How much there is, and how much of it is not as it should be.
 pub fn summary(roots: &[Node]) -> String {
-    let (mut all, mut ready, mut failed) = (0_usize, 0_usize, 0_usize);
-    for root in roots {
-        root.walk(&mut |node| {
-            all += node.count;
-            ready += if node.state == State::Ready { node.count } else { 0 };
-            failed += if node.state >= State::Blocked { node.count } else { 0 };
-        });
-    }
-    let rest = all - ready - failed;
+    let count = |is: fn(State) -> bool| {
+        let mut count = 0_usize;
+        for root in roots {
+            root.walk(&mut |node| count += if is(node.state) { node.count } else { 0 });
+        }
+        count
+    };
+    let (all, ready) = (count(|_| true), count(|state| state == State::Ready));
+    let drifted = count(|state| state == State::Drifted);
+    let approval = count(|state| state == State::Approval);
+    let failed = count(|state| state >= State::Blocked);
+    let rest = all - ready - drifted - approval - failed;
     let part = |count: usize, word: &str| if count > 0 { format!(", {count} {word}") } else { String::new() };
     let noun = if all == 1 { "object" } else { "objects" };
-    format!("{all} {noun}: {ready} ready{}{}", part(rest, "under way"), part(failed, "in need of attention"))
+    let (drifted, rest) = (part(drifted, "drifted"), part(rest, "under way"));
+    let (approval, failed) = (part(approval, "awaiting approval"), part(failed, "in need of attention"));
+    format!("{all} {noun}: {ready} ready{drifted}{rest}{approval}{failed}")
 }
 
-async fn watch(args: &Args, mut follower: Follower) -> io::Result<Outcome> {
-    let mut screen = Screen::new();
+async fn watch(args: &Args, object: Option<&Reference>, mut follower: Follower) -> io::Result<Outcome> {
     let mut end = std::pin::pin!(wait_for_a_signal());
+    let mut view = if live::is_possible() { Some(LiveView::open()?) } else { None };
+    let mut printed = Vec::new();
     loop {
         let roots = follower.with(build::build);
         // One that is not there yet may come.
-        let roots = of_cluster(args, roots, None).unwrap_or_default();
-        let summary = summary(&roots);
-        let (width, rows) = size().unwrap_or((120, PAGE));
-        let mut drawn = draw(args, roots, rows.saturating_sub(3), screen.is_live().then_some(width));
-        drawn.push(summary);
-        screen.draw(&drawn)?;
+        let roots = below(object, roots, None).unwrap_or_default();
+        if let Some(view) = &mut view {
+            let (width, rows) = size().unwrap_or((80, 24));
+            let foot = summary(&roots);
+            let rows = view.is_folded().then_some(rows.saturating_sub(1));
+            view.draw(&draw(args, roots, rows, Some(width)), &foot)?;
+        } else {
+            let summary = summary(&roots);
+            let mut text = draw(args, roots, Some(PAGE), None);
+            text.push(summary);
+            if printed != text {
+                let mut out = anstream::stdout().lock();
+                writeln!(out, "{}", text.join("\n"))?;
+                printed = text;
+            }
+        }
         tokio::select! {
             ended = &mut end => {
                 ended?;
-                return Ok(Outcome::Good);
+                break;
             }
             () = follower.changed() => tokio::time::sleep(follower.pause()).await,
-            // Ages go on though nothing happens.
-            () = tokio::time::sleep(Duration::from_secs(1)), if screen.is_live() => {}
+            wake = live::wake(&mut view) => if wake == Wake::Quit {
+                break;
+            }
+        }
+    }
+    // What was last seen stays.
+    if view.take().is_some() {
+        print(args, below(object, follower.with(build::build), None).unwrap_or_default(), None)?;
+    }
+    Ok(Outcome::Good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_counted() {
+        let node = |state: State, count: usize, children: Vec<Node>| Node {
+            kind: Kind::WorkspaceTemplateApply,
+            namespace: "default".into(),
+            name: "w".into(),
+            state,
+            phase: String::new(),
+            detail: String::new(),
+            created: None,
+            cause: None,
+            count,
+            children,
+        };
+        let one = |state| vec![node(state, 1, Vec::new())];
+        let rows = [
+            (one(State::Ready), "1 object: 1 ready"),
+            (one(State::Drifted), "1 object: 0 ready, 1 drifted"),
+            (vec![node(State::Ready, 20, one(State::Drifted))], "21 objects: 20 ready, 1 drifted"),
+            (vec![node(State::Ready, 1, one(State::Approval))], "2 objects: 1 ready, 1 awaiting approval"),
+            (
+                vec![node(State::Ready, 1, one(State::Working)), node(State::Drifted, 2, one(State::Failed))],
+                "5 objects: 1 ready, 2 drifted, 1 under way, 1 in need of attention",
+            ),
+        ];
+        for (roots, expected) in rows {
+            assert_eq!(summary(&roots), expected);
         }
     }
 }

@@ -5,12 +5,15 @@ use std::path::PathBuf;
 
 use super::Outcome;
 use crate::manifest::Origin;
-use crate::validate::{Report, check};
+use crate::validate::{Report, Severity, check};
 
-/// Check manifests offline, as an API server with CAPT's CRDs would.
+/// Check manifests offline, as an API server with CAPT's CRDs and the controllers would.
 ///
 /// Reports fields that the API server would refuse or drop, with file, line and what to write
-/// instead. Objects of other kinds are counted and left alone.
+/// instead; then what no run could work with: inline modules and provider configs that are no
+/// HCL, variables that a module requires and nobody gives, values of another type, outputs that
+/// a module does not have. Variables that a module does not declare and references to objects
+/// that are not among the files are warnings. Objects of other kinds are counted and left alone.
 ///
 /// Examples:
 ///   capt validate -f cluster.yaml -f machines/
@@ -18,6 +21,9 @@ use crate::validate::{Report, check};
 ///   git show HEAD:cluster.yaml | capt validate -f cluster.yaml --against -
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
+#[command(
+    after_help = "Exit codes: 0 nothing is wrong, though there may be warnings; 1 something is wrong; 2 wrong usage."
+)]
 pub struct Args {
     /// Files, or folders with *.yaml, *.yml and *.json files; - is standard input.
     #[arg(short, long = "filename", value_name = "FILE|DIR", required = true, num_args = 1..)]
@@ -55,16 +61,26 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
             writeln!(out)?;
         }
     }
-    Ok(if report.findings.is_empty() { Outcome::Good } else { Outcome::Bad })
+    Ok(if report.is_good() { Outcome::Good } else { Outcome::Bad })
 }
 
 /// One line for each problem, with help, and a summary.
 pub fn print_text(report: &Report) -> io::Result<()> {
-    let red = anstyle::AnsiColor::Red.on_default().bold();
-    let cyan = anstyle::AnsiColor::Cyan.on_default();
     let mut out = anstream::stdout().lock();
+    print_findings(&mut out, report)?;
+    writeln!(out, "{}", report.summary)
+}
+
+/// One line for each problem, with help.
+pub fn print_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let red = anstyle::AnsiColor::Red.on_default().bold();
+    let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+    let cyan = anstyle::AnsiColor::Cyan.on_default();
     for finding in &report.findings {
-        write!(out, "{}: {red}error{red:#}: ", finding.place)?;
+        match finding.severity {
+            Severity::Error => write!(out, "{}: {red}error{red:#}: ", finding.place)?,
+            Severity::Warning => write!(out, "{}: {yellow}warning{yellow:#}: ", finding.place)?,
+        }
         if let Some(object) = &finding.object {
             write!(out, "{object}: ")?;
         }
@@ -76,5 +92,5 @@ pub fn print_text(report: &Report) -> io::Result<()> {
             writeln!(out, "    {cyan}help{cyan:#}: {help}")?;
         }
     }
-    writeln!(out, "{}", report.summary)
+    Ok(())
 }

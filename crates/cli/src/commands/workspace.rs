@@ -5,19 +5,24 @@ use std::io;
 use std::path::PathBuf;
 
 use capt_api::conditions::types;
-use capt_api::names::annotations;
+use capt_api::names::{APPROVER, annotations};
 use capt_api::workspace::{PlanSummary, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus};
 use capt_controllers::workspace::keeper;
 use capt_planner::conditions::find;
-use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::client::{Connection, Found, Target, Which, in_words};
+use super::client::{Connection, Target, in_words};
 use super::completion;
 use super::family::family;
-use super::object::{Kind, Reference, references};
+use super::logs::the_workspace;
+use super::object::{Accepts, Reference};
 use super::{Outcome, block_on};
+
+/// Longest name of a field manager that the API takes.
+const MANAGER: usize = 128;
 
 /// Approve the plan that a workspace waits with.
 ///
@@ -70,15 +75,19 @@ pub struct Cancel {
 
 /// Let a workspace take over an existing Terraform state, before its first run.
 ///
-/// Refused where the workspace has resources already. The state travels in Secrets, which are removed afterwards.
+/// The workspace need not exist yet: one that is created later under that name takes the state over before it builds anything. Refused
+/// where it has resources already. The state travels in Secrets, which are removed afterwards. In a manifest: spec.importState names a
+/// Secret with the state.
 ///
 /// Examples:
 ///   terraform state pull >old.tfstate && capt import-state network -f old.tfstate
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct ImportState {
+    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", help = Accepts::WORKSPACES.help, add = completion::objects(&Accepts::WORKSPACES))]
+    object: Vec<String>,
     #[command(flatten)]
-    which: Which,
+    target: Target,
     /// The state file: a terraform.tfstate, or what `terraform state pull` prints.
     #[arg(long, short = 'f', value_name = "FILE")]
     state: PathBuf,
@@ -87,8 +96,7 @@ pub struct ImportState {
 /// Workspaces, by name or by what they belong to.
 #[derive(Debug, clap::Args)]
 struct Objects {
-    /// A workspace, or KIND/NAME of a machine, node group, control plane or cluster.
-    #[arg(required = true, value_name = "OBJECT", add = completion::objects())]
+    #[arg(required = true, value_name = "OBJECT", help = Accepts::WORKSPACES.help, add = completion::objects(&Accepts::WORKSPACES))]
     objects: Vec<String>,
     #[command(flatten)]
     target: Target,
@@ -114,7 +122,7 @@ impl Asked {
 impl Objects {
     /// For each object that was named, the workspaces that are meant.
     async fn find(&self) -> io::Result<(Connection, Vec<(Reference, Vec<Asked>)>)> {
-        let references = references(&self.objects, Some(Kind::named("WorkspaceTemplateApply")))?;
+        let references = Accepts::WORKSPACES.read(&self.objects)?;
         let connection = self.target.connect().await?;
         let mut all = Vec::new();
         for reference in references {
@@ -128,11 +136,33 @@ impl Objects {
     }
 }
 
-async fn annotate(connection: &Connection, name: &str, key: &str, value: &str) -> io::Result<()> {
+/// Asks something of a workspace.
+pub async fn annotate(connection: &Connection, name: &str, key: &str, value: &str) -> io::Result<()> {
+    annotate_as(connection, PatchParams::default(), name, key, value).await
+}
+
+async fn annotate_as(
+    connection: &Connection,
+    params: PatchParams,
+    name: &str,
+    key: &str,
+    value: &str,
+) -> io::Result<()> {
     let body = json!({"metadata": {"annotations": {key: value}}});
     let api = connection.api::<WorkspaceTemplateApply>();
-    api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&body)).await.map_err(in_words)?;
+    api.patch_metadata(name, &params, &Patch::Merge(&body)).await.map_err(in_words)?;
     Ok(())
+}
+
+/// Writes as the user that the API knows: the managed fields then tell who approved.
+async fn as_user(connection: &Connection) -> PatchParams {
+    let api: Api<SelfSubjectReview> = Api::all(connection.client.clone());
+    let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+    let user = review.ok().and_then(|review| review.status?.user_info?.username);
+    // The API takes printable names of at most 128 characters; one that cannot say who it is writes without.
+    let manager = format!("{APPROVER}{}", user.unwrap_or_else(|| "an unknown user".to_owned()));
+    let manager = manager.chars().map(|c| if c.is_control() { '?' } else { c }).take(MANAGER).collect();
+    PatchParams { field_manager: Some(manager), ..PatchParams::default() }
 }
 
 /// The plan that waits for a person.
@@ -146,6 +176,7 @@ pub fn waiting_plan(status: &WorkspaceTemplateApplyStatus) -> Option<(PlanSummar
 pub fn approve(args: &Approve) -> io::Result<Outcome> {
     block_on(async {
         let (connection, all) = args.objects.find().await?;
+        let user = as_user(&connection).await;
         for (reference, asked) in all {
             let waiting: Vec<_> = asked
                 .iter()
@@ -163,7 +194,7 @@ pub fn approve(args: &Approve) -> io::Result<Outcome> {
                         "{name} waits with plan {id}, not {wanted}\n  look at it again: capt plan {name}"
                     )));
                 }
-                annotate(&connection, &name, annotations::APPROVE, &id).await?;
+                annotate_as(&connection, user.clone(), &name, annotations::APPROVE, &id).await?;
                 let PlanSummary { add, change, destroy, .. } = plan;
                 anstream::println!(
                     "approved plan {id} of {name}: {add} to add, {change} to change, {destroy} to destroy"
@@ -224,28 +255,50 @@ pub fn cancel(args: &Cancel) -> io::Result<Outcome> {
 
 pub fn import_state(args: &ImportState) -> io::Result<Outcome> {
     block_on(async {
+        let object = Accepts::WORKSPACES.read_one(&args.object)?;
         let read = |error: io::Error| io::Error::other(format!("read {}: {error}", args.state.display()));
         let bytes = std::fs::read(&args.state).map_err(read)?;
         let state = capt_terraform::state::State::read(&bytes)
             .map_err(|error| io::Error::other(format!("{}: {error}", args.state.display())))?;
-        let connection = args.which.target.connect().await?;
-        let found: Found<WorkspaceTemplateApply> = args.which.find_in(&connection).await?;
-        let name = &args.which.name;
-        let resources = found.object.status.as_ref().and_then(|status| status.resources).unwrap_or_default();
-        if resources > 0 {
+        let connection = args.target.connect().await?;
+        // A workspace may be created later; what it belongs to tells its name only once it exists.
+        let name = &match object.kind.name.as_str() {
+            "WorkspaceTemplateApply" => object.name,
+            _ => the_workspace(&connection, &object).await?.name_any(),
+        };
+        let found = connection.api::<WorkspaceTemplateApply>().get_opt(name).await.map_err(in_words)?;
+        let status = found.as_ref().and_then(|found| found.status.as_ref());
+        let resources = status.and_then(|status| status.resources).unwrap_or_default();
+        let lost = status.is_some_and(is_lost);
+        if resources > 0 && !lost {
             return Err(io::Error::other(format!(
                 "{name} has {resources} resources already: nothing is taken over"
             )));
         }
-        let secret = format!("capt-import-{name}");
-        let written = keeper::write_import(&found.client, &found.namespace, &secret, bytes).await;
+        let secret = keeper::import_name(name);
+        let written = keeper::write_import(&connection.client, &connection.namespace, &secret, bytes).await;
         written.map_err(io::Error::other)?;
-        annotate(&connection, name, annotations::IMPORT_STATE, &secret).await?;
-        anstream::println!(
-            "{name} takes over {} resources of serial {}; kubectl describe wtapply {name} shows how it goes",
-            state.resources.len(),
-            state.serial
-        );
+        let (many, serial) = (state.resources.len(), state.serial);
+        if found.is_some() {
+            annotate(&connection, name, annotations::IMPORT_STATE, &secret).await?;
+            anstream::println!("{name} takes over {many} resources of serial {serial}");
+            anstream::println!(
+                "  next: capt status wtapply/{name} shows its progress; approval: Manual shows the plan before it is applied"
+            );
+        } else {
+            anstream::println!(
+                "{many} resources of serial {serial} wait in Secret {secret} for WorkspaceTemplateApply {name}, which does not exist yet"
+            );
+            anstream::println!(
+                "  next: create it in namespace {}; it takes them over before its first run (with approval: Manual it shows the plan first)",
+                connection.namespace
+            );
+        }
         Ok(Outcome::Good)
     })
+}
+
+/// Whether a workspace is held because nobody here knows its state: what its status tells of is not in the way.
+fn is_lost(status: &WorkspaceTemplateApplyStatus) -> bool {
+    find(&status.conditions, types::READY).is_some_and(|ready| ready.reason == "StateLost")
 }

@@ -52,7 +52,13 @@ fn node(things: &[(Kind, &Thing)], below: &mut HashMap<usize, Vec<usize>>, index
         State::Ready => false,
         // Of what is under way the parts say more; where they are all well, only the object itself knows.
         State::Working => all_well && !children.is_empty() && !verdict.message.is_empty(),
-        State::Paused | State::Deleting | State::Waiting | State::Blocked | State::Failed => true,
+        State::Drifted
+        | State::Paused
+        | State::Deleting
+        | State::Waiting
+        | State::Approval
+        | State::Blocked
+        | State::Failed => true,
     };
     let own = explains.then(|| Cause {
         kind,

@@ -2,8 +2,8 @@
 //!
 //! | Level | What is done |
 //! |---|---|
-//! | 0 | nothing |
-//! | 1 | a workspace is told on the line of what it is for; empty sets of earlier revisions are one line |
+//! | 0 | empty sets of earlier revisions are one line |
+//! | 1 | a workspace is told on the line of what it is for |
 //! | 2 | alike siblings are one line: same kind, state and reason |
 //! | 3 | what is ready is told without its parts |
 //! | 4 | what is well is left out, then the rest, from the end: a line says how many |
@@ -23,8 +23,8 @@ pub struct Folded {
     pub left_out: usize,
 }
 
-/// Folds as little as makes it fit into so many lines.
-pub fn fit(roots: Vec<Node>, lines: usize) -> Folded {
+/// Folds as little as makes it fit into so many lines; `height` measures what trees take.
+pub fn fit(roots: Vec<Node>, lines: usize, height: impl Fn(&[Node]) -> usize) -> Folded {
     let mut folded = roots;
     for level in 0..=LAST_LEVEL {
         folded = at_level(folded, level);
@@ -32,15 +32,7 @@ pub fn fit(roots: Vec<Node>, lines: usize) -> Folded {
             return Folded { roots: folded, left_out: 0 };
         }
     }
-    cut(folded, lines)
-}
-
-fn height(roots: &[Node]) -> usize {
-    let mut lines = 0;
-    for root in roots {
-        root.walk(&mut |node| lines += 1 + usize::from(shows_cause(node)));
-    }
-    lines
+    cut(folded, lines, height)
 }
 
 /// Whether the cause is told below this very line, and not below one of its parts.
@@ -59,7 +51,7 @@ impl super::Cause {
 
 fn at_level(roots: Vec<Node>, level: u8) -> Vec<Node> {
     match level {
-        0 => roots,
+        0 => roots.into_iter().map(with_empty_sets_as_one).collect(),
         1 => roots.into_iter().map(without_workspaces).collect(),
         2 => grouped(roots.into_iter().map(group_parts).collect()),
         _ => grouped(roots.into_iter().map(without_parts_of_ready).collect()),
@@ -81,9 +73,15 @@ fn without_workspaces(mut node: Node) -> Node {
         }
         node.children.clear();
     }
-    let (empty, rest): (Vec<Node>, Vec<Node>) = node.children.into_iter().partition(is_empty_set);
+    node
+}
+
+fn with_empty_sets_as_one(mut node: Node) -> Node {
+    let parts = node.children.into_iter().map(with_empty_sets_as_one);
+    let (empty, rest): (Vec<Node>, Vec<Node>) = parts.partition(is_empty_set);
     node.children = rest;
-    node.children.extend(into_one(empty, 2));
+    node.children
+        .extend(into_one(empty, 2).into_iter().map(|set| Node { detail: "no machines".into(), ..set }));
     node
 }
 
@@ -159,7 +157,7 @@ fn machines(node: &Node) -> usize {
 }
 
 /// The worst first, as many as there is room for.
-fn cut(mut roots: Vec<Node>, lines: usize) -> Folded {
+fn cut(mut roots: Vec<Node>, lines: usize, height: impl Fn(&[Node]) -> usize) -> Folded {
     roots.sort_by_key(|root| std::cmp::Reverse(root.worst()));
     let (mut used, mut kept) = (1, Vec::new());
     let mut left_out = 0;
@@ -170,8 +168,9 @@ fn cut(mut roots: Vec<Node>, lines: usize) -> Folded {
             kept.push(root);
         } else if used + 2 <= lines || kept.is_empty() {
             // Its first line and its cause tell the most.
-            used += 2;
-            kept.push(Node { children: Vec::new(), ..root });
+            let alone = Node { children: Vec::new(), ..root };
+            used += height(std::slice::from_ref(&alone));
+            kept.push(alone);
         } else {
             left_out += root.count;
         }

@@ -72,12 +72,24 @@ fn state(kind: Kind, thing: &Thing) -> (State, Option<&Condition>) {
     }
     let Some(said) = ready else { return (State::Working, None) };
     if said.status == "True" {
-        return (if is_current(thing) { State::Ready } else { State::Working }, Some(said));
+        let beside = beside(kind, thing).filter(|_| is_current(thing));
+        return beside.unwrap_or((if is_current(thing) { State::Ready } else { State::Working }, Some(said)));
     }
     if thing.status.failure_reason.is_some() || failing {
         return (State::Failed, Some(said));
     }
     (of_reason(&said.reason), Some(said))
+}
+
+/// What else is to be known of a workspace that is usable: outputs that somebody waits for are not written, or what exists is not what was
+/// applied.
+fn beside(kind: Kind, thing: &Thing) -> Option<(State, Option<&Condition>)> {
+    if kind != Kind::WorkspaceTemplateApply {
+        return None;
+    }
+    let is = |name: &str, status: &str| thing.condition(name).filter(|condition| condition.status == status);
+    let blocked = is(types::CONNECTION_SECRET_READY, "False").map(|said| (State::Blocked, Some(said)));
+    blocked.or_else(|| is(types::DRIFTED, "True").map(|said| (State::Drifted, Some(said))))
 }
 
 /// A condition that speaks of a failure beside `Ready`, which may still be true from before.
@@ -98,10 +110,10 @@ fn of_reason(reason: &str) -> State {
     let absent = reason.ends_with("NotFound");
     let failed = reason.ends_with("Failed") || reason.ends_with("Error") || reason.ends_with("Timeout");
     match reason {
+        reasons::WAITING_FOR_APPROVAL | reasons::PLAN_TOO_DESTRUCTIVE => State::Approval,
         reasons::WAITING_FOR_SECRETS
-        | reasons::WAITING_FOR_APPROVAL
-        | reasons::PLAN_TOO_DESTRUCTIVE
         | reasons::NAME_TAKEN
+        | reasons::REFERENCE_NOT_GRANTED
         | reasons::BACKEND_IN_USE
         | reasons::INVALID
         | reasons::UNDECLARED_VARIABLES => State::Blocked,
@@ -117,6 +129,7 @@ fn phase(thing: &Thing, state: State, reason: &str) -> String {
     match state {
         State::Deleting => "Deleting",
         State::Paused => "Paused",
+        State::Drifted => "Drifted",
         State::Ready => own.unwrap_or("Ready"),
         _ if !reason.is_empty() => reason,
         _ => own.unwrap_or("Pending"),
@@ -191,7 +204,13 @@ fn detail(kind: Kind, thing: &Thing) -> String {
             parts.extend(spec.instance_type.clone());
             parts.extend(status.instance_id.clone());
         }
-        Kind::WorkspaceTemplateApply => parts.push(workspace(thing)),
+        Kind::WorkspaceTemplateApply => {
+            parts.push(workspace(thing));
+            let warned = thing.condition(types::SYNCED).map(|synced| synced.reason.as_str());
+            if warned == Some(reasons::UNDECLARED_VARIABLES) {
+                parts.push("with undeclared variables".to_owned());
+            }
+        }
     }
     parts.retain(|part| !part.is_empty());
     parts.join(", ")

@@ -26,14 +26,18 @@ pub use thing::Kind;
 pub enum State {
     /// It is what its spec says.
     Ready,
+    /// It is usable, and what exists differs from what was applied.
+    Drifted,
     /// Somebody switched it off.
     Paused,
     /// Work is under way.
     Working,
     /// It is on its way out.
     Deleting,
-    /// It waits for something that is itself under way, or for a person.
+    /// It waits for something that is itself under way.
     Waiting,
+    /// Its plan waits for a person's approval.
+    Approval,
     /// Something that it needs is not there.
     Blocked,
     /// The work failed.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fold::{Folded, fit};
-use super::render::{Look, lines};
+use super::render::{Look, height, lines};
 use super::thing::{Kind, Thing};
 use super::{Node, State, build};
 
@@ -114,8 +114,17 @@ fn tree(things: &[(Kind, Thing)]) -> Vec<Node> {
     build::build(&things)
 }
 
+const WIDE: Look = Look { unicode: true, width: None, namespaces: false };
+
+fn fit_lines(roots: Vec<Node>, lines: usize) -> Folded {
+    fit(roots, lines, |roots| height(roots, WIDE))
+}
+
 fn shown(tree: &Folded) -> String {
-    let look = Look { unicode: true, width: None, namespaces: false };
+    shown_in(tree, WIDE)
+}
+
+fn shown_in(tree: &Folded, look: Look) -> String {
     let text = lines(tree, look, now()).join("\n");
     anstream::adapter::strip_str(&text).to_string()
 }
@@ -142,11 +151,11 @@ fn a_failure_is_told_where_it_happened() {
               failed 2 times: no such type (aws_instance.it, main.tf:12); tried again at 00:02";
     // The columns follow the longest line.
     let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let got = shown(&fit(roots.clone(), 100));
+    let got = shown(&fit_lines(roots.clone(), 100));
     assert_eq!(squeeze(&got).replace("● cluster", "✗ cluster"), squeeze(wanted), "{got}");
 
     // With less room the workspace is told on its machine's line, then the machine with the cause alone.
-    let got = shown(&fit(roots.clone(), 8));
+    let got = shown(&fit_lines(roots.clone(), 8));
     assert!(
         !got.contains("workspace web-9")
             && got.contains("machine web-10")
@@ -154,7 +163,7 @@ fn a_failure_is_told_where_it_happened() {
         "{got}"
     );
     assert!(got.contains("workspace web-10-machine: ApplyFailed: failed 2 times: no such type"), "{got}");
-    let got = shown(&fit(roots, 3));
+    let got = shown(&fit_lines(roots, 3));
     assert!(got.lines().count() <= 3 && got.contains("no such type"), "{got}");
 }
 
@@ -200,7 +209,7 @@ fn states() {
         (ready("Applying"), json!({}), State::Working, "Applying"),
         (ready("Applying"), json!({"status": {"consecutiveFailures": 1}}), State::Failed, "Applying"),
         (ready("WaitingForWorkspace"), json!({}), State::Waiting, "WaitingForWorkspace"),
-        (ready("WaitingForApproval"), json!({}), State::Blocked, "WaitingForApproval"),
+        (ready("WaitingForApproval"), json!({}), State::Approval, "WaitingForApproval"),
         (ready("SecretNotFound"), json!({}), State::Blocked, "SecretNotFound"),
         (ready("Paused"), json!({}), State::Paused, "Paused"),
         (ready("Destroying"), json!({"metadata": {"deletionTimestamp": NOW}}), State::Deleting, "Deleting"),
@@ -234,6 +243,54 @@ fn states() {
 
 /// Ten thousand machines of which some failed are a handful of lines.
 #[test]
+fn drift_and_what_is_not_written_are_seen() {
+    let drifted = |fleet: usize| {
+        let drift = json!({"type": "Drifted", "status": "True", "reason": "DriftFound", "message": "update aws_vpc.v"});
+        let ready = json!({"type": "Ready", "status": "True", "reason": "Ready", "message": "3 resources are as the template says"});
+        let mut things = vec![thing(Kind::Cluster, "demo", "", Ok(()), json!({}))];
+        for number in 0..fleet {
+            let (machine, workspace) = (format!("m{number:03}"), format!("w{number:03}"));
+            let conditions = if number == 1 { json!([ready, drift]) } else { json!([ready]) };
+            let status = json!({"status": {"conditions": conditions, "resources": 3}});
+            things.push(thing(Kind::CaptMachine, &machine, "Cluster-demo", Ok(()), json!({})));
+            things.push(thing(
+                Kind::WorkspaceTemplateApply,
+                &workspace,
+                &format!("CaptMachine-{machine}"),
+                Ok(()),
+                status,
+            ));
+        }
+        things
+    };
+    let roots = tree(&drifted(2));
+    let text = shown(&fit_lines(roots.clone(), 40));
+    assert!(text.contains("~ workspace w001") && text.contains("Drifted"), "{text}");
+    assert!(text.contains("update aws_vpc.v"), "{text}");
+    // Also where its line has no room.
+    let text = shown(&fit_lines(tree(&drifted(200)), 12));
+    assert!(text.contains("update aws_vpc.v"), "{text}");
+
+    let unwritten = json!({"status": {"conditions": [
+        {"type": "Ready", "status": "True", "reason": "Ready", "message": ""},
+        {"type": "Drifted", "status": "True", "reason": "DriftFound", "message": "update aws_vpc.v"},
+        {"type": "ConnectionSecretReady", "status": "False", "reason": "SecretError", "message": "Secret x is theirs"},
+    ]}});
+    let roots = tree(&[thing(Kind::WorkspaceTemplateApply, "w", "", Ok(()), unwritten)]);
+    assert_eq!((roots[0].state, roots[0].phase.as_str()), (State::Blocked, "SecretError"));
+    assert_eq!(roots[0].cause.as_ref().unwrap().message, "Secret x is theirs");
+    let typo = json!({"status": {"resources": 1, "conditions": [
+        {"type": "Ready", "status": "True", "reason": "Ready", "message": ""},
+        {"type": "Synced", "status": "True", "reason": "UndeclaredVariables", "message": "spec.variables.sise: …"},
+    ]}});
+    let roots = tree(&[thing(Kind::WorkspaceTemplateApply, "w", "", Ok(()), typo)]);
+    assert_eq!(
+        (roots[0].state, roots[0].detail.as_str()),
+        (State::Ready, "1 resource, with undeclared variables")
+    );
+}
+
+#[test]
 fn a_large_fleet_fits_a_screen() {
     let mut things = vec![
         thing(
@@ -250,7 +307,7 @@ fn a_large_fleet_fits_a_screen() {
         let state = if number % 1000 == 7 { Err(("ApplyFailed", "quota")) } else { Ok(()) };
         things.push(thing(Kind::CaptMachine, &name, "CaptMachineSet-web-a", state, json!({})));
     }
-    let got = shown(&fit(tree(&things), 40));
+    let got = shown(&fit_lines(tree(&things), 40));
     assert!(got.lines().count() <= 6, "{got}");
     assert!(got.contains("✓ 9,990 machines web-0 … web-9999"), "{got}");
     assert!(got.contains("10 machines web-7 … web-9007"), "{got}");
@@ -276,18 +333,89 @@ fn it_always_fits() {
                 json!({}),
             ));
         }
-        let got = shown(&fit(tree(&things), rows));
+        let got = shown(&fit_lines(tree(&things), rows));
         assert!(got.lines().count() <= rows.max(3), "{rows}: {got}");
         assert!(got.contains(&format!("c{}", clusters - 1)), "{got}");
     }
 }
 
+/// At any width phase, age and the whole cause can be read, and no line is wider than the terminal.
 #[test]
-fn narrow_terminals_and_plain_ones() {
-    let roots = tree(&cluster(Ok(()), 0));
-    let look = Look { unicode: false, width: Some(30), namespaces: true };
-    for line in lines(&fit(roots, 100), look, now()) {
-        let line = anstream::adapter::strip_str(&line).to_string();
-        assert!(line.chars().count() <= 30 && line.is_ascii(), "{line:?}");
+fn narrow_terminals_keep_phase_age_and_cause() {
+    let message = "creating EC2 Instance: operation error EC2: RunInstances, https response error StatusCode: 400, \
+        api error InvalidParameterValue: Invalid value 'none' for InstanceType. (aws_instance.it, main.tf:12)";
+    let long = "machine-of-a-deployment-with-a-long-name-6p89kckqv8-0";
+    let mut things = cluster(Err(("ApplyFailed", message)), 1);
+    things.push(thing(
+        Kind::CaptMachine,
+        long,
+        "CaptMachineSet-web-a",
+        Ok(()),
+        json!({"spec": {"instanceType": "m7i.48xlarge"}}),
+    ));
+    for width in [60, 80, 120] {
+        let look = Look { unicode: true, width: Some(width), namespaces: false };
+        let tree = fit(tree(&things), 100, |roots| height(roots, look));
+        let got = shown_in(&tree, look);
+        assert_eq!(got.lines().count(), height(&tree.roots, look), "{got}");
+        assert!(got.lines().all(|line| line.chars().count() <= width), "{got}");
+        let row =
+            |end: &str| got.lines().find(|line| line.contains(end)).unwrap_or_else(|| panic!("{end}: {got}"));
+        for (name, phase) in
+            [("web-10-machine", "ApplyFailed"), ("kqv8-0", "Ready"), ("cluster demo", "NotAvailable")]
+        {
+            assert!(
+                row(name).contains(&format!("  {phase} ")) && row(name).contains("60s"),
+                "{width}: {got}"
+            );
+        }
+        // Without branches and line ends the cause is what it was.
+        let words: Vec<&str> = got
+            .split(|c: char| c.is_whitespace() || "│├└─".contains(c))
+            .filter(|word| !word.is_empty())
+            .collect();
+        assert!(words.join(" ").contains(message), "{got}");
+        // The branches go on beside a cause in the middle of the tree.
+        assert!(got.lines().skip(1).all(|line| "├└│ ".contains(line.chars().next().unwrap())), "{got}");
     }
+}
+
+#[test]
+fn a_long_cause_leaves_fewer_lines_for_the_rest() {
+    let look = Look { unicode: true, width: Some(80), namespaces: false };
+    let roots = tree(&cluster(Err(("ApplyFailed", &"broken ".repeat(80))), 1));
+    for rows in [12, 16, 20] {
+        let got = shown_in(&fit(roots.clone(), rows, |roots| height(roots, look)), look);
+        assert!(got.lines().count() <= rows, "{rows}: {got}");
+        assert_eq!(got.matches("broken").count(), 80, "{got}");
+    }
+}
+
+#[test]
+fn plain_terminals_get_ascii() {
+    let mut things = cluster(Err(("ApplyFailed", "naïve → “quoted”…")), 1);
+    let sets = (0..3).map(|n| {
+        thing(Kind::CaptMachineSet, &format!("old-{n}"), "CaptMachineDeployment-web", Ok(()), json!({}))
+    });
+    things.extend(sets);
+    for width in [30, 80] {
+        let look = Look { unicode: false, width: Some(width), namespaces: true };
+        for line in lines(&fit(tree(&things), 100, |roots| height(roots, look)), look, now()) {
+            let line = anstream::adapter::strip_str(&line).to_string();
+            assert!(line.chars().count() <= width && line.is_ascii(), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn empty_sets_are_one_line_and_an_approval_has_a_sign() {
+    let mut things = cluster(Err(("WaitingForApproval", "plan 1: add 1")), 0);
+    for number in 0..9 {
+        let set = format!("web-old-{number}");
+        things.push(thing(Kind::CaptMachineSet, &set, "CaptMachineDeployment-web", Ok(()), json!({})));
+    }
+    let got = shown(&fit_lines(tree(&things), 100));
+    assert!(got.contains("✓ 9 sets web-old-0 … web-old-8") && got.contains("no machines"), "{got}");
+    assert_eq!(got.matches("web-old").count(), 2, "{got}");
+    assert!(got.contains("? workspace web-10-machine"), "{got}");
 }

@@ -77,6 +77,11 @@ impl Catalogue {
         Self { kinds: capt_api::kinds().iter().map(Kind::of).collect() }
     }
 
+    /// The kind of that name.
+    pub fn named(&self, kind: &str) -> Option<&Kind> {
+        self.kinds.iter().find(|known| known.name == kind)
+    }
+
     /// Finds the kind of an object.
     pub fn look_up(&self, object: &Node) -> Lookup<'_> {
         let api_version =

@@ -1,11 +1,18 @@
-//! Checks manifests as an API server with CAPT's CRDs would, and tells where each problem stands.
+//! Checks manifests as an API server with CAPT's CRDs would, then as the controllers would, and tells where each problem stands.
 //!
 //! ```text
 //! files -> documents -> objects -> metadata, unknown fields, schema and rules -> findings with a place
+//!                               -> those in order: modules, variables, owners of workspaces, provider configs, references
 //! ```
 
 mod catalogue;
+mod given;
+mod inputs;
+mod modules;
 mod object;
+mod owners;
+mod provider_configs;
+mod references;
 mod report;
 mod suggest;
 
@@ -17,7 +24,9 @@ use capt_yaml::{Node, NodeValue, documents};
 
 use crate::manifest::{Origin, Read, Source};
 use catalogue::{Catalogue, Lookup};
-pub use report::{Finding, ObjectName, Report};
+use given::Given;
+pub use report::{Finding, ObjectName, Report, Severity};
+pub use suggest::nearest;
 
 /// An object of an earlier version of the manifests, by what identifies it.
 type Earlier = HashMap<ObjectName, Value>;
@@ -34,9 +43,11 @@ pub fn check(new: &[Origin], old: &[Origin]) -> Report {
     });
     // The summary counts what is checked, not what it is compared with.
     report.summary.files = 0;
+    let mut given = Given::default();
     for_each_object(new, &mut report, |source, object, report| {
-        check_object(&catalogue, &earlier, source, object, report);
+        check_object(&catalogue, &earlier, source, object, report, &mut given);
     });
+    report.findings.extend(given.check());
     if let (0, Some(first)) =
         (report.findings.len() + report.summary.checked + report.summary.skipped, new.first())
     {
@@ -47,25 +58,60 @@ pub fn check(new: &[Origin], old: &[Origin]) -> Report {
 
 /// Checks every object of files that were read already.
 pub fn check_sources(files: &[Read]) -> Report {
+    check_those(files, |_| true)
+}
+
+/// Checks the objects of these kinds, and nothing else.
+pub fn check_kinds(files: &[Read], kinds: &[&str]) -> Report {
+    check_those(files, |object| {
+        object.get("kind").and_then(Node::as_str).is_some_and(|kind| kinds.contains(&kind))
+    })
+}
+
+fn check_those(files: &[Read], meant: impl Fn(&Node) -> bool) -> Report {
     let catalogue = Catalogue::of_capt();
     let mut report = Report::default();
+    let mut given = Given::default();
     for file in files {
         visit_file(file, &mut report, &mut |source, object, report| {
-            check_object(&catalogue, &Earlier::new(), source, object, report);
+            if meant(object) {
+                check_object(&catalogue, &Earlier::new(), source, object, report, &mut given);
+            }
         });
     }
+    report.findings.extend(given.check());
     report.finish()
 }
 
+/// Says what an API server would of a change, for a kind that CAPT has.
+pub struct ChangeCheck {
+    catalogue: Catalogue,
+}
+
+impl ChangeCheck {
+    pub fn new() -> Self {
+        Self { catalogue: Catalogue::of_capt() }
+    }
+
+    /// What is wrong with a change of an object, one line for each mistake.
+    pub fn problems(&self, kind: &str, old: &Value, new: &Value) -> Vec<String> {
+        self.catalogue.named(kind).map_or_else(Vec::new, |kind| object::problems(kind, old, new))
+    }
+}
+
 /// Calls `visit` for every object of every file; what cannot be read becomes a finding.
-fn for_each_object(origins: &[Origin], report: &mut Report, mut visit: impl FnMut(&str, &Node, &mut Report)) {
+fn for_each_object(
+    origins: &[Origin],
+    report: &mut Report,
+    mut visit: impl FnMut(&Source, &Node, &mut Report),
+) {
     for file in origins.iter().flat_map(Origin::read) {
         visit_file(&file, report, &mut visit);
     }
 }
 
-fn visit_file(file: &Read, report: &mut Report, visit: &mut impl FnMut(&str, &Node, &mut Report)) {
-    let Source { name, text } = match file {
+fn visit_file(file: &Read, report: &mut Report, visit: &mut impl FnMut(&Source, &Node, &mut Report)) {
+    let source = match file {
         Ok(source) => source,
         Err((name, error)) => {
             report.findings.push(Finding::new(name, error.position(), error.to_string()));
@@ -73,11 +119,11 @@ fn visit_file(file: &Read, report: &mut Report, visit: &mut impl FnMut(&str, &No
         }
     };
     report.summary.files += 1;
-    for document in documents(text) {
+    for document in documents(&source.text) {
         match document {
-            Ok(document) => items(&document.root, &mut |item| visit(name, item, report)),
+            Ok(document) => items(&document.root, &mut |item| visit(source, item, report)),
             Err(error) => {
-                report.findings.push(Finding::new(name, Some(error.at), error.to_string()));
+                report.findings.push(Finding::new(&source.name, Some(error.at), error.to_string()));
             }
         }
     }
@@ -92,7 +138,15 @@ pub fn items(root: &Node, visit: &mut impl FnMut(&Node)) {
     }
 }
 
-fn check_object(catalogue: &Catalogue, earlier: &Earlier, file: &str, object: &Node, report: &mut Report) {
+fn check_object(
+    catalogue: &Catalogue,
+    earlier: &Earlier,
+    source: &Source,
+    object: &Node,
+    report: &mut Report,
+    given: &mut Given,
+) {
+    let file = source.name.as_str();
     if !matches!(object.value, NodeValue::Map(_)) {
         let message = format!("a manifest is a map with apiVersion and kind, this is {}", object.describe());
         report.findings.push(Finding::new(file, Some(object.at), message));
@@ -105,14 +159,25 @@ fn check_object(catalogue: &Catalogue, earlier: &Earlier, file: &str, object: &N
             let old = name.as_ref().and_then(|name| earlier.get(name));
             let checked = object::check(kind, file, object, old);
             report.summary.partial |= checked.partial;
+            if let (Some(name), Some(value)) = (&name, checked.admitted) {
+                given.add(source, name, object, value);
+            }
             for mut finding in checked.findings {
                 finding.object.clone_from(&name);
                 report.findings.push(finding);
             }
         }
-        Lookup::Foreign => report.summary.skipped += 1,
+        Lookup::Foreign => {
+            report.summary.skipped += 1;
+            if let Some(name) = ObjectName::of(object).filter(|name| given::matters(&name.kind)) {
+                given.add(source, &name, object, object.to_json());
+            }
+        }
         Lookup::Wrong { at, message, help } => {
             report.findings.push(Finding { help, ..Finding::new(file, Some(at), message) });
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,10 +13,23 @@ pub struct Report {
     pub summary: Summary,
 }
 
+/// How bad it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Severity {
+    /// It cannot work.
+    #[default]
+    Error,
+    /// It is probably not what was meant.
+    Warning,
+}
+
 /// One problem.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
     #[serde(flatten)]
     pub place: Place,
     /// The object it is about, where that is known.
@@ -35,7 +48,17 @@ pub struct Finding {
 impl Finding {
     pub fn new(file: &str, position: Option<Position>, message: String) -> Self {
         let place = Place { file: file.to_owned(), position };
-        Self { place, object: None, path: None, message, help: None }
+        Self { severity: Severity::Error, place, object: None, path: None, message, help: None }
+    }
+
+    /// The same as a warning.
+    pub fn warning(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
+    }
+
+    /// The same with what to write instead.
+    pub fn helped(self, help: Option<String>) -> Self {
+        Self { help, ..self }
     }
 }
 
@@ -65,11 +88,16 @@ pub struct ObjectName {
     pub name: String,
 }
 
+/// Bytes of a name that is worth repeating; the longest valid one has 253.
+const LONGEST: usize = 1024;
+
 impl ObjectName {
     /// The name of an object that has one.
     pub fn of(object: &Node) -> Option<Self> {
         let metadata = object.get("metadata")?;
-        let text = |key| metadata.get(key).and_then(Node::as_str).map(str::to_owned);
+        // Every finding of the object has the name with it; one that is far too long is among them, and shown there.
+        let short = |text: &&str| text.len() <= LONGEST;
+        let text = |key| metadata.get(key).and_then(Node::as_str).filter(short).map(str::to_owned);
         Some(Self {
             kind: object.get("kind")?.as_str()?.to_owned(),
             namespace: text("namespace"),
@@ -97,14 +125,22 @@ pub struct Summary {
     /// Objects of other kinds.
     pub skipped: usize,
     pub errors: usize,
+    pub warnings: usize,
     /// Whether some rules could not be checked because of what is wrong already.
     pub partial: bool,
 }
 
 impl Report {
     pub(super) fn finish(mut self) -> Self {
-        self.summary.errors = self.findings.len();
+        let warnings = self.findings.iter().filter(|finding| finding.severity == Severity::Warning).count();
+        self.summary.errors = self.findings.len() - warnings;
+        self.summary.warnings = warnings;
         self
+    }
+
+    /// Whether nothing is wrong; warnings do not count.
+    pub fn is_good(&self) -> bool {
+        self.summary.errors == 0
     }
 }
 
@@ -112,8 +148,10 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.errors {
             0 => f.write_str("ok")?,
-            1 => f.write_str("1 error")?,
-            errors => write!(f, "{errors} errors")?,
+            errors => f.write_str(&count(errors, "error"))?,
+        }
+        if self.warnings > 0 {
+            write!(f, ", {}", count(self.warnings, "warning"))?;
         }
         write!(f, ": {} checked in {}", count(self.checked, "object"), count(self.files, "file"))?;
         if self.skipped > 0 {

@@ -1,7 +1,13 @@
 //! What a misspelt word was probably meant to be.
 
+/// Bytes of a word that somebody typed; a longer one is no slip of any known one.
+const LONGEST: usize = 256;
+
 /// The known word nearest to `word`, if one is near enough to be a slip of the finger.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > LONGEST {
+        return None;
+    }
     let lower = word.to_lowercase();
     known
         .into_iter()

@@ -16,9 +16,27 @@ async fn plans_are_approved() {
     world.capt("approve slow --plan other").bad(&format!("slow waits with plan {id}, not other"));
     let said = world.capt("approve slow").good();
     assert_eq!(said, format!("approved plan {id} of slow: 1 to add, 0 to change, 0 to destroy\n"));
-    world.ready_is("slow", "Ready").await;
+    let ready = world.ready_is("slow", "Ready").await;
+    let notes = ready.metadata.annotations.unwrap();
+    // Who did it is whom the API knows; and it is used once.
+    let by = &notes["infrastructure.cluster.x-k8s.io/approved"];
+    let user = by.strip_prefix(&format!("{id} by ")).and_then(|rest| rest.strip_suffix(" with capt approve"));
+    assert!(user.is_some_and(|user| !user.is_empty() && !user.contains("unknown")), "{by}");
+    assert!(!notes.contains_key("infrastructure.cluster.x-k8s.io/approve"), "{notes:?}");
+    let told = capt_e2e::until("events", crate::world::SOON, async || {
+        Some(world.capt("events slow").good()).filter(|told| told.contains("Applied"))
+    });
+    let told = told.await.unwrap();
+    assert!(
+        told.contains(&format!("plan {id} (1 to add, 0 to change, 0 to destroy) was approved by ")),
+        "{told}"
+    );
+    assert!(
+        told.contains("added 1, changed 0, destroyed 0: create terraform_data.one; approved by "),
+        "{told}"
+    );
     world.capt("approve slow").bad("slow has no plan that waits for approval");
-    world.capt("approve pod/slow").bad("there is no kind pod; there are: cluster, ");
+    world.capt("approve pod/slow").bad("unknown kind \"pod\"\n  kinds: cluster, ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,6 +75,10 @@ async fn work_is_paused_and_goes_on() {
     world.patch("WorkspaceTemplateApply", "one", json!({"spec": {"variables": {"word": "b"}}})).await;
     world.ready_is("one", "Paused").await;
     // Nothing is deleted while it is paused, and that is said.
+    let asked = world.capt("delete wtapply/one").bad("no terminal to confirm on: add --yes to delete it");
+    assert!(asked.contains("in the way:\n  wtapply/one is paused: capt resume wtapply/one\n"), "{asked}");
+    let used = world.capt("delete workspacetemplate/one").bad("no terminal to confirm on");
+    assert!(used.contains("workspacetemplate/one is used by wtapply/one: delete that first\n"), "{used}");
     let blocked = world.capt("delete wtapply/one --yes --timeout 1s").bad("not gone in time");
     assert!(blocked.contains("wtapply/one is paused: capt resume wtapply/one"), "{blocked}");
     assert_eq!(world.capt("resume one").good(), "wtapply/one goes on\n");
@@ -94,11 +116,24 @@ async fn a_state_is_taken_over() {
     });
     std::fs::write(&path, state.to_string()).unwrap();
     let said = world.capt(&line).good();
-    assert!(said.starts_with("old takes over 1 resources of serial 7"), "{said}");
+    assert!(
+        said.starts_with("old takes over 1 resources of serial 7\n  next: capt status wtapply/old"),
+        "{said}"
+    );
     world
         .workspace("old", "taken over", |old| {
             old.status.as_ref().is_some_and(|status| status.resources == Some(1))
         })
         .await;
     world.capt(&line).bad("old has 1 resources already: nothing is taken over");
+    // Before there is anything to take it over.
+    let early = world.capt(&format!("import-state early -f {}", path.display())).good();
+    assert!(early.contains("wait in Secret capt-import-early"), "{early}");
+    assert!(early.contains("next: create it in namespace default"), "{early}");
+    world.apply(&workspace("early", ONE, json!({"approval": "Manual"}))).await;
+    world
+        .workspace("early", "taken over", |early| {
+            early.status.as_ref().is_some_and(|status| status.resources == Some(1))
+        })
+        .await;
 }

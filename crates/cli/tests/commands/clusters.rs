@@ -32,12 +32,14 @@ async fn a_cluster_from_its_first_machine_to_its_end() {
     let set = sets.items[0].metadata.name.clone().unwrap();
     let said = world.capt(&format!("scale captmachineset/{set} --replicas 1"));
     said.bad("belongs to CaptMachineDeployment demo-workers, which would undo it");
-    world.capt("scale cluster/demo --replicas 1").bad("cluster/demo has no replicas");
+    world
+        .capt("scale cluster/demo --replicas 1")
+        .bad("cluster/demo does not fit here: this command takes captmachinedeployment, captmachineset");
     world.capt("scale nobody --replicas 1").bad("no CaptMachineDeployment nobody");
 
     what_is_asked_of_a_cluster_reaches_its_workspaces(&world).await;
 
-    world.capt("delete demo").bad("write KIND/NAME, for example cluster/demo");
+    world.capt("delete demo").bad("no kind given for demo: write KIND/demo, for example cluster/demo");
     world.capt(&format!("delete captmachineset/{set} --yes")).bad("which would make it again");
     let said = world.capt("delete cluster demo").bad("add --yes to delete it");
     assert!(said.contains("captmachinedeployment/demo-workers   4 machines"), "{said}");

@@ -32,8 +32,10 @@ fn commands(line: &str) -> Vec<String> {
 fn every_command_explains_itself_with_examples() {
     let mut all = commands("");
     assert!(all.len() > 15, "{all:?}");
-    all.retain(|name| name != "rollout");
-    all.extend(commands("rollout").into_iter().map(|name| format!("rollout {name}")));
+    for group in ["rollout", "state"] {
+        all.retain(|name| name != group);
+        all.extend(commands(group).into_iter().map(|name| format!("{group} {name}")));
+    }
     for name in &all {
         let help = capt(&format!("{name} --help"));
         assert!(help.contains("\nExamples:\n  "), "{name}: {help}");
@@ -52,6 +54,34 @@ fn the_version_names_the_commit() {
         let commit = words[2].trim_matches(['(', ')']);
         assert!(commit.len() == 12 && commit.chars().all(|c| c.is_ascii_hexdigit()), "{version}");
     }
+}
+
+#[test]
+fn versions_are_told_with_and_without_an_api() {
+    let said = capt("version");
+    assert!(said.starts_with(concat!("Client Version: v", env!("CARGO_PKG_VERSION"))), "{said}");
+    for line in
+        ["Platform: ", "Embedded Kubernetes API: v1.", "Server Version: none (there is no Kubernetes API"]
+    {
+        assert!(said.lines().any(|one| one.starts_with(line)), "{line}: {said}");
+    }
+    assert!(!capt("version --client").contains("Server"));
+    let json: serde_json::Value = serde_json::from_str(&capt("version -o json")).unwrap();
+    assert_eq!(json["clientVersion"]["version"], concat!("v", env!("CARGO_PKG_VERSION")));
+    assert!(json["serverError"].is_string() && json.get("serverVersion").is_none(), "{json}");
+    assert!(capt("version -o yaml").starts_with("clientVersion:\n  version: "));
+    // One that listens and says nothing is not waited for.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": format!("https://{address}")}}],
+        "users": [{"name": "a", "user": {}}], "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    });
+    std::fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+    let said = capt(&format!("version --kubeconfig {}", folder.path().join("kubeconfig").display()));
+    assert!(said.contains("Server Version: none (the API does not answer within 2 s)"), "{said}");
 }
 
 #[test]
@@ -113,6 +143,10 @@ async fn names_of_objects_are_completed() {
     };
     completed(&["capt", "logs", "al"], "alpha").await;
     completed(&["capt", "delete", "workspacetemplate/"], "workspacetemplate/alpha").await;
+    completed(&["capt", "delete", "WT", "al"], "alpha").await;
+    completed(&["capt", "status", "wta/"], "wta/alpha").await;
+    let version = world.capt("version").good();
+    assert!(version.contains("Server Version: v1.") && version.contains("the embedded API: "), "{version}");
     assert_eq!(complete(&["capt", "logs", "-n", "other", "al"]), Vec::<String>::new());
     assert!(complete(&["capt", "appr"]).contains(&"approve".to_owned()));
 

@@ -50,15 +50,8 @@ fn where_there_is_none_it_is_said_how_to_get_one() {
         command.args(line.split(' '));
         run(command)
     };
-    for line in [
-        "events",
-        "doctor",
-        "approve a",
-        "pause a",
-        "scale a --replicas 1",
-        "kubeconfig a",
-        "delete cluster a",
-    ] {
+    for line in ["events", "approve a", "pause a", "scale a --replicas 1", "kubeconfig a", "delete cluster a"]
+    {
         let said = capt(line).bad("there is no Kubernetes API to talk to");
         assert!(said.contains("start one: capt up"), "{said}");
     }

@@ -35,12 +35,17 @@ async fn it_finds_what_is_wrong() {
         "clusters",
         "permissions",
         "controller",
+        "namespaces",
         "deletions",
     ] {
         of(&findings, check, "ok");
     }
     let text = world.capt("doctor").good();
-    assert!(text.starts_with("ok    binary") && text.ends_with("all is well\n"), "{text}");
+    assert!(text.starts_with("ok    binary"), "{text}");
+    assert!(text.contains("host paths") && text.contains("--allow-path"), "{text}");
+    // A kernel that cannot confine runs is worth a word.
+    let confined = capt_terraform::sandbox::gaps().is_empty();
+    assert_eq!(text.ends_with("all is well\n"), confined, "{text}");
     assert!(!text.contains('\u{1b}'), "no colours in a pipe");
 
     // Credentials that do not exist, a CRD of another version, a deletion that another finalizer holds.
@@ -74,7 +79,7 @@ async fn it_finds_what_is_wrong() {
     world.stop_server();
     let workspaces = place(&world).join("workspaces");
     let workspace = std::fs::read_dir(workspaces).unwrap().next().unwrap().unwrap().path();
-    std::fs::write(workspace.join("state/.terraform.tfstate.lock.info"), "{}").unwrap();
+    std::fs::write(workspace.join("guest/state/.terraform.tfstate.lock.info"), "{}").unwrap();
     let (code, findings) = verdicts(&world);
     assert_eq!(code, 1);
     let lock = of(&findings, "locks", "warn");
@@ -91,6 +96,52 @@ async fn it_finds_what_is_wrong() {
     poor.env("PATH", "/nowhere");
     let said = crate::world::run(poor).bad("FAIL  binary");
     assert!(said.contains("tofu or terraform is not installed") && said.contains("make tools"), "{said}");
+}
+
+/// What fails is counted, and its cause told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_counts_failing_workspaces() {
+    let Some(world) = World::start().await else { return };
+    world.apply(&workspace("good", "resource \"terraform_data\" \"one\" {}\n", json!({}))).await;
+    world.apply(&workspace("bad", "resource \"no_such\" \"one\" {\n", json!({}))).await;
+    world.ready_is("good", "Ready").await;
+    let failed = |bad: &capt_api::workspace::WorkspaceTemplateApply| {
+        let conditions = bad.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+        conditions.iter().any(|one| one.type_ == "Stalled" && one.status == "True")
+    };
+    world.workspace("bad", "a failure", failed).await;
+    let (code, findings) = verdicts(&world);
+    assert_eq!(code, 1, "{findings:#?}");
+    let found = of(&findings, "workspaces", "fail");
+    assert_eq!(found["message"], "1 of 2 workspaces fails");
+    let detail = found["details"][0].as_str().unwrap();
+    assert!(detail.starts_with("bad: ") && detail.len() > 12, "{detail}");
+    assert_eq!(found["do"], "see why: capt logs bad; once it is fixed: capt retry bad");
+    let text = world.capt("doctor").bad("FAIL  workspaces   1 of 2 workspaces fails");
+    assert!(text.contains(&format!("\n                   {detail}\n")), "{text}");
+}
+
+/// Before the first start nothing is wrong.
+#[test]
+fn nothing_is_started_yet() {
+    if !capt_e2e::has_terraform() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ask = |line: &str| {
+        let mut command = crate::world::command(folder.path());
+        command.args(line.split_whitespace());
+        crate::world::run(command)
+    };
+    let said = ask("doctor").good();
+    assert!(said.contains("ok    api          nothing is started yet"), "{said}");
+    assert!(said.contains("do: start it: capt up --demo, or capt up -f FILE\n"), "{said}");
+    let there = folder.path().join("new");
+    let said = ask(&format!("doctor --data-dir {}", there.display())).good();
+    assert!(said.contains(&format!("start it: capt up --data-dir {} --demo", there.display())), "{said}");
+    // Once there is something, that nothing works on it is wrong.
+    std::fs::create_dir_all(there.join("terraform")).unwrap();
+    ask(&format!("doctor --data-dir {}", there.display())).bad("FAIL  api");
 }
 
 /// Where the engine of the world keeps its workspaces.

@@ -13,4 +13,6 @@ mod comfort;
 mod connection;
 mod doctor;
 mod looking;
+mod migrate;
+mod objects;
 mod world;

@@ -86,8 +86,12 @@ impl World {
         }
         let mut world = Self::server().await;
         world.install().await;
-        world.controller = Some(world.long(&["controller", "--cluster-api", "own", "--data-dir"]));
+        world.start_controller();
         Some(world)
+    }
+
+    pub fn start_controller(&mut self) {
+        self.controller = Some(self.long(&["controller", "--cluster-api", "own", "--data-dir"]));
     }
 
     /// A server alone, without any kind of CAPT's.

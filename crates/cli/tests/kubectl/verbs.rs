@@ -95,8 +95,26 @@ impl Script<'_> {
         assert!(self.own("auth whoami").contains("system:masters"));
         self.same("auth can-i create configmaps");
         assert!(self.own("auth can-i --list").contains("*.*"));
-        self.same("get --raw /readyz");
+        for path in ["/healthz", "/livez", "/readyz"] {
+            self.same(&format!("get --raw {path}"));
+            self.same(&format!("get --raw {path}/ping"));
+            let told = self.own(&format!("get --raw {path}?verbose&exclude=nothing"));
+            let name = path.trim_start_matches('/');
+            assert!(
+                told.starts_with("[+]ping ok\n") && told.ends_with(&format!("{name} check passed\n")),
+                "{told}"
+            );
+            assert!(told.contains("cannot be excluded: no matches for \"nothing\""), "{told}");
+        }
+        assert!(self.own("get --raw /").contains("/apis/coordination.k8s.io/v1"));
+        self.refused("get --raw /version?timeout=invalid", "invalid timeout specified in the request URL");
         self.same("api-resources --api-group=coordination.k8s.io");
+        self.same("get all --namespace=nowhere");
+        let info = self.own("cluster-info");
+        assert!(info.contains("control plane") && info.contains("is running at"), "{info}");
+        for known in ["configmaps.apiVersion", "configmaps.kind", "leases.kind", "crd.apiVersion"] {
+            self.same(&format!("explain {known}"));
+        }
     }
 
     fn create_and_read(&mut self) {

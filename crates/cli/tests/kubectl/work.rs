@@ -12,7 +12,7 @@ pub fn a_day_of_work(kubectl: &Kubectl) {
         &["explain", "captmachinedeployment.spec.strategy.rollingUpdate.maxUnavailable"],
         |explained| explained.contains("How many machines may be missing"),
     );
-    kubectl.until(&["api-resources", "--categories=capt", "-o", "name"], |kinds| kinds.lines().count() == 12);
+    kubectl.until(&["api-resources", "--categories=capt", "-o", "name"], |kinds| kinds.lines().count() == 13);
 
     // Kinds of Cluster API core are not installed here; everything of ours is applied.
     for example in ["machine-deployment.yaml", "machine-set.yaml", "machine-node-group-config.yaml"] {
@@ -20,7 +20,7 @@ pub fn a_day_of_work(kubectl: &Kubectl) {
     }
     let seen = kubectl.good(&["get", "captmachinedeployments"]);
     let header: Vec<&str> = seen.lines().next().unwrap_or_default().split_whitespace().collect();
-    assert_eq!(header, ["NAME", "DESIRED", "CURRENT", "READY", "AVAILABLE", "UPDATED", "AGE"]);
+    assert_eq!(header, ["NAME", "DESIRED", "CURRENT", "READY", "AVAILABLE", "UP-TO-DATE", "STATUS", "AGE"]);
 
     let deployment = "captmachinedeployment/worker-deployment";
     kubectl.good(&["scale", deployment, "--replicas=5"]);

@@ -2,6 +2,7 @@
 //! and through a real kube-apiserver. `CAPT_TEST_API=offline`, `=embedded` or `=kube-apiserver` runs one of them alone.
 
 mod cases;
+mod engine;
 mod offline;
 mod online;
 

@@ -39,13 +39,30 @@ fn one_bad_file_among_many_applies_nothing() {
     assert!(text.contains("nowhere: error: cannot be read"), "{text}");
 }
 
+/// One object that has no place on the API: nothing of the others is applied either.
 #[test]
-fn what_the_api_refuses_is_said() {
+fn an_object_without_a_place_applies_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("a.yaml");
-    std::fs::write(&file, "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: x}\n").unwrap();
-    let text = refused(&folder.path().join("data"), &["-f", file.to_str().unwrap()]);
-    assert!(text.contains("apply Thing x: the API knows no Thing of example.org/v1"), "{text}");
+    let (file, data) = (folder.path().join("a.yaml"), folder.path().join("data"));
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.org}\nspec:\n  group: example.org\n  scope: Namespaced\n  names: {kind: Thing, plural: things}\n  versions:\n  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}\n";
+    let thing = "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: x}\n";
+    let apart = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: apart, namespace: nowhere}\n";
+    let space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: nowhere}\n";
+    for (bad, said) in [
+        (thing, "nothing was applied:\n  Thing x: the API knows no Thing of example.org/v1"),
+        (apart, "nothing was applied:\n  ConfigMap apart: there is no namespace nowhere"),
+    ] {
+        std::fs::write(&file, format!("{GOOD}---\n{bad}")).unwrap();
+        let text = refused(&data, &["-f", file.to_str().unwrap()]);
+        assert!(text.contains(said), "{text}");
+    }
+    // With what they need among the files they are applied, and what was refused before left nothing behind.
+    std::fs::write(&file, [GOOD, thing, apart, crd, space].join("---\n")).unwrap();
+    let plane = Plane::start(&data, &["-f", file.to_str().unwrap()]);
+    plane.event("applied", |event| event["name"] == "good" && event["result"] == "created");
+    plane.event("allApplied", |event| event["objects"] == 5);
+    plane.interrupt();
+    assert!(plane.end().success());
 }
 
 #[test]

@@ -7,8 +7,12 @@
 )]
 
 mod bad_input;
+mod clusterctl;
+mod confine;
 mod faults;
 mod plane;
 mod restart;
+mod simulate;
 mod terminal;
 mod walk;
+mod workspaces_page;

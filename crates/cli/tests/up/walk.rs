@@ -90,6 +90,13 @@ fn wait_ends_with_the_tree() {
             "{time}: {text}"
         );
         assert_eq!(text.contains("created Cluster demo"), time == "first", "{text}");
+        // Nothing runs any more: how to start it again comes before what to try.
+        let end = text.split("\nstopped").nth(1).expect("it stopped");
+        let at =
+            |words: &str| end.find(words).unwrap_or_else(|| panic!("{words:?} is not at the end: {end}"));
+        assert!(at("Next, start it again:") < at("capt scale cmd/demo-workers"), "{end}");
+        let again = format!("capt up --data-dir {}\n", folder.path().display());
+        assert!(at("Next, start it again:") < end.rfind(&again).expect("the command"), "{end}");
     }
 }
 

@@ -12,6 +12,7 @@ use kube::{Resource, ResourceExt};
 
 use super::access::AccessContext;
 use super::core::workers::{self, Worker, WorkerKind};
+use super::probe::Probes;
 use crate::machine;
 use crate::runtime::events::Events;
 use crate::runtime::status::StatusWriter;
@@ -56,6 +57,8 @@ pub struct Context {
     pub interests: Arc<Interests>,
     /// Keeps the Secrets of control planes.
     pub access: AccessContext,
+    /// Asks control planes.
+    pub probes: Probes,
 }
 
 impl Context {
@@ -65,6 +68,7 @@ impl Context {
         networks: Cache<CAPTCluster>,
         planes: Cache<CAPTControlPlane>,
         access: AccessContext,
+        probes: Probes,
     ) -> Self {
         Self {
             writer: Writer::new(machines.writer.client().clone(), MANAGER),
@@ -84,6 +88,7 @@ impl Context {
             plane_status: StatusWriter::with_details(MANAGER, super::control_plane::gist),
             interests: Arc::default(),
             access,
+            probes,
         }
     }
 

@@ -14,6 +14,7 @@ pub mod context;
 pub mod control_plane;
 pub mod core;
 pub mod network;
+pub mod probe;
 mod start;
 
 use std::time::Duration;

@@ -14,7 +14,7 @@ use crate::machine::without_suffix;
 use crate::manager::interested;
 use crate::runtime::cache::{metadata_changes, same_but_status};
 use crate::runtime::queue::Starter;
-use crate::runtime::{Cache, Kind, Name};
+use crate::runtime::{Cache, Kind, Name, grants};
 
 /// Starts them.
 pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
@@ -37,12 +37,14 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         beside(networks.changes(), planes, false),
         interested(workspaces.templates.news(same_but_status), "WorkspaceTemplate", interests),
         interested(workspaces.configs.news(same_but_status), "WorkspaceProviderConfig", interests),
+        interested(workspaces.grants.changes(), grants::WATCHED, interests),
+        context.probes.changes().boxed(),
         interested(metadata_changes::<Secret>(client), "Secret", interests),
         interested(metadata_changes::<ConfigMap>(client), "ConfigMap", interests),
     ];
     triggers.extend(leaving(context, planes));
     let mut listed = everything(context);
-    listed.extend([workspaces.templates.listed(), workspaces.configs.listed()]);
+    listed.extend([workspaces.templates.listed(), workspaces.configs.listed(), workspaces.grants.listed()]);
     starter.start("captcontrolplane", context, planes, listed, triggers, control_plane::reconcile);
 }
 

@@ -15,7 +15,7 @@ use super::drain::Drains;
 use crate::runtime::events::Events;
 use crate::runtime::queue::Next;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Cache, Clock, Clusters, Interests, Name, OwnWrites, Owners, Writer};
+use crate::runtime::{Cache, Clock, Clusters, Grants, Interests, Name, OwnWrites, Owners, Writer};
 
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-machines";
@@ -63,6 +63,8 @@ pub struct Context {
     pub group_writes: OwnWrites<WorkspaceTemplateApply>,
     /// Names that sets gave out and that will have no machine.
     pub absent: Absent,
+    /// Who may refer to what in other namespaces.
+    pub grants: Grants,
     /// What each machine looked at.
     pub interests: Arc<Interests>,
     /// Writes the status of machines.

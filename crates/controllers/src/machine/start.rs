@@ -16,7 +16,7 @@ use crate::manager::interested;
 use crate::runtime::cache::{Key, by_owner};
 use crate::runtime::conditions::find;
 use crate::runtime::queue::Starter;
-use crate::runtime::{Cache, Kind, Name};
+use crate::runtime::{Cache, Kind, Name, grants};
 
 /// Starts them. None begins before it is known which Clusters are paused.
 pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
@@ -52,11 +52,19 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         context,
         machines,
         // A group that is only not listed yet is not one that exists elsewhere.
-        vec![machines.listed(), applies.listed(), groups.listed(), owners.listed(), clusters.listed()],
+        vec![
+            machines.listed(),
+            applies.listed(),
+            groups.listed(),
+            context.grants.listed(),
+            owners.listed(),
+            clusters.listed(),
+        ],
         vec![
             machines.changes().boxed(),
             without_suffix(applies.changes(), single::SUFFIX),
             interested(groups.news(group::same_to_members), "NodeGroup", &context.interests),
+            interested(context.grants.changes(), grants::WATCHED, &context.interests),
             interested(owners.changes(), "Machine", &context.interests),
             interested(clusters.changes(), "Cluster", &context.interests),
             context.drains.changes().boxed(),
@@ -68,11 +76,18 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         "nodegroup",
         context,
         groups,
-        vec![groups.listed(), machines.listed(), applies.listed(), clusters.listed()],
+        vec![
+            groups.listed(),
+            machines.listed(),
+            applies.listed(),
+            context.grants.listed(),
+            clusters.listed(),
+        ],
         vec![
             groups.changes().boxed(),
             without_suffix(applies.changes(), group::SUFFIX),
             groups_of_members(context),
+            context.grants.beside(groups),
             of_clusters(context, groups),
         ],
         group::pauses,
@@ -80,10 +95,16 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
     );
 }
 
-/// What machines are found by: who owns them, and the group that they name.
+/// Index of machines: by owner, by the group that they name, and by the same while they are ready.
 pub fn index(machine: &CaptMachine) -> Vec<Key> {
-    let group = group::group_of(machine).map(|group| Key::Refers("NodeGroup", group));
-    by_owner(machine).into_iter().chain(group).collect()
+    let group = group::group_of(machine);
+    let ready = group.clone().filter(|_| group::is_ready_member(machine));
+    let keys = group.map(|group| Key::Refers("NodeGroup", group));
+    by_owner(machine)
+        .into_iter()
+        .chain(keys)
+        .chain(ready.map(|group| Key::Ready("NodeGroup", group)))
+        .collect()
 }
 
 /// Owners of workspaces that changed: their names tell.
@@ -176,22 +197,26 @@ fn overlapping(context: &Arc<Context>) -> BoxStream<'static, Name> {
     context.sets.changes().flat_map(touched).boxed()
 }
 
-/// Groups whose members came or went.
+/// Groups whose members came, went, or became ready or unready.
 fn groups_of_members(context: &Arc<Context>) -> BoxStream<'static, Name> {
-    let known: Mutex<HashMap<Name, Name>> = Mutex::default();
+    let known: Mutex<HashMap<Name, (Name, bool)>> = Mutex::default();
     let (machines, groups) = (context.machines.clone(), context.groups.clone());
     let touched = move |name: Name| {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         let touched = match machines.get(&name) {
-            // A member that only changed is still a member.
+            // A member that changed in another way counts as before.
             Some(machine) => match group::group_of(&machine) {
-                Some(group) => match known.insert(name, group.clone()) {
-                    Some(before) if before == group => Vec::new(),
-                    before => before.into_iter().chain([group]).collect(),
-                },
+                Some(group) => {
+                    let ready = group::is_ready_member(&machine);
+                    match known.insert(name, (group.clone(), ready)) {
+                        Some(before) if before == (group.clone(), ready) => Vec::new(),
+                        Some((before, _)) if before != group => vec![before, group],
+                        _ => vec![group],
+                    }
+                }
                 None => Vec::new(),
             },
-            None => known.remove(&name).map_or_else(|| groups.names(), |group| vec![group]),
+            None => known.remove(&name).map_or_else(|| groups.names(), |(group, _)| vec![group]),
         };
         futures::stream::iter(touched)
     };

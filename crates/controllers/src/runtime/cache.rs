@@ -39,8 +39,14 @@ pub enum Key {
     Orphan(String),
     /// It refers to an object of that kind.
     Refers(&'static str, Name),
+    /// It is ready, and refers to an object of that kind.
+    Ready(&'static str, Name),
+    /// It is in this namespace.
+    Namespace(String),
     /// It keeps its state in the backend with this hash.
     Backend(String),
+    /// It keeps its state in any backend.
+    AnyBackend,
 }
 
 /// Gives the keys of an object.
@@ -145,6 +151,11 @@ impl<K: Kind> Cache<K> {
     /// How many objects have a key.
     pub fn count(&self, key: &Key) -> usize {
         self.read().keyed.get(key).map_or(0, HashSet::len)
+    }
+
+    /// How many objects with a key have a name that counts.
+    pub fn count_if(&self, key: &Key, counts: impl Fn(&Name) -> bool) -> usize {
+        self.read().keyed.get(key).map_or(0, |names| names.iter().filter(|name| counts(name)).count())
     }
 
     /// Objects that `parent` controls, and those beside it that nobody does: what it has or may take.

@@ -5,6 +5,8 @@
 //!
 //! Nobody waits for an event being written: those of a moment are written together, beside the work they tell of.
 
+mod recorder;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +14,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
+
+use recorder::Recorder;
 
 /// Longest note that the API accepts, in bytes.
 const LONGEST_NOTE: usize = 1024;
@@ -34,7 +37,7 @@ const WAITING: usize = 4096;
 const LAST: Duration = Duration::from_secs(2);
 
 /// One thing that happened.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Note {
     /// Whether somebody should look at it.
     pub warning: bool,
@@ -44,6 +47,8 @@ pub struct Note {
     pub action: &'static str,
     /// What happened, in a sentence.
     pub text: String,
+    /// Written however many there are of its reason: somebody will ask for it later.
+    pub always: bool,
 }
 
 impl Note {
@@ -53,7 +58,7 @@ impl Note {
         action: &'static str,
         text: impl Into<String>,
     ) -> Self {
-        Self { warning: false, reason: reason.into(), action, text: text.into() }
+        Self { warning: false, reason: reason.into(), action, text: text.into(), always: false }
     }
 
     /// Something did not.
@@ -62,7 +67,13 @@ impl Note {
         action: &'static str,
         text: impl Into<String>,
     ) -> Self {
-        Self { warning: true, reason: reason.into(), action, text: text.into() }
+        Self { warning: true, reason: reason.into(), action, text: text.into(), always: false }
+    }
+
+    /// One that is not left out in a flood of its reason.
+    #[must_use]
+    pub fn always(self) -> Self {
+        Self { always: true, ..self }
     }
 }
 
@@ -75,7 +86,7 @@ pub struct Events {
 
 /// What the task that writes is told.
 enum Said {
-    Event(Box<(Event, ObjectReference)>),
+    Event(Box<(Note, ObjectReference)>),
     /// To answer when all before it are written.
     Flush(oneshot::Sender<()>),
 }
@@ -83,7 +94,7 @@ enum Said {
 impl Said {
     fn is_urgent(&self) -> bool {
         match self {
-            Self::Event(about) => about.0.type_ == EventType::Warning,
+            Self::Event(about) => about.0.warning,
             Self::Flush(_) => true,
         }
     }
@@ -114,35 +125,30 @@ impl Events {
         controller: &str,
         instance: Option<String>,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
-        let recorder = Recorder::new(client, Reporter { controller: controller.to_owned(), instance });
+        let recorder = Recorder::new(client, controller, instance);
         let (queue, said) = mpsc::channel(WAITING);
         (Self { queue, budget: Arc::default() }, write(recorder, said))
     }
 
     /// Has one written. An event that cannot be is only logged: it must not stop the work it tells of.
     pub fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, note: &Note) {
-        if !note.warning {
+        if !note.warning && !note.always {
             let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
             if !budget.spend(K::kind(&()).into_owned(), note.reason.clone(), Instant::now()) {
                 return;
             }
         }
-        let mut text = note.text.clone();
-        if text.len() > LONGEST_NOTE {
+        let mut note = note.clone();
+        if note.text.len() > LONGEST_NOTE {
+            let text = &mut note.text;
             let end = (0..=LONGEST_NOTE - 3).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
             text.truncate(end);
             text.push('…');
         }
-        let event = Event {
-            type_: if note.warning { EventType::Warning } else { EventType::Normal },
-            reason: note.reason.to_string(),
-            action: note.action.to_owned(),
-            note: Some(text),
-            secondary: None,
-        };
-        let said = Said::Event(Box::new((event, object.object_ref(&()))));
+        let reason = note.reason.clone();
+        let said = Said::Event(Box::new((note, object.object_ref(&()))));
         if let Err(refused) = self.queue.try_send(said) {
-            tracing::warn!(reason = %note.reason, why = %refused, "an event was not written");
+            tracing::warn!(%reason, why = %refused, "an event was not written");
         }
     }
 
@@ -183,7 +189,7 @@ async fn write(recorder: Recorder, mut queue: mpsc::Receiver<Said>) {
             }
         }
         // Those of one object in their order: what is said again is counted, not written again.
-        let in_order = async |events: &Vec<Box<(Event, ObjectReference)>>| {
+        let in_order = async |events: &Vec<Box<(Note, ObjectReference)>>| {
             for about in events {
                 write_one(&recorder, &about.0, &about.1).await;
             }
@@ -196,17 +202,32 @@ async fn write(recorder: Recorder, mut queue: mpsc::Receiver<Said>) {
     }
 }
 
-async fn write_one(recorder: &Recorder, event: &Event, about: &ObjectReference) {
-    match timeout(super::status::PATIENCE, recorder.publish(event, about)).await {
+async fn write_one(recorder: &Recorder, note: &Note, about: &ObjectReference) {
+    match timeout(super::status::PATIENCE, recorder.publish(note, about)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(reason = %event.reason, %error, "an event was not written"),
-        Err(_) => tracing::warn!(reason = %event.reason, "an event was not written in time"),
+        Ok(Err(error)) => tracing::warn!(reason = %note.reason, %error, "an event was not written"),
+        Err(_) => tracing::warn!(reason = %note.reason, "an event was not written in time"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_asked_for_later_is_written_in_a_flood() {
+        let client = capt_apiserver::Server::in_memory().await.unwrap().client("default");
+        let (events, work) = Events::new(client, "test", None);
+        let object = k8s_openapi::api::core::v1::Namespace::default();
+        let full = |events: &Events| WAITING - events.queue.capacity();
+        for number in 0..200 {
+            events.publish(&object, &Note::normal("Applied", "Apply", format!("run {number}")));
+        }
+        assert_eq!(full(&events), 100);
+        events.publish(&object, &Note::normal("Applied", "Apply", "destroyed 2").always());
+        assert_eq!(full(&events), 101);
+        drop(work);
+    }
 
     #[test]
     fn a_flood_is_cut_and_others_are_not() {
@@ -273,6 +294,59 @@ mod tests {
         let all = timeout(Duration::from_secs(60), last).await.unwrap();
         let at = |reason: &str| all.iter().position(|(known, _)| known == reason);
         assert!(at("Fourth").unwrap() < at("Fifth").unwrap(), "{all:?}");
+    }
+
+    #[tokio::test]
+    async fn other_words_are_another_event() {
+        let server = capt_apiserver::Server::in_memory().await.unwrap();
+        let client = server.client("default");
+        let recorder = Recorder::new(client.clone(), "test", None);
+        let api: kube::Api<k8s_openapi::api::events::v1::Event> = kube::Api::all(client.clone());
+        let long = "a".repeat(253);
+        let object = |name: &str, version: &str| ObjectReference {
+            kind: Some("Namespace".into()),
+            name: Some(name.into()),
+            uid: Some(format!("uid-of-{name}")),
+            resource_version: Some(version.into()),
+            ..ObjectReference::default()
+        };
+        let plan = |text: &str| Note::normal("WaitingForApproval", "Plan", text);
+        let told = [
+            (object("a", "1"), plan("add 3, destroy 0"), 1),
+            (object("a", "2"), plan("destroy 2"), 1),
+            (object("a", "3"), plan("destroy 2"), 2),
+            (object("b", "4"), plan("destroy 2"), 1),
+            (object("a", "5"), Note::warning("WaitingForApproval", "Plan", "destroy 2"), 1),
+            (object(&long, "6"), plan("destroy 2"), 1),
+        ];
+        for (about, note, _) in &told {
+            recorder.publish(note, about).await.unwrap();
+        }
+        let all = async || api.list(&kube::api::ListParams::default()).await.unwrap().items;
+        let count = |all: &[k8s_openapi::api::events::v1::Event], about: &ObjectReference, note: &Note| {
+            let kind = if note.warning { "Warning" } else { "Normal" };
+            let same = all.iter().filter(|event| {
+                event.regarding.as_ref().unwrap().name == about.name
+                    && event.type_.as_deref() == Some(kind)
+                    && event.note.as_deref() == Some(&note.text)
+            });
+            same.map(|event| event.series.as_ref().map_or(1, |series| series.count)).collect::<Vec<_>>()
+        };
+        let found = all().await;
+        assert_eq!(found.len(), 5, "{found:?}");
+        for (about, note, times) in told.iter().filter(|row| row.0.resource_version.as_deref() != Some("2")) {
+            assert_eq!(count(&found, about, note), [*times], "{note:?}");
+        }
+        // One that somebody removed is written again.
+        let removed = kube::Api::<k8s_openapi::api::events::v1::Event>::namespaced(client, "default");
+        for event in &found {
+            removed
+                .delete(event.metadata.name.as_deref().unwrap(), &kube::api::DeleteParams::default())
+                .await
+                .unwrap();
+        }
+        recorder.publish(&told[1].1, &told[1].0).await.unwrap();
+        assert_eq!(count(&all().await, &told[1].0, &told[1].1), [1]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,21 +1,30 @@
 //! One controller at a time: a Lease that it holds, renews, and stops working without.
 //!
 //! Each change of the holder raises the Lease's count of transitions. That number is the fence of whoever holds it: what
-//! an earlier holder still writes is told apart from what the present one does.
+//! an earlier holder still writes is told apart from what the present one does. What it has started and cannot stop any more, runs
+//! of Terraform, ends by itself with the term that is renewed with the Lease.
+//!
+//! A Lease is over once a rival has *seen* it unchanged for as long as it lasts, by the rival's own clock, as client-go has it: the
+//! times in it are those of another machine's clock, and decide nothing.
 
 use std::time::Duration;
 
+use capt_terraform::guard::term::{Moment, Term};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a Lease lasts after its last renewal.
-const LASTS: Duration = Duration::from_secs(15);
+/// How long a Lease lasts after its last renewal, where nobody says.
+pub const LASTS: Duration = Duration::from_secs(15);
+
 /// How often it is renewed, and how often somebody who waits looks.
-const EVERY: Duration = Duration::from_secs(4);
+fn every(lasts: Duration) -> Duration {
+    lasts * 4 / 15
+}
 
 /// Why a Lease cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +54,14 @@ pub enum LeaseError {
 /// A Lease that is held.
 pub struct Held {
     api: Api<Lease>,
+    namespace: String,
     name: String,
     holder: String,
     lease: Lease,
+    lasts: Duration,
+    /// When its last renewal was asked for.
+    asked: Moment,
+    term: Option<Term>,
 }
 
 impl Held {
@@ -58,26 +72,39 @@ impl Held {
         namespace: &str,
         name: &str,
         holder: &str,
+        lasts: Duration,
         gone: impl Fn(&str) -> bool,
     ) -> Result<Self, LeaseError> {
         let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
-        let mut waits_for = None;
+        let (mut waits_for, mut observed) = (None, None);
         loop {
             let failed = |source| LeaseError::Api { name: name.to_owned(), source: Box::new(source) };
             let found = api.get_opt(name).await.map_err(failed)?;
-            let now = Timestamp::now();
-            let other = found.as_ref().and_then(|lease| holder_of(lease, now));
-            if let Some(other) = other.filter(|other| other != holder && !gone(other)) {
+            let (now, asked) = (Timestamp::now(), Moment::now());
+            let other = found.as_ref().and_then(holder_of).filter(|other| other != holder && !gone(other));
+            if let (Some(other), Some(lease)) = (other, &found)
+                && let Some(left) = Observed::time_left(&mut observed, lease, Instant::now())
+            {
                 if waits_for.as_ref() != Some(&other) {
                     tracing::info!(lease = name, holder = other, "waits for the Lease");
                     waits_for = Some(other);
                 }
-                sleep(EVERY).await;
+                sleep(every(lasts).min(left)).await;
                 continue;
             }
-            match write(&api, found.as_ref(), name, holder, now).await {
+            match write(&api, found.as_ref(), name, holder, lasts, now).await {
                 Ok(lease) => {
-                    return Ok(Self { api, name: name.to_owned(), holder: holder.to_owned(), lease });
+                    let (name, holder) = (name.to_owned(), holder.to_owned());
+                    return Ok(Self {
+                        api,
+                        namespace: namespace.to_owned(),
+                        name,
+                        holder,
+                        lease,
+                        lasts,
+                        asked,
+                        term: None,
+                    });
                 }
                 // Somebody else was faster: look again.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -86,11 +113,32 @@ impl Held {
         }
     }
 
+    /// Where it is: the controllers' own namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// Higher than that of every holder before.
     pub fn fence(&self) -> u64 {
         let transitions =
             self.lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default();
         u64::try_from(transitions).unwrap_or_default()
+    }
+
+    /// Writes down beside it how its holder works.
+    pub async fn annotate(&mut self, key: &str, value: &str) -> Result<(), LeaseError> {
+        let body = json!({"metadata": {"annotations": {key: value}}});
+        let patched = self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(&body)).await;
+        let failed = |source| LeaseError::Api { name: self.name.clone(), source: Box::new(source) };
+        self.lease = patched.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Lets runs of Terraform go on as long as it lasts, and no longer.
+    pub fn bind(&mut self, term: Term) -> std::io::Result<()> {
+        term.renew(self.asked.after(self.lasts))?;
+        self.term = Some(term);
+        Ok(())
     }
 
     /// Gives it back, so that the next one need not wait.
@@ -103,18 +151,20 @@ impl Held {
         let params = PostParams::default();
         let replace = self.api.replace(&self.name, &params, &lease);
         // It runs out by itself.
-        let _ = timeout(EVERY, replace).await;
+        let _ = timeout(every(self.lasts), replace).await;
     }
 
     /// Renews it for ever; ends when it is lost.
     pub async fn keep(&mut self) -> LeaseError {
         let mut renewed = Instant::now();
         loop {
-            sleep(EVERY).await;
-            let write = write(&self.api, Some(&self.lease), &self.name, &self.holder, Timestamp::now());
-            match timeout(EVERY, write).await {
+            sleep(every(self.lasts)).await;
+            let (now, asked) = (Timestamp::now(), Moment::now());
+            let write = write(&self.api, Some(&self.lease), &self.name, &self.holder, self.lasts, now);
+            match timeout(every(self.lasts), write).await {
                 Ok(Ok(lease)) => {
                     self.lease = lease;
+                    self.renewed(asked);
                     renewed = Instant::now();
                 }
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => {
@@ -126,9 +176,22 @@ impl Held {
                 Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "the Lease was not renewed"),
                 Err(_) => tracing::warn!(lease = self.name, "the Lease was not renewed in time"),
             }
-            if renewed.elapsed() > LASTS {
+            if renewed.elapsed() > self.lasts {
                 return LeaseError::Lost(self.name.clone());
             }
+        }
+    }
+
+    /// Whether the Lease still names this holder, also where its time is over.
+    pub async fn is_held(&self) -> bool {
+        let found = self.api.get_opt(&self.name).await.ok().flatten();
+        found.and_then(|lease| lease.spec?.holder_identity).is_some_and(|holder| holder == self.holder)
+    }
+
+    fn renewed(&mut self, asked: Moment) {
+        self.asked = asked;
+        if let Some(Err(error)) = self.term.as_ref().map(|term| term.renew(asked.after(self.lasts))) {
+            tracing::warn!(lease = self.name, %error, "the term of runs was not renewed: they will be interrupted");
         }
     }
 
@@ -144,14 +207,30 @@ impl Held {
     }
 }
 
-/// Who holds a Lease; nobody once it has run out.
-fn holder_of(lease: &Lease, now: Timestamp) -> Option<String> {
-    let spec = lease.spec.as_ref()?;
-    let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
-    let lasts = spec.lease_duration_seconds.unwrap_or_default();
-    let renewed = spec.renew_time.as_ref()?.0;
-    let over = renewed + Duration::from_secs(u64::try_from(lasts).unwrap_or_default());
-    (now < over).then_some(holder)
+/// The holder that a Lease names; none once it was given back.
+fn holder_of(lease: &Lease) -> Option<String> {
+    lease.spec.as_ref()?.holder_identity.clone().filter(|holder| !holder.is_empty())
+}
+
+/// A Lease of somebody else as a rival saw it last, and since when it is so.
+struct Observed {
+    spec: Option<LeaseSpec>,
+    since: Instant,
+}
+
+impl Observed {
+    /// The time that the holder still has by the rival's clock; `None` once the Lease was unchanged for as long as it says that it
+    /// lasts.
+    fn time_left(observed: &mut Option<Self>, lease: &Lease, now: Instant) -> Option<Duration> {
+        let seen = match observed.take() {
+            Some(seen) if seen.spec == lease.spec => seen,
+            _ => Self { spec: lease.spec.clone(), since: now },
+        };
+        let lasts = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
+        let over = seen.since + Duration::from_secs(u64::try_from(lasts).unwrap_or_default());
+        *observed = Some(seen);
+        over.checked_duration_since(now).filter(|left| !left.is_zero())
+    }
 }
 
 async fn write(
@@ -159,13 +238,14 @@ async fn write(
     found: Option<&Lease>,
     name: &str,
     holder: &str,
+    lasts: Duration,
     now: Timestamp,
 ) -> Result<Lease, kube::Error> {
     let old = found.and_then(|lease| lease.spec.clone()).unwrap_or_default();
     let ours = old.holder_identity.as_deref() == Some(holder);
     let spec = LeaseSpec {
         holder_identity: Some(holder.to_owned()),
-        lease_duration_seconds: i32::try_from(LASTS.as_secs()).ok(),
+        lease_duration_seconds: i32::try_from(lasts.as_secs().max(1)).ok(),
         acquire_time: if ours { old.acquire_time } else { Some(MicroTime(now)) },
         renew_time: Some(MicroTime(now)),
         lease_transitions: Some(old.lease_transitions.unwrap_or_default() + i32::from(!ours)),
@@ -174,6 +254,8 @@ async fn write(
     let metadata = ObjectMeta {
         name: Some(name.to_owned()),
         resource_version: found.and_then(ResourceExt::resource_version),
+        // What the holder before said of itself is not said of this one.
+        annotations: found.filter(|_| ours).and_then(|lease| lease.metadata.annotations.clone()),
         ..ObjectMeta::default()
     };
     let lease = Lease { metadata, spec: Some(spec) };
@@ -187,21 +269,39 @@ async fn write(
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lease_that_ran_out_is_nobodys() {
-        let at = |second| Timestamp::from_second(second).expect("a time");
-        let lease = |holder: &str| Lease {
-            spec: Some(LeaseSpec {
-                holder_identity: Some(holder.into()),
-                lease_duration_seconds: Some(15),
-                renew_time: Some(MicroTime(at(100))),
-                ..LeaseSpec::default()
-            }),
-            ..Lease::default()
+    fn lease(holder: &str, renewed: i64) -> Lease {
+        let renewed = Timestamp::from_second(renewed).expect("a time");
+        let spec = LeaseSpec {
+            holder_identity: Some(holder.into()),
+            lease_duration_seconds: Some(15),
+            renew_time: Some(MicroTime(renewed)),
+            ..LeaseSpec::default()
         };
-        assert_eq!(holder_of(&lease("a"), at(114)).as_deref(), Some("a"));
-        assert_eq!(holder_of(&lease("a"), at(115)), None);
-        assert_eq!(holder_of(&lease(""), at(101)), None, "given back");
-        assert_eq!(holder_of(&Lease::default(), at(101)), None);
+        Lease { spec: Some(spec), ..Lease::default() }
+    }
+
+    #[test]
+    fn a_lease_that_was_given_back_is_nobodys() {
+        assert_eq!(holder_of(&lease("a", 0)).as_deref(), Some("a"));
+        assert_eq!(holder_of(&lease("", 0)), None);
+        assert_eq!(holder_of(&Lease::default()), None);
+    }
+
+    #[test]
+    fn a_lease_is_over_when_it_was_seen_unchanged_for_its_duration() {
+        let start = Instant::now();
+        let mut observed = None;
+        // The time that it says is of another clock: years behind, or ahead.
+        let mut left = |seconds, lease: &Lease| {
+            let left = Observed::time_left(&mut observed, lease, start + Duration::from_secs(seconds));
+            left.map(|left| left.as_secs())
+        };
+        assert_eq!(left(0, &lease("a", 1_000)), Some(15), "seen for the first time");
+        assert_eq!(left(14, &lease("a", 1_000)), Some(1));
+        assert_eq!(left(15, &lease("a", 9_000_000_000)), Some(15), "renewed, whatever its clock says");
+        assert_eq!(left(29, &lease("a", 9_000_000_000)), Some(1));
+        assert_eq!(left(30, &lease("a", 9_000_000_000)), None);
+        assert_eq!(left(31, &lease("b", 9_000_000_000)), Some(15), "another one took it");
+        assert_eq!(left(46, &lease("b", 9_000_000_000)), None);
     }
 }

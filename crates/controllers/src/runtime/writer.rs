@@ -73,8 +73,11 @@ impl Writer {
         PostParams { field_manager: Some(self.manager.into()), ..PostParams::default() }
     }
 
-    /// Reads an object past all caches.
+    /// Reads an object past all caches. No object has a name that cannot be one, which would be another address.
     pub async fn read<K: Kind>(&self, name: &Name) -> Result<Option<K>, Error> {
+        if name.problem(&K::kind(&())).is_some() {
+            return Ok(None);
+        }
         let api = self.api::<K>(&name.namespace);
         in_time(format!("read {} {name}", K::kind(&())), api.get_opt(&name.name)).await
     }
@@ -150,8 +153,9 @@ impl Writer {
         }
     }
 
-    /// Deletes an object, if it is as it was seen. An owner that goes uses this: what the garbage collector has set free
-    /// meanwhile (`--cascade=orphan`) is not the owner's any more, though a cache may still show it so.
+    /// Deletes an object if it has the resourceVersion that was seen: a decision to delete it may not hold for a later one.
+    /// What the garbage collector has released meanwhile (`--cascade=orphan`) is not the owner's any more, though a cache may
+    /// still show it so; a machine that has become ready serves somebody.
     pub async fn delete_seen<K: Kind>(&self, object: &K) -> Result<Deleted, Error> {
         let meta = object.meta();
         let only = Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use capt_api::workspace::{
-    WorkspaceProviderConfig, WorkspaceProviderConfigStatus, WorkspaceTemplate, WorkspaceTemplateApply,
-    WorkspaceTemplateApplyStatus, WorkspaceTemplateStatus,
+    BackendKind, WorkspaceProviderConfig, WorkspaceProviderConfigStatus, WorkspaceTemplate,
+    WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, WorkspaceTemplateStatus,
 };
 use capt_terraform::Engine;
+use capt_terraform::engine::WorkspaceError;
+use capt_terraform::keeper::KeepError;
 use capt_terraform::order::WorkspaceId;
 use capt_terraform::view::View;
 use kube::Client;
@@ -16,8 +18,9 @@ use super::apply::history::RunHistory;
 use super::keeper::SecretKeeper;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::events::Events;
+use crate::runtime::metrics::Metrics;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Cache, Clock, Error, Interests, Name};
+use crate::runtime::{Cache, Clock, Error, Grants, Interests, Name};
 
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-workspaces";
@@ -36,12 +39,16 @@ pub struct Context {
     pub backoff: Backoff,
     /// Writes events.
     pub events: Events,
+    /// What the controllers count.
+    pub metrics: Arc<Metrics>,
     /// All templates.
     pub templates: Cache<WorkspaceTemplate>,
     /// All instances.
     pub applies: Cache<WorkspaceTemplateApply>,
     /// All provider configs.
     pub configs: Cache<WorkspaceProviderConfig>,
+    /// Who may refer to what in other namespaces.
+    pub grants: Grants,
     /// What each instance looked at.
     pub interests: Arc<Interests>,
     /// What each provider config looked at.
@@ -62,10 +69,49 @@ impl Context {
     /// How the workspace of an instance stands. Read from where it is kept, if this process has not seen it yet: after a
     /// restart a workspace that nobody opened would look as if it had never been.
     pub async fn open(&self, name: &Name) -> Result<View, Error> {
+        self.expect(name);
         self.engine.open(&workspace_id(name)).await.map_err(|error| Error::Engine {
             attempt: format!("open workspace {name}"),
             problem: error.to_string(),
         })
+    }
+
+    /// Tells the keeper where the state of an instance is: Secrets that nothing is kept in are not read, though somebody gave them such a
+    /// name.
+    fn expect(&self, name: &Name) {
+        if let (Some(keeper), Some(backend)) = (&self.keeper, self.backend_of(name)) {
+            keeper.expect(&workspace_id(name), backend);
+        }
+    }
+
+    /// Whether an instance has begun to build, as far as nobody but a controller can say so. What is damaged, or looks as if another
+    /// controller were still at it, says nothing: whoever may write Secrets beside the instance can have made it look so.
+    pub async fn has_begun(&self, name: &Name) -> Result<bool, Error> {
+        self.expect(name);
+        match self.engine.open(&workspace_id(name)).await {
+            Ok(view) => Ok(view.begun),
+            Err(error @ WorkspaceError::Keeper(KeepError::Failed(_))) => {
+                Err(Error::Engine { attempt: format!("open workspace {name}"), problem: error.to_string() })
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Where the provider config of an instance wants states to be; nothing while it or the template is not there, or not granted: what
+    /// there is in another namespace must not show in what becomes of the instance.
+    fn backend_of(&self, name: &Name) -> Option<BackendKind> {
+        let object = self.applies.get(name)?;
+        let template = Name::mentioned(&object.spec.template_ref, &name.namespace);
+        if !self.grants.admitted::<WorkspaceTemplateApply, WorkspaceTemplate>(name, &template) {
+            return None;
+        }
+        let spec = &self.templates.get(&template)?.spec.template.spec;
+        let Some(config) = &spec.provider_config_ref else { return Some(BackendKind::Auto) };
+        let config = Name::new(template.namespace, config.name.clone());
+        if !self.grants.admitted::<WorkspaceTemplateApply, WorkspaceProviderConfig>(name, &config) {
+            return None;
+        }
+        Some(self.configs.get(&config)?.spec.backend.kind)
     }
 }
 

@@ -1,52 +1,50 @@
 //! State and inputs of workspaces in Secrets: compressed, in chunks, and guarded against an older writer.
 //!
 //! ```text
-//! capt-state-NAME                  head: which chunks count, their checksum, who wrote them; and the first chunk
-//! capt-chunk-HASH-GENERATION-N     further chunks, written before the head that names them, removed after
+//! capt-state-NAME   head: which chunks count, their checksum, who wrote them; and the first chunk
+//! capt-chunk-…-N    further chunks, written before the head that names them, removed after (`drawer.rs`)
 //! ```
+//! The inputs among it are sealed (`seal.rs`).
+//!
 //! A reader sees one write or the next, never half of one. A writer gives way to a head with a higher fence: another
-//! controller has taken over since.
+//! controller has taken over since. One that takes over learns of a run that may still be under way, and for how long.
+//!
+//! Who may write Secrets of a namespace may write these: they are bounded, and never those of another workspace.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::{Read, Write};
+mod drawer;
+mod pack;
+mod seal;
+
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use capt_api::workspace::BackendKind;
-use capt_terraform::keeper::{KeepError, Keeper, Kept};
+use capt_terraform::keeper::{KeepError, Keeper, Kept, Running};
 use capt_terraform::order::WorkspaceId;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams};
-use kube::{Api, Client, ResourceExt};
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use kube::{Api, Client};
+use serde::Deserialize;
 
+use self::drawer::{Drawer, Run};
+use self::seal::Keyring;
 use super::context::instance_of;
 use crate::runtime::Name;
-use crate::runtime::hex::hex;
+use crate::runtime::name::{is_object_name, not_a_name};
 
-/// A Secret holds 1 MiB at most.
-const CHUNK: usize = 768 * 1024;
-/// How often a write or read that met another one is tried again.
-const TRIES: usize = 5;
 /// Type of these Secrets.
 const TYPE: &str = "infrastructure.cluster.x-k8s.io/state";
-/// Label that ties chunks to their head.
-const OF: &str = "infrastructure.cluster.x-k8s.io/state-of";
-/// Makes `clusterctl move` take the Secret along.
-const MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
-/// A state larger than this, unpacked, is taken for a mistake.
-const LARGEST: u64 = 1024 * 1024 * 1024;
 
 /// Keeps workspaces in Secrets beside their instances: those whose provider config says so.
 pub struct SecretKeeper {
     client: Client,
+    keyring: Keyring,
     fence: u64,
+    /// When this controller had its lease: no earlier one could renew its own since.
+    since: Instant,
     /// What `Auto` means.
     auto: bool,
     chosen: Mutex<HashMap<WorkspaceId, bool>>,
@@ -54,9 +52,10 @@ pub struct SecretKeeper {
 
 impl SecretKeeper {
     /// A keeper for one term of office: each later controller has a higher fence. `auto`: whether workspaces that do not
-    /// say are kept in Secrets.
-    pub fn new(client: Client, fence: u64, auto: bool) -> Self {
-        Self { client, fence, auto, chosen: Mutex::default() }
+    /// say are kept in Secrets. `own`: the controllers' namespace, where no tenant reads Secrets, for the key of their inputs.
+    pub fn new(client: Client, fence: u64, auto: bool, own: &str) -> Self {
+        let keyring = Keyring::new(client.clone(), own);
+        Self { client, keyring, fence, since: Instant::now(), auto, chosen: Mutex::default() }
     }
 
     /// What the provider config of a workspace says.
@@ -69,6 +68,14 @@ impl SecretKeeper {
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
         if chosen.get(workspace) != Some(&choice) {
             chosen.insert(workspace.clone(), choice);
+        }
+    }
+
+    /// What the provider config of a workspace seems to say, before anybody has looked closer.
+    pub fn expect(&self, workspace: &WorkspaceId, backend: BackendKind) {
+        let known = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).contains_key(workspace);
+        if !known {
+            self.choose(workspace, backend);
         }
     }
 
@@ -95,9 +102,30 @@ impl SecretKeeper {
 impl Keeper for SecretKeeper {
     fn load<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<Option<Kept>, KeepError>> {
         async move {
-            let Some(bytes) = self.drawer(workspace)?.load().await? else { return Ok(None) };
-            let kept = unpack(&bytes).ok_or_else(|| KeepError::Failed("the kept state is damaged".into()))?;
-            Ok(Some(kept))
+            if !self.keeps(workspace).await? {
+                return Ok(None);
+            }
+            let drawer = self.drawer(workspace)?;
+            let Some((bytes, head)) = drawer.load().await? else { return Ok(None) };
+            let damaged = |problem: String| drawer.damaged(&format!("is damaged: {problem}"));
+            let seal = self.keyring.seal(workspace).await?;
+            let kept = pack::unpack(bytes, Some(seal)).await.map_err(damaged)?;
+            if is_of_another(&kept.record, workspace) {
+                return Err(damaged("its record is that of another workspace".into()));
+            }
+            let running = head.running.map(|run| {
+                let ends_within = ends_within(head.fence, &run, self.fence, self.since.elapsed());
+                if head.fence < self.fence && ends_within.is_zero() {
+                    let (workspace, run) = (workspace.as_str(), &run.id);
+                    tracing::warn!(
+                        workspace,
+                        run,
+                        "a run of the controller before did not hand in its last state"
+                    );
+                }
+                Running { run: run.id, ends_within }
+            });
+            Ok(Some(Kept { running, ..kept }))
         }
         .boxed()
     }
@@ -107,20 +135,52 @@ impl Keeper for SecretKeeper {
             if !self.keeps(workspace).await? {
                 return Ok(());
             }
-            self.drawer(workspace)?.store(&pack(&kept), self.fence).await
+            let running = kept
+                .running
+                .as_ref()
+                .map(|Running { run, ends_within }| Run { id: run.clone(), seconds: ends_within.as_secs() });
+            let last = running.is_none();
+            let seal = self.keyring.seal(workspace).await?;
+            let packed = pack::pack(kept, Some(seal)).await.map_err(|problem| {
+                if last {
+                    // Its run is not over, and would not tell why.
+                    tracing::warn!(workspace = workspace.as_str(), %problem, "the state is not kept");
+                }
+                KeepError::TooLarge(format!("{workspace} is not kept: {problem}"))
+            })?;
+            self.drawer(workspace)?.store(&packed, self.fence, running).await
         }
         .boxed()
     }
 
+    fn shares(&self, workspace: &WorkspaceId) -> bool {
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        chosen.get(workspace).copied().unwrap_or(self.auto)
+    }
+
     fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), KeepError>> {
         async move {
-            self.drawer(workspace)?.remove().await?;
+            self.drawer(workspace)?.remove(self.fence).await?;
             self.chosen.lock().unwrap_or_else(PoisonError::into_inner).remove(workspace);
             Ok(())
         }
         .boxed()
     }
 }
+
+/// The Secret that a state is left in for the workspace of an instance.
+pub fn import_name(instance: &str) -> String {
+    format!("capt-import-{instance}")
+}
+
+/// Whether a Secret holds a state as [`write_import`] writes it.
+pub fn is_import(secret: &Secret) -> bool {
+    secret.type_.as_deref() == Some(TYPE)
+        && secret.data.as_ref().is_some_and(|data| data.contains_key("head"))
+}
+
+/// Keys under which other programs keep a state: Terraform's `kubernetes` backend (compressed), and people.
+const STATE_KEYS: [&str; 2] = ["tfstate", "terraform.tfstate"];
 
 /// Puts a state where the controller finds it.
 pub async fn write_import(
@@ -130,178 +190,54 @@ pub async fn write_import(
     state: Vec<u8>,
 ) -> Result<(), String> {
     let drawer = Drawer { api: Api::namespaced(client.clone(), namespace), head: secret.to_owned() };
-    let kept = Kept { record: Vec::new(), state };
-    drawer.store(&pack(&kept), 0).await.map_err(|error| error.to_string())
+    let kept = Kept { state, ..Kept::default() };
+    let packed = pack::pack(kept, None).await?;
+    drawer.store(&packed, 0, None).await.map_err(|error| error.to_string())
 }
 
-/// Reads a state that somebody put there.
+/// Reads a state that somebody put there. What a workspace is kept in is none: its resources would have two owners.
 pub async fn read_import(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u8>, String> {
+    if !is_object_name(secret) {
+        return Err(not_a_name("Secret", secret));
+    }
     let drawer = Drawer { api: Api::namespaced(client.clone(), namespace), head: secret.to_owned() };
+    let found = drawer.api.get_opt(secret).await.map_err(|error| error.to_string())?;
+    if let Some(bytes) = found.and_then(foreign) {
+        return pack::state(bytes).await.map_err(|problem| format!("Secret {secret}: {problem}"));
+    }
+    let kept = || format!("Secret {secret} is what a workspace is kept in: it is not taken over");
     let bytes = drawer.load().await.map_err(|error| error.to_string())?;
-    let bytes = bytes.ok_or_else(|| format!("Secret {secret} does not exist"))?;
-    unpack(&bytes).map(|kept| kept.state).ok_or_else(|| format!("Secret {secret} is damaged"))
+    let (bytes, head) = bytes.ok_or_else(|| format!("Secret {secret} does not exist"))?;
+    if head.fence > 0 || head.running.is_some() {
+        return Err(kept());
+    }
+    let damaged = |problem| format!("Secret {secret} is damaged: {problem}");
+    let Kept { record, state, .. } = pack::unpack(bytes, None).await.map_err(damaged)?;
+    // The first holder of a Lease has no fence to tell, but a record.
+    if record.is_empty() { Ok(state) } else { Err(kept()) }
 }
 
-/// Removes it again.
-pub async fn remove_import(client: &Client, namespace: &str, secret: &str) -> Result<(), String> {
-    let drawer = Drawer { api: Api::namespaced(client.clone(), namespace), head: secret.to_owned() };
-    drawer.remove().await.map_err(|error| error.to_string())
+/// The state that another program keeps in a Secret.
+fn foreign(secret: Secret) -> Option<Vec<u8>> {
+    let mut data = secret.data.filter(|data| !data.contains_key("head"))?;
+    STATE_KEYS.iter().find_map(|key| data.remove(*key)).map(|ByteString(bytes)| bytes)
 }
 
-/// What a head says about its chunks.
-#[derive(Debug, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Head {
-    /// Counts the writes.
-    generation: u64,
-    /// How many chunks, the one in the head included.
-    chunks: usize,
-    /// Of all chunks together.
-    sha256: String,
-    /// Whose term of office wrote it.
-    fence: u64,
+/// Removes the state that was left for an instance, as [`write_import`] wrote it. A Secret of any other name or kind may be the only copy
+/// of what somebody else keeps in it.
+pub async fn remove_import(client: &Client, namespace: &str, instance: &str) -> Result<(), String> {
+    let drawer = Drawer { api: Api::namespaced(client.clone(), namespace), head: import_name(instance) };
+    let found = drawer.api.get_opt(&drawer.head).await.map_err(|error| error.to_string())?;
+    if !found.is_some_and(|secret| is_import(&secret)) {
+        return Ok(());
+    }
+    drawer.remove(0).await.map_err(|error| error.to_string())
 }
 
-/// One place in Secrets.
-struct Drawer {
-    api: Api<Secret>,
-    head: String,
-}
-
-impl Drawer {
-    async fn load(&self) -> Result<Option<Vec<u8>>, KeepError> {
-        for _ in 0..TRIES {
-            let Some((secret, head)) = self.read_head().await? else { return Ok(None) };
-            let mut bytes = chunk(&secret).unwrap_or_default();
-            for number in 1..head.chunks {
-                match self.api.get_opt(&self.chunk_name(head.generation, number)).await.map_err(failed)? {
-                    Some(secret) => bytes.extend(chunk(&secret).unwrap_or_default()),
-                    None => break,
-                }
-            }
-            if checksum(&bytes) == head.sha256 {
-                return Ok(Some(bytes));
-            }
-            // Somebody wrote meanwhile: the head that is there now says what counts.
-        }
-        Err(KeepError::Failed(format!("Secret {} and its chunks do not belong together", self.head)))
-    }
-
-    async fn store(&self, bytes: &[u8], fence: u64) -> Result<(), KeepError> {
-        for _ in 0..TRIES {
-            let found = self.read_head().await?;
-            if let Some((_, head)) = &found
-                && head.fence > fence
-            {
-                let text = format!(
-                    "Secret {} was written by a later controller ({} > {fence})",
-                    self.head, head.fence
-                );
-                return Err(KeepError::Fenced(text));
-            }
-            let sha256 = checksum(bytes);
-            if found.as_ref().is_some_and(|(_, head)| head.sha256 == sha256 && head.fence == fence) {
-                return Ok(());
-            }
-            let before = found.as_ref().map_or(0, |(_, head)| head.generation);
-            let mut chunks = bytes.chunks(CHUNK);
-            let first = chunks.next().unwrap_or_default();
-            let head =
-                Head { generation: before + 1, chunks: bytes.chunks(CHUNK).len().max(1), sha256, fence };
-            for (number, rest) in (1..).zip(chunks) {
-                self.write_chunk(&self.chunk_name(head.generation, number), rest).await?;
-            }
-            match self.write_head(found.map(|(secret, _)| secret), &head, first).await {
-                Ok(()) => return self.sweep(Some(head.generation)).await,
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        Err(KeepError::Failed(format!("Secret {} changes all the time", self.head)))
-    }
-
-    async fn remove(&self) -> Result<(), KeepError> {
-        delete(&self.api, &self.head).await?;
-        self.sweep(None).await
-    }
-
-    async fn read_head(&self) -> Result<Option<(Secret, Head)>, KeepError> {
-        let Some(secret) = self.api.get_opt(&self.head).await.map_err(failed)? else { return Ok(None) };
-        let data = secret.data.as_ref().and_then(|data| data.get("head"));
-        let head = data.and_then(|ByteString(bytes)| serde_json::from_slice(bytes).ok());
-        let strange = || KeepError::Failed(format!("Secret {} holds no state", self.head));
-        head.map(|head| Some((secret, head))).ok_or_else(strange)
-    }
-
-    async fn write_head(&self, found: Option<Secret>, head: &Head, first: &[u8]) -> Result<(), kube::Error> {
-        let text = serde_json::to_vec(head).unwrap_or_default();
-        let mut secret = self.secret(&self.head, first);
-        secret.data.get_or_insert_default().insert("head".into(), ByteString(text));
-        match found {
-            Some(found) => {
-                secret.metadata.resource_version = found.resource_version();
-                self.api.replace(&self.head, &PostParams::default(), &secret).await?;
-            }
-            None => drop(self.api.create(&PostParams::default(), &secret).await?),
-        }
-        Ok(())
-    }
-
-    /// Writes a chunk that no head names yet; one of a write that was cut off is replaced.
-    async fn write_chunk(&self, name: &str, bytes: &[u8]) -> Result<(), KeepError> {
-        let secret = self.secret(name, bytes);
-        match self.api.create(&PostParams::default(), &secret).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                self.api.replace(name, &PostParams::default(), &secret).await.map(drop).map_err(failed)
-            }
-            Err(error) => Err(failed(error)),
-        }
-    }
-
-    /// Removes chunks that the head does not name.
-    async fn sweep(&self, generation: Option<u64>) -> Result<(), KeepError> {
-        let of = ListParams::default().labels(&format!("{OF}={}", self.key()));
-        let current = generation.map(|generation| self.chunk_name(generation, 0));
-        let current = current.as_deref().and_then(|name| name.strip_suffix('0'));
-        for found in self.api.list_metadata(&of).await.map_err(failed)? {
-            let name = found.name_any();
-            if name != self.head && !current.is_some_and(|current| name.starts_with(current)) {
-                delete(&self.api, &name).await?;
-            }
-        }
-        Ok(())
-    }
-
-    fn secret(&self, name: &str, bytes: &[u8]) -> Secret {
-        let labels = BTreeMap::from([(OF.to_owned(), self.key()), (MOVE.to_owned(), String::new())]);
-        Secret {
-            metadata: ObjectMeta { name: Some(name.into()), labels: Some(labels), ..ObjectMeta::default() },
-            type_: Some(TYPE.into()),
-            data: Some([("chunk".to_owned(), ByteString(bytes.to_vec()))].into()),
-            ..Secret::default()
-        }
-    }
-
-    fn key(&self) -> String {
-        checksum(self.head.as_bytes())[..16].to_owned()
-    }
-
-    fn chunk_name(&self, generation: u64, number: usize) -> String {
-        format!("capt-chunk-{}-{generation}-{number}", self.key())
-    }
-}
-
-async fn delete(api: &Api<Secret>, name: &str) -> Result<(), KeepError> {
-    match api.delete(name, &DeleteParams::default()).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(failed(error)),
-    }
-}
-
-fn chunk(secret: &Secret) -> Option<Vec<u8>> {
-    secret.data.as_ref()?.get("chunk").map(|ByteString(bytes)| bytes.clone())
+/// How long a run can still be under way for one who took over so long ago. The run of an earlier controller alone: nobody else's
+/// is waited for.
+fn ends_within(of: u64, run: &Run, fence: u64, since: Duration) -> Duration {
+    if of >= fence { Duration::ZERO } else { Duration::from_secs(run.seconds).saturating_sub(since) }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it by value")]
@@ -309,26 +245,52 @@ fn failed(error: kube::Error) -> KeepError {
     KeepError::Failed(error.to_string())
 }
 
-fn checksum(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+/// Whether a record says that it is another workspace's. One that says nothing is the engine's to refuse.
+fn is_of_another(record: &[u8], workspace: &WorkspaceId) -> bool {
+    #[derive(Deserialize)]
+    struct Of {
+        workspace: WorkspaceId,
+    }
+    serde_json::from_slice::<Of>(record).is_ok_and(|of| of.workspace != *workspace)
 }
 
-/// Length of the record, record, state; compressed.
-fn pack(kept: &Kept) -> Vec<u8> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    let length = u64::try_from(kept.record.len()).unwrap_or_default();
-    let written = gzip
-        .write_all(&length.to_le_bytes())
-        .and_then(|()| gzip.write_all(&kept.record))
-        .and_then(|()| gzip.write_all(&kept.state));
-    written.and_then(|()| gzip.finish()).expect("writing to memory cannot fail")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn unpack(bytes: &[u8]) -> Option<Kept> {
-    let mut all = Vec::new();
-    GzDecoder::new(bytes).take(LARGEST).read_to_end(&mut all).ok()?;
-    let (length, rest) = all.split_first_chunk::<8>()?;
-    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
-    let (record, state) = rest.split_at_checked(length)?;
-    Some(Kept { record: record.to_vec(), state: state.to_vec() })
+    #[test]
+    fn a_record_says_whose_it_is() {
+        let rows = [
+            (r#"{"workspace": "tenant/evil", "touched": true}"#, false),
+            (r#"{"workspace": "owner/prod"}"#, true),
+            (r#"{"workspace": ""}"#, true),
+            ("", false),
+            ("noise", false),
+        ];
+        for (record, expected) in rows {
+            assert_eq!(
+                is_of_another(record.as_bytes(), &WorkspaceId::new("tenant/evil")),
+                expected,
+                "{record}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_run_of_an_earlier_controller_is_waited_for() {
+        let run = Run { id: "r".into(), seconds: 100 };
+        let rows = [
+            // Fence of the head, ours, since we have the lease -> wait.
+            (1, 2, 0, 100),
+            (1, 2, 40, 60),
+            (1, 2, 100, 0),
+            (1, 2, 1000, 0),
+            (2, 2, 0, 0),
+            (3, 2, 0, 0),
+        ];
+        for (of, fence, since, wait) in rows {
+            let left = ends_within(of, &run, fence, Duration::from_secs(since));
+            assert_eq!(left.as_secs(), wait, "{of} {fence} {since}");
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! What makes no sense: a condition that names the field, and nothing by halves.
 
 use capt_api::cluster::{CAPTCluster, CAPTControlPlane};
+use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::stage::{Stage, condition, truth};
 use crate::town::{cluster_spec, message, network_spec, plane_spec, said};
 
 pub async fn outputs_that_are_missing(stage: &Stage) {
@@ -53,7 +54,9 @@ pub async fn a_template_elsewhere(stage: &Stage) {
     assert_eq!(message(&network, "Ready"), "spec.vpcTemplateRef: WorkspaceTemplate network does not exist");
     stage.remove::<CAPTCluster>("demo").await;
     stage.absent::<CAPTCluster>("demo").await;
-    // With its namespace it is found.
+    // With its namespace it is found, where that allows it.
+    let shared = json!({"group": "infrastructure.cluster.x-k8s.io", "kind": "WorkspaceTemplate"});
+    stage.grant(&other.namespace, "WorkspaceTemplateApply", shared).await;
     let mut spec = network_spec();
     spec["vpcTemplateRef"]["namespace"] = json!(other.namespace);
     stage.put::<CAPTCluster>("demo", spec).await;
@@ -88,6 +91,34 @@ pub async fn a_secret_of_others(stage: &Stage) {
         stage.secrets().get_opt("demo-kubeconfig").await.unwrap()
     });
     back.await.unwrap();
+    stage.remove_cluster().await;
+    stage.nothing_is_left().await;
+}
+
+pub async fn a_connection_secret_of_others(stage: &Stage) {
+    let theirs = serde_json::from_value(json!({
+        "metadata": {"name": "demo-eks-connection"}, "stringData": {"note": "mine"},
+    }));
+    stage.secrets().create(&PostParams::default(), &theirs.unwrap()).await.unwrap();
+    stage.templates_of_both().await;
+    stage.demo("1.31").await;
+    // Not that the module lacked the output: nobody can know, since it is in the Secret that could not be written.
+    let plane = stage.plane("False SecretError").await;
+    let told = message(&plane, "SecretsReady");
+    assert!(told.starts_with("Secret demo-eks-connection, where the workspace writes"), "{told}");
+    let blocked = |object: &WorkspaceTemplateApply| truth(object, "ConnectionSecretReady") == "False";
+    let name = stage.applies().list(&ListParams::default()).await.unwrap();
+    let name =
+        name.iter().map(ResourceExt::name_any).find(|name| name.contains("eks") || name.contains("plane"));
+    let workspace = stage.when(&name.unwrap(), "a condition says so", blocked).await;
+    let (reason, told) = condition(&workspace, "ConnectionSecretReady");
+    assert_eq!(reason, "SecretError");
+    assert!(told.starts_with("Secret demo-eks-connection was not made for this workspace"), "{told}");
+    assert_eq!(truth(&workspace, "Ready"), "True", "what is built is usable");
+    stage.secrets().delete("demo-eks-connection", &DeleteParams::default()).await.unwrap();
+    stage.both_ready().await;
+    let mended = |object: &WorkspaceTemplateApply| truth(object, "ConnectionSecretReady") == "True";
+    stage.when(&workspace.name_any(), "the condition is true", mended).await;
     stage.remove_cluster().await;
     stage.nothing_is_left().await;
 }

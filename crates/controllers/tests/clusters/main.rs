@@ -41,7 +41,9 @@ macro_rules! scenarios {
             $($(
                 if only.as_deref().is_none_or(|only| only == stringify!($name)) {
                     eprintln!("{}", stringify!($name));
-                    $room::$name(&Stage::new(Arc::clone(house), stringify!($name)).await).await;
+                    let stage = Stage::new(Arc::clone(house), stringify!($name)).await;
+                    $room::$name(&stage).await;
+                    stage.leave().await;
                 }
             )+)+
         }
@@ -54,8 +56,8 @@ scenarios! {
     changes: an_upgrade, a_network_fails_and_is_mended, a_control_plane_fails_and_is_mended, what_is_late_is_told,
         paused_in_the_middle, somebody_else_manages_it, what_is_moved_waits_for_runs;
     ends: deleted_before_anything, deleted_in_any_order, the_network_goes_last, a_retained_network;
-    inputs: outputs_that_are_missing, a_template_elsewhere, a_secret_of_others, a_kubeconfig_that_is_none, names_that_are_taken,
-        a_region_that_is_none;
+    inputs: outputs_that_are_missing, a_template_elsewhere, a_secret_of_others, a_connection_secret_of_others,
+        a_kubeconfig_that_is_none, names_that_are_taken, a_region_that_is_none;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,6 +47,10 @@ async fn at_rest_nothing_is_written() {
         !plane.annotations().contains_key("clusterctl.cluster.x-k8s.io/block-move")
     };
     stage.told::<CAPTControlPlane>("demo", "no run is under way", free).await;
+    let asked = |plane: &CAPTControlPlane| {
+        !matches!(said(plane, "RemoteConnectionProbe").as_str(), "absent" | "Unknown NotProbed")
+    };
+    stage.told::<CAPTControlPlane>("demo", "it was asked", asked).await;
     let settled =
         |network: &CAPTCluster| !network.annotations().contains_key("clusterctl.cluster.x-k8s.io/block-move");
     stage.told::<CAPTCluster>("demo", "no run is under way", settled).await;

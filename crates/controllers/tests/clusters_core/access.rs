@@ -13,7 +13,7 @@ use capt_controllers::runtime::backoff::Backoff;
 use capt_controllers::runtime::cache::no_index;
 use capt_controllers::runtime::events::Events;
 use capt_controllers::runtime::status::StatusWriter;
-use capt_controllers::runtime::{Cache, Clock, Interests, Name, Watched};
+use capt_controllers::runtime::{Cache, Clock, CrossNamespace, Grants, Interests, Name, Watched};
 use capt_controllers::workspace::context::{Context, MANAGER};
 use capt_e2e::until;
 use jiff::{SignedDuration, Timestamp};
@@ -85,9 +85,11 @@ impl<'a> Caller<'a> {
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             backoff: Backoff::RUN,
             events,
+            metrics: Arc::default(),
             templates,
             applies,
             configs,
+            grants: Grants::new(&client, CrossNamespace::Granted, &mut tasks),
             interests: Arc::default(),
             config_interests: Arc::default(),
             backends: capt_controllers::workspace::apply::backends::Backends::default(),
@@ -122,6 +124,7 @@ impl<'a> Caller<'a> {
         let request = AccessRequest {
             control_plane: &self.owner,
             cluster: &self.cluster,
+            workspace: None,
             outputs: &self.outputs,
             connection: Some(&connection),
             endpoint: Some(&endpoint),

@@ -8,6 +8,7 @@
 #![allow(clippy::print_stderr, reason = "a skip must not be silent, and a long test says where it is")]
 
 mod access;
+mod beside;
 mod life;
 mod provider;
 #[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
@@ -49,6 +50,7 @@ macro_rules! scenarios {
 scenarios! {
     life: a_cluster_lives_and_goes, old_manifests_are_taken, paused_means_paused, a_failure_is_told_and_passes, machines_go_first,
         what_is_anothers_stays, parts_come_late, what_is_not_served_is_refused;
+    beside: kinds_of_core_are_listed_and_take_nothing, a_kind_of_core_that_is_anothers_stays;
     access: secrets_are_kept, what_is_wrong_writes_nothing, a_token_is_made_and_renewed;
 }
 
@@ -61,5 +63,5 @@ async fn a_real_kube_apiserver_agrees() {
     let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
     let house = Arc::new(House::real(server).await);
     provider::install(&house.client).await;
-    all(&house).await;
+    Box::pin(all(&house)).await;
 }

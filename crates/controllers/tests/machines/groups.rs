@@ -30,6 +30,10 @@ fn members(group: &NodeGroup) -> i32 {
     group.status.as_ref().map_or(0, |status| status.members)
 }
 
+fn ready_members(group: &NodeGroup) -> i32 {
+    group.status.as_ref().map_or(0, |status| status.ready_members)
+}
+
 pub async fn machines_wait_for_their_group(stage: &Stage) {
     stage.template("machine", &stage.machine_module()).await;
     let spec = json!({
@@ -43,12 +47,14 @@ pub async fn machines_wait_for_their_group(stage: &Stage) {
     });
     stage.put("CaptMachine", "m", machine).await;
     stage.machine("m", "waits", |machine| reason(machine, "Ready") == "WaitingForNodeGroup").await;
+    let waiting = group(stage, "a member that waits", |group| members(group) == 1).await;
+    assert_eq!(ready_members(&waiting), 0, "it is not ready");
     stage.template("group", GROUP).await;
     let ready = stage.machine("m", "ready", is_ready).await;
     assert_eq!(ready.status.unwrap().node_group.as_deref(), Some("built-workers"));
     let told = stage.get("m-machine").await.status.unwrap().outputs["told"].clone();
     assert_eq!((&told["group"], &told["network"]), (&json!("built-workers"), &json!("net-2")));
-    group(stage, "one member", |group| members(group) == 1).await;
+    group(stage, "one ready member", |group| members(group) == 1 && ready_members(group) == 1).await;
 
     // A group in use stays.
     stage.api::<NodeGroup>().delete("workers", &DeleteParams::background()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Fleets that are large, and fleets at rest: real controllers with an engine that imagines its runs, on the embedded API
+//! Fleets that are large, fleets at rest, and writes that race with the controllers': real controllers with an engine that imagines its runs, on the embedded API
 //! and, where it is built, on a real kube-apiserver.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -8,6 +8,7 @@ mod huge;
 #[allow(dead_code, reason = "the bench uses the rest of it")]
 mod plant;
 mod rest;
+mod victims;
 
 /// A test of its own on each API.
 macro_rules! on_both {
@@ -38,5 +39,6 @@ macro_rules! on_both {
 
 on_both! {
     nothing_is_written_at_rest: crate::rest::nothing_is_written_at_rest;
+    a_mark_that_moves: crate::victims::a_mark_that_moves;
     a_hundred_thousand: crate::huge::a_hundred_thousand;
 }

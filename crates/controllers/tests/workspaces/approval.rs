@@ -1,6 +1,7 @@
 //! Plans that wait for a person.
 
 use capt_api::names::annotations;
+use kube::ResourceExt;
 use serde_json::json;
 
 use crate::stage::{Stage, condition, truth};
@@ -25,6 +26,13 @@ pub async fn a_plan_waits_for_a_person(stage: &Stage) {
         condition(object, "Ready").0 == "WaitingForApproval" && plan.is_some_and(|plan| plan.id != first.id)
     });
     let second = other.await.status.unwrap().plan.unwrap();
+    // Each plan is announced by itself, not as the older one again.
+    for plan in [&first, &second] {
+        let id = plan.id.clone().unwrap();
+        stage
+            .event_text("a", "WaitingForApproval", |text| text.starts_with(&format!("plan {id} would")))
+            .await;
+    }
     stage.annotate("a", annotations::APPROVE, first.id.as_deref().unwrap()).await;
     stage.when("a", "refused", |object| condition(object, "Ready").1.contains("is not for this plan")).await;
     assert!(stage.traces().is_empty());
@@ -33,9 +41,24 @@ pub async fn a_plan_waits_for_a_person(stage: &Stage) {
     let ready = stage.ready("a").await;
     assert_eq!(stage.traces(), ["created a 2"]);
     assert_eq!(truth(&ready, "Planned"), "absent");
+    let id = second.id.as_deref().unwrap();
+    told_of_approval(stage, id).await;
+    let gone = stage.when("a", "the approval is used up", |object| {
+        !object.annotations().contains_key(annotations::APPROVE)
+    });
+    let kept = gone.await.annotations()[annotations::APPROVED].clone();
+    assert!(kept.starts_with(&format!("{id} by ")), "{kept}");
     stage.delete("a").await;
     stage.gone("a").await;
     assert_eq!(stage.traces(), ["created a 2", "destroyed a 2"], "deleting the object is an approval");
+}
+
+/// Which plan was approved by whom, and what its apply did.
+async fn told_of_approval(stage: &Stage, id: &str) {
+    let approved = stage.event_text("a", "PlanApproved", |text| text.contains(id)).await;
+    assert!(approved.contains("was approved by field manager "), "{approved}");
+    let applied = stage.event_text("a", "Applied", |text| text.contains(id)).await;
+    assert!(applied.contains("approved by field manager "), "{applied}");
 }
 
 pub async fn too_much_destruction_waits_for_a_person(stage: &Stage) {
@@ -49,7 +72,13 @@ pub async fn too_much_destruction_waits_for_a_person(stage: &Stage) {
     assert_eq!((plan.add, plan.destroy), (1, 1));
     assert_eq!(stage.traces(), ["created a 1"]);
     stage.event("a", "PlanTooDestructive").await;
-    stage.annotate("a", annotations::APPROVE, plan.id.as_deref().unwrap()).await;
+    // Whose approval a note is, the note does not decide.
+    let forged = format!("{} by alice with capt approve", plan.id.as_deref().unwrap());
+    stage.annotate("a", annotations::APPROVED, &forged).await;
     stage.ready("a").await;
     assert_eq!(stage.traces(), ["created a 1", "destroyed a 1", "created a 2"]);
+    told_of_approval(stage, plan.id.as_deref().unwrap()).await;
+    let destroyed =
+        |text: &str| text.contains("added 1, changed 0, destroyed 1: replace terraform_data.thing");
+    stage.event_text("a", "Applied", destroyed).await;
 }

@@ -42,6 +42,44 @@ pub async fn a_chain_of_three(stage: &Stage) {
     assert_eq!(destroyed, ["destroyed a-3-1 1", "destroyed a-3 1", "destroyed a 3"]);
 }
 
+/// As manifests of the Go version name what they wait for: a workspace has the name of its object without `-apply`.
+pub async fn a_workspace_is_awaited_by_its_own_name(stage: &Stage) {
+    stage.template("thing", &stage.module()).await;
+    let after = json!({"variables": {"name": "b"}, "waitForWorkspaces": [{"name": "demo-vpc"}]});
+    stage.apply("b", "thing", after).await;
+    stage.reason("b", "WaitingForWorkspace").await;
+    stage.apply("demo-vpc-apply", "thing", json!({"variables": {"name": "a"}})).await;
+    stage.ready("b").await;
+    assert_eq!(stage.traces(), ["created a 1", "created b 1"]);
+    // It is not destroyed under the one that depends on it.
+    stage.delete("demo-vpc-apply").await;
+    let held = stage.when("demo-vpc-apply", "held", |object| truth(object, "Deleting") == "True").await;
+    assert!(condition(&held, "Deleting").1.contains("waits for b"), "{:?}", held.status);
+    stage.delete("b").await;
+    for name in ["b", "demo-vpc-apply"] {
+        stage.gone(name).await;
+    }
+    assert_eq!(stage.traces()[2..], ["destroyed b 1", "destroyed a 1"]);
+}
+
+/// Values of a template: `${key}` in them, and over what an owner passes by default.
+pub async fn values_of_a_template_count(stage: &Stage) {
+    let spec = json!({"forProvider": {
+        "source": "Inline", "module": stage.module(), "vars": [{"key": "name", "value": "${cluster_name}-vpc"}],
+        "varmap": {"size": 3},
+    }});
+    stage.put_template("thing", spec).await;
+    stage
+        .apply("a", "thing", json!({"variables": {"cluster_name": "demo", "size": 1}, "paused": true}))
+        .await;
+    stage.annotate("a", capt_api::names::annotations::DEFAULT_VARIABLES, "size").await;
+    stage.apply("a", "thing", json!({"variables": {"cluster_name": "demo", "size": 1}})).await;
+    let ready = stage.ready("a").await;
+    assert_eq!(condition(&ready, "Synced").0, "TemplateValuesKept", "{:?}", ready.status);
+    assert!(condition(&ready, "Synced").1.contains("size"), "{:?}", ready.status);
+    assert_eq!(ready.status.unwrap().outputs["label"], "demo-vpc-3");
+}
+
 pub async fn a_circle_is_named(stage: &Stage) {
     stage.template("thing", &stage.module()).await;
     let after = |name: &str, other: &str| json!({"variables": {"name": name}, "waitForWorkspaces": [{"name": other}]});

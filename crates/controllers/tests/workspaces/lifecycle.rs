@@ -166,7 +166,12 @@ output "label" { value = "${team}-${WORKSPACE_NAME}-$${team}-${upper("x")}" }
     assert_eq!(ready.status.as_ref().unwrap().outputs["label"], "b\"lue\n${1+1}-a-${team}-X");
     let (reason, message) = condition(&ready, "Synced");
     assert_eq!(reason, "UndeclaredVariables");
-    assert!(message.contains("unused") && !message.contains("team"), "{message}");
+    assert!(
+        message.starts_with("spec.variables.unused: the module declares no variable unused"),
+        "{message}"
+    );
+    assert!(!message.contains("team"), "{message}");
+    stage.event_text("a-apply", "UndeclaredVariables", |text| text == message).await;
 }
 
 pub async fn paused_means_paused(stage: &Stage) {
@@ -211,9 +216,18 @@ pub async fn a_state_is_taken_over(stage: &Stage) {
         stage.secrets().get_opt("capt-import-a").await.unwrap().is_none(),
         "no copy of a state is left behind"
     );
+
+    // A state that is refused, in a Secret that somebody else keeps it in: that one stays.
+    let state = std::fs::read_to_string(folder.path().join("terraform.tfstate")).unwrap();
+    let foreign = json!({"metadata": {"name": "tfstate-default-prod"}, "stringData": {"tfstate": state}});
+    let foreign = serde_json::from_value(foreign).unwrap();
+    stage.secrets().create(&kube::api::PostParams::default(), &foreign).await.unwrap();
+    stage.annotate("a", capt_api::names::annotations::IMPORT_STATE, "tfstate-default-prod").await;
+    stage.event("a", "StateRefused").await;
     stage.delete("a").await;
     stage.gone("a").await;
     assert_eq!(stage.traces(), ["created old 1", "destroyed old 1"]);
+    assert!(stage.secrets().get_opt("tfstate-default-prod").await.unwrap().is_some());
 }
 
 fn which(program: &str) -> bool {

@@ -1,8 +1,10 @@
 //! Controllers and engine go and come back; and the folder is lost.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use capt_controllers::runtime::lease::{Held, LeaseError};
+use capt_api::workspace::WorkspaceTemplateApply;
+use capt_controllers::runtime::lease::{Held, LASTS, LeaseError};
 use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_e2e::until;
 use capt_terraform::keeper::{KeepError, Keeper, Kept};
@@ -10,7 +12,7 @@ use capt_terraform::order::WorkspaceId;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::stage::{House, SOON, Stage};
+use crate::stage::{House, SOON, Stage, condition, truth};
 
 /// A stage whose house can be taken apart.
 async fn stage(name: &str) -> (Stage, Arc<House>) {
@@ -58,6 +60,37 @@ async fn a_run_outlives_its_controller() {
     assert_eq!(stage.traces().last().unwrap(), "destroyed a 1");
 }
 
+/// Nothing watches the folder of a local module.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resync_notices_an_edit_of_a_local_module() {
+    if !crate::scenarios::can_run("embedded") {
+        return;
+    }
+    let (stage, house) = stage("edited").await;
+    let (mut house, back) = alone(stage, house);
+    let (engine, module) = (house.folder.path().join("engine"), house.folder.path().join("modules/m"));
+    std::fs::create_dir_all(&module).unwrap();
+    let edit = |value: &str| {
+        let text = format!("output \"it\" {{\n  value = \"{value}\"\n}}\n");
+        std::fs::write(module.join("main.tf"), text).unwrap();
+    };
+    edit("one");
+    house.resync = Duration::from_millis(500);
+    house.restart(&engine, None).await;
+    let stage = back(Arc::new(house));
+    stage.put_template("m", json!({"module": {"source": module}})).await;
+    stage.apply("a", "m", json!({})).await;
+    for (now, next) in [("one", "two"), ("two", "three"), ("three", "four")] {
+        let applied = |object: &WorkspaceTemplateApply| {
+            truth(object, "Ready") == "True" && object.status.as_ref().unwrap().outputs["it"] == now
+        };
+        stage.when("a", now, applied).await;
+        edit(next);
+    }
+    stage.delete("a").await;
+    stage.gone("a").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_folder_loses_nothing() {
     if !crate::scenarios::can_run("embedded") {
@@ -65,8 +98,9 @@ async fn a_lost_folder_loses_nothing() {
     }
     let (stage, house) = stage("lost").await;
     let (mut house, back) = alone(stage, house);
-    let keeper =
-        |fence| Some(Arc::new(SecretKeeper::new(house.client.clone(), fence, true)) as Arc<dyn Keeper>);
+    let keeper = |fence| {
+        Some(Arc::new(SecretKeeper::new(house.client.clone(), fence, true, "kube-system")) as Arc<dyn Keeper>)
+    };
     let (first, second) = (keeper(1), keeper(2));
     let folder = house.folder.path().join("first");
     house.restart(&folder, first).await;
@@ -100,12 +134,13 @@ async fn one_holder_at_a_time() {
     let server = capt_apiserver::Server::in_memory().await.unwrap();
     let client = server.client("default");
     let never = |_: &str| false;
-    let first = Held::take(&client, "default", "l", "first", never).await.unwrap();
-    let second = Held::take(&client, "default", "l", "second", |other| other == "first").await.unwrap();
+    let first = Held::take(&client, "default", "l", "first", LASTS, never).await.unwrap();
+    let second =
+        Held::take(&client, "default", "l", "second", LASTS, |other| other == "first").await.unwrap();
     assert!(second.fence() > first.fence(), "a holder that is gone is not waited for");
     let waits = tokio::spawn({
         let client = client.clone();
-        async move { Held::take(&client, "default", "l", "third", never).await.unwrap().fence() }
+        async move { Held::take(&client, "default", "l", "third", LASTS, never).await.unwrap().fence() }
     });
     let mut first = first;
     let lost = first.keep().await;
@@ -121,7 +156,7 @@ async fn states_in_secrets() {
     let server = capt_apiserver::Server::in_memory().await.unwrap();
     let client = server.client("default");
     let workspace = WorkspaceId::new("default/w");
-    let keeper = |fence| SecretKeeper::new(client.clone(), fence, true);
+    let keeper = |fence| SecretKeeper::new(client.clone(), fence, true, "kube-system");
     let bytes = |size: usize, seed: u64| {
         // Noise, which does not compress: the size is that of the Secrets.
         let step = |state: &mut u64| {
@@ -132,7 +167,8 @@ async fn states_in_secrets() {
     };
     assert!(keeper(1).load(&workspace).await.unwrap().is_none());
     for size in [0, 10, 700_000, 3_000_000, 2_000_000, 5] {
-        let kept = Kept { record: bytes(1000, 1), state: bytes(size, 2) };
+        let kept =
+            Kept { record: bytes(1000, 1), inputs: bytes(500, 3), state: bytes(size, 2), running: None };
         keeper(1).keep(&workspace, kept.clone()).await.unwrap();
         assert!(keeper(1).load(&workspace).await.unwrap() == Some(kept), "{size}");
     }
@@ -141,11 +177,117 @@ async fn states_in_secrets() {
     assert_eq!(secrets.list(&ListParams::default()).await.unwrap().items.len(), 1, "old chunks are swept");
 
     // A later controller writes; the earlier one, which does not know yet, may not any more.
-    let later = Kept { record: vec![2], state: vec![2] };
+    let later = Kept { record: vec![2], state: vec![2], ..Kept::default() };
     keeper(2).keep(&workspace, later.clone()).await.unwrap();
     let refused = keeper(1).keep(&workspace, Kept::default()).await.unwrap_err();
     assert!(matches!(refused, KeepError::Fenced(_)), "{refused}");
     assert!(keeper(1).load(&workspace).await.unwrap() == Some(later));
     keeper(2).remove(&workspace).await.unwrap();
     assert!(secrets.list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+/// With states in the data folder alone: a folder that is gone is told, and nothing is built a second time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_is_gone_is_told_and_nothing_is_built_again() {
+    if !crate::scenarios::can_run("embedded") {
+        return;
+    }
+    let (stage, house) = stage("gone").await;
+    stage.template("thing", &stage.module()).await;
+    stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
+    stage.ready("a").await;
+    let (mut house, back) = alone(stage, house);
+    let folder = house.folder.path().join("engine");
+    let (workspaces, aside) = (folder.join("workspaces"), house.folder.path().join("aside"));
+    house.stop().await;
+    std::fs::rename(&workspaces, &aside).unwrap();
+    house.restart(&folder, None).await;
+    let house = Arc::new(house);
+    let stage = back(Arc::clone(&house));
+    stage.reason("a", "StateLost").await;
+    // Neither a change nor a retry nor a deletion goes on without the state.
+    stage.apply("a", "thing", json!({"variables": {"name": "b"}})).await;
+    stage.annotate("a", capt_api::names::annotations::RETRY, "now").await;
+    stage.delete("a").await;
+    let held = stage.when("a", "held", |object| truth(object, "Deleting") == "True").await;
+    assert_eq!(condition(&held, "Ready").0, "StateLost", "{:?}", held.status);
+    assert_eq!(stage.traces(), ["created a 1"]);
+
+    let (mut house, back) = alone(stage, house);
+    house.stop().await;
+    std::fs::remove_dir_all(&workspaces).unwrap();
+    std::fs::rename(&aside, &workspaces).unwrap();
+    house.restart(&folder, None).await;
+    let stage = back(Arc::new(house));
+    stage.gone("a").await;
+    assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
+}
+
+/// A first apply that was under way when folder and controller were lost: what it made is not made again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_apply_that_was_lost_is_told() {
+    if !crate::scenarios::can_run("embedded") {
+        return;
+    }
+    let (stage, house) = stage("halfway").await;
+    let gate = stage.trace.with_extension("gate");
+    let created = "command = \"echo created";
+    let waits = format!("command = \"until test -e {}; do sleep 0.1; done; echo created", gate.display());
+    stage.template("thing", &stage.module().replace(created, &waits)).await;
+    stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
+    let working = |object: &WorkspaceTemplateApply| {
+        let progress = object.status.as_ref().and_then(|status| status.progress.as_ref());
+        progress.is_some_and(|progress| progress.current.is_some())
+    };
+    stage.when("a", "a resource is being made", working).await;
+    let (mut house, back) = alone(stage, house);
+    let folder = house.folder.path().join("engine");
+    house.stop().await;
+    std::fs::write(&gate, "").unwrap();
+    let trace = gate.with_extension("trace");
+    let made = async || std::fs::read_to_string(&trace).is_ok_and(|text| !text.is_empty()).then_some(());
+    until("it is made", SOON, made).await.unwrap();
+    let elsewhere = folder.with_file_name("elsewhere");
+    house.restart(&elsewhere, None).await;
+    let stage = back(Arc::new(house));
+    stage.reason("a", "StateLost").await;
+    // It stays: the next look knows no more than the first.
+    stage.annotate("a", capt_api::names::annotations::RETRY, "now").await;
+    stage.apply("a", "thing", json!({"variables": {"name": "b"}})).await;
+    let seen = |object: &WorkspaceTemplateApply| {
+        object.status.as_ref().and_then(|status| status.observed_generation) == object.metadata.generation
+    };
+    let held = stage.when("a", "seen", seen).await;
+    assert_eq!(condition(&held, "Ready").0, "StateLost", "{:?}", held.status);
+    assert_eq!(stage.traces(), ["created a 1"]);
+}
+
+/// A state that somebody cut is told, and restored by `capt state restore`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_state_is_told_and_restored() {
+    if !crate::scenarios::can_run("embedded") {
+        return;
+    }
+    let (stage, house) = stage("damaged").await;
+    stage.template("thing", &stage.module()).await;
+    stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
+    stage.ready("a").await;
+    let (mut house, back) = alone(stage, house);
+    let folder = house.folder.path().join("engine");
+    house.stop().await;
+    let workspace = std::fs::read_dir(folder.join("workspaces")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(workspace.join("state/terraform.tfstate"), "").unwrap();
+    house.restart(&folder, None).await;
+    let stage = back(Arc::new(house));
+    stage.reason("a", "StateDamaged").await;
+    stage.apply("a", "thing", json!({"variables": {"name": "a"}, "timeout": "2h"})).await;
+    stage.reason("a", "StateDamaged").await;
+    assert_eq!(stage.traces(), ["created a 1"]);
+    stage.annotate("a", capt_api::names::annotations::RESTORE_STATE, "newest").await;
+    stage.ready("a").await;
+    assert_eq!(stage.traces(), ["created a 1"], "what exists is known again");
+    stage.event("a", "RestoredState").await;
+    stage.delete("a").await;
+    stage.gone("a").await;
+    assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
 }

@@ -27,6 +27,7 @@ macro_rules! scenarios {
                 eprintln!("{}", stringify!($name));
                 let stage = crate::stage::Stage::new(std::sync::Arc::clone(&house), stringify!($name)).await;
                 crate::$room::$name(&stage).await;
+                stage.leave().await;
             )+)+
         }
     };

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use capt_api::grant::ReferenceGrant;
 use capt_api::workspace::{WorkspaceTemplate, WorkspaceTemplateApply};
 use capt_controllers::runtime::backoff::Backoff;
 use capt_controllers::runtime::conditions;
-use capt_controllers::{ClusterApi, Controllers, Options};
+use capt_controllers::workspace::keeper::SecretKeeper;
+use capt_controllers::{ClusterApi, Controllers, CrossNamespace, Options};
 use capt_e2e::until;
 use capt_terraform::Engine;
 use capt_terraform::engine::StartError;
@@ -39,6 +41,12 @@ pub struct House {
     pub clock: Arc<Shifted>,
     /// Who takes care of Clusters; counts when the controllers start.
     pub cluster_api: ClusterApi,
+    /// Which references across namespaces are followed; counts then, too.
+    pub cross_namespace: CrossNamespace,
+    /// The engine's keeper, where the controllers are to know it; counts then, too.
+    pub keeper: Option<Arc<SecretKeeper>>,
+    /// How often every object is reconciled though nothing changed; counts then, too.
+    pub resync: Duration,
     home: Home,
 }
 
@@ -81,7 +89,20 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         let engine = start_engine(&folder.path().join("engine"), None).await;
         let (clock, cluster_api) = (Arc::default(), ClusterApi::default());
-        let mut house = Self { client, engine, folder, controllers: None, clock, cluster_api, home };
+        let cross_namespace = CrossNamespace::default();
+        let (controllers, keeper, resync) = (None, None, options().resync);
+        let mut house = Self {
+            client,
+            engine,
+            folder,
+            controllers,
+            clock,
+            cluster_api,
+            cross_namespace,
+            keeper,
+            resync,
+            home,
+        };
         house.start_controllers();
         house
     }
@@ -101,14 +122,26 @@ impl House {
 
     fn start_controllers(&mut self) {
         let clock: Arc<dyn capt_controllers::runtime::Clock> = Arc::clone(&self.clock) as _;
-        let options = Options { clock, cluster_api: self.cluster_api, ..options() };
+        let options = Options {
+            clock,
+            cluster_api: self.cluster_api,
+            cross_namespace: self.cross_namespace,
+            keeper: self.keeper.clone(),
+            resync: self.resync,
+            ..options()
+        };
         self.controllers = Some(Controllers::start(&self.client, &self.engine, &options));
+    }
+
+    /// Stops controllers and engine.
+    pub async fn stop(&mut self) {
+        self.controllers = None;
+        self.engine.clone().stop().await;
     }
 
     /// Stops everything but the API, and starts it again: on `folder`, with `keeper`.
     pub async fn restart(&mut self, folder: &Path, keeper: Option<Arc<dyn Keeper>>) {
-        self.controllers = None;
-        self.engine.clone().stop().await;
+        self.stop().await;
         self.engine = start_engine(folder, keeper).await;
         self.start_controllers();
     }
@@ -116,8 +149,11 @@ impl House {
 
 pub async fn start_engine(folder: &Path, keeper: Option<Arc<dyn Keeper>>) -> Engine {
     let mut options = capt_terraform::Options::new(folder.to_owned());
+    options.guard = env!("CARGO_BIN_EXE_capt-controllers-guard").into();
     options.grace = Duration::from_secs(5);
     options.keeper = keeper;
+    options.allow_paths =
+        capt_e2e::aws_mirror().into_iter().chain([folder.with_file_name("modules")]).collect();
     // The folder of an engine that was just stopped is free a moment later: a process that another test is starting has
     // its lock until it has become another program.
     let started = until("the folder is free", SOON, async || match Engine::start(options.clone()).await {
@@ -191,6 +227,15 @@ impl Stage {
         let name = format!("{}-too", self.namespace);
         make_namespace(&self.client, &name).await;
         name
+    }
+
+    /// Lets objects of a kind in this namespace refer to those that `to` lists in another.
+    pub async fn grant(&self, there: &str, from: &str, to: Value) {
+        let grants: Api<ReferenceGrant> = Api::namespaced(self.client.clone(), there);
+        let from =
+            json!({"group": "infrastructure.cluster.x-k8s.io", "kind": from, "namespace": self.namespace});
+        let body = json!({"metadata": {"name": "for-tests"}, "spec": {"from": [from], "to": [to]}});
+        grants.create(&PostParams::default(), &serde_json::from_value(body).unwrap()).await.unwrap();
     }
 
     pub fn applies(&self) -> Api<WorkspaceTemplateApply> {
@@ -324,6 +369,20 @@ output "password" {
         events.list(&of).await.unwrap().items.into_iter().filter_map(|event| event.reason).collect()
     }
 
+    /// Waits for an event whose text satisfies `done`.
+    pub async fn event_text(&self, name: &str, reason: &str, done: impl Fn(&str) -> bool) -> String {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let of = ListParams::default().fields(&format!("involvedObject.name={name},reason={reason}"));
+        let mut texts = Vec::new();
+        let seen = until(reason, SOON, async || {
+            let found = events.list(&of).await.unwrap().items;
+            texts = found.into_iter().filter_map(|event| event.message).collect();
+            texts.iter().find(|text| done(text)).cloned()
+        });
+        let seen = seen.await;
+        seen.unwrap_or_else(|error| panic!("{name}: {error}; {texts:?}"))
+    }
+
     /// Waits for an event: it is written after the status that it tells of.
     pub async fn event(&self, name: &str, reason: &str) {
         let seen = until(reason, SOON, async || {
@@ -332,7 +391,27 @@ output "password" {
         seen.await.unwrap();
     }
 
-    /// Processes that the engine started.
+    /// Pauses what a test leaves behind: in a house that others use as well, a retry or a check for drift would count as theirs.
+    pub async fn leave(&self) {
+        for object in self.applies().list(&ListParams::default()).await.unwrap() {
+            let name = object.name_any();
+            let pause = json!({"metadata": {"annotations": {capt_api::names::annotations::PAUSED: "test"}}});
+            let asked =
+                self.applies().patch_metadata(&name, &PatchParams::default(), &Patch::Merge(&pause)).await;
+            // It may go by itself meanwhile.
+            if matches!(&asked, Err(kube::Error::Api(status)) if status.is_not_found()) {
+                continue;
+            }
+            asked.unwrap();
+            let paused = until("paused", SOON, async || {
+                let object = self.applies().get_opt(&name).await.unwrap();
+                object.is_none_or(|object| truth(&object, "Paused") == "True").then_some(())
+            });
+            paused.await.unwrap();
+        }
+    }
+
+    /// Processes that the engine started, for whomever.
     pub fn processes(&self) -> u64 {
         self.house.engine.metrics().processes
     }

@@ -125,21 +125,21 @@ pub async fn mistakes_are_named(stage: &Stage) {
             json!({"module": "variable \"n\" {\n  type = number\n}\n"}),
             json!({"variables": {"n": "many"}}),
             "InvalidVariable",
-            "number",
+            "spec.variables.n: a number is required",
         ),
         (
             "missing",
             json!({"module": "variable \"n\" {\n  type = number\n}\n"}),
             json!({}),
             "MissingVariable",
-            "\"n\"",
+            "spec.variables.n is not set, and the module has no default for it",
         ),
         (
             "no-source",
             json!({"module": {"source": "/nowhere/at/all"}}),
             json!({}),
-            "ModuleNotFound",
-            "nowhere",
+            "PathNotAllowed",
+            "--allow-path",
         ),
         ("wrong-module", json!({"module": {"sauce": "x"}}), json!({}), "Invalid", "HCL text"),
         (
@@ -243,6 +243,8 @@ pub async fn a_deletion_needs_no_template(stage: &Stage) {
     stage.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
     // Outputs go to another namespace, where no garbage collector removes them with their owner.
     let elsewhere = stage.another_namespace().await;
+    let written = json!({"group": "", "kind": "Secret", "access": "Write"});
+    stage.grant(&elsewhere, "WorkspaceTemplateApply", written).await;
     let outputs: Api<Secret> = Api::namespaced(stage.client.clone(), &elsewhere);
     let to = |name: &str| json!({"module": stage.module(), "writeConnectionSecretToRef": {"name": name, "namespace": elsewhere}});
     stage.put_template("thing", to("first")).await;
@@ -283,7 +285,7 @@ pub async fn a_backend_has_one_workspace(stage: &Stage) {
     stage.apply("b", "thing", json!({"variables": {"name": "b"}})).await;
     let refused = stage.reason("b", "BackendInUse").await;
     assert_eq!(truth(&refused, "Stalled"), "True");
-    assert!(condition(&refused, "Ready").1.contains("WorkspaceTemplateApply a,"), "{refused:?}");
+    assert!(condition(&refused, "Ready").1.contains("WorkspaceTemplateApply a:"), "{refused:?}");
     assert_eq!(stage.traces(), ["created a 1"]);
     // Nobody has it any more: it goes on by itself.
     stage.delete("a").await;
@@ -292,4 +294,35 @@ pub async fn a_backend_has_one_workspace(stage: &Stage) {
     assert_eq!(stage.traces(), ["created a 1", "destroyed a 1", "created b 1"]);
     stage.delete("b").await;
     stage.gone("b").await;
+}
+
+pub async fn a_secret_of_others_is_a_condition(stage: &Stage) {
+    stage.template("thing", &stage.module()).await;
+    let secret = |name: &str, more: serde_json::Value| {
+        let mut body = json!({"metadata": {"name": name}});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(body).unwrap()
+    };
+    // Somebody's data, and an empty one of a type that the API lets nobody change.
+    let rows = [
+        ("theirs", json!({"stringData": {"a": "b"}}), "Secret theirs was not made for this workspace"),
+        ("frozen", json!({"immutable": true}), "the outputs are not written to Secret frozen: "),
+    ];
+    for (name, body, expected) in rows {
+        stage.secrets().create(&PostParams::default(), &secret(name, body)).await.unwrap();
+        let spec = json!({"variables": {"name": name}, "writeConnectionSecretToRef": {"name": name}});
+        stage.apply(name, "thing", spec).await;
+        let blocked = stage.when(name, "blocked", |object| truth(object, "ConnectionSecretReady") == "False");
+        let (reason, message) = condition(&blocked.await, "ConnectionSecretReady");
+        assert_eq!(reason, "SecretError");
+        assert!(message.starts_with(expected), "{message}");
+        stage.event_text(name, "SecretError", |text| text == message).await;
+        stage.secrets().delete(name, &DeleteParams::default()).await.unwrap();
+        let mended = |object: &WorkspaceTemplateApply| truth(object, "ConnectionSecretReady") == "True";
+        stage.when(name, "written", mended).await;
+        assert!(stage.secrets().get(name).await.unwrap().data.unwrap().contains_key("password"));
+    }
+    // Nothing is said where nothing is asked for.
+    stage.apply("frozen", "thing", json!({"variables": {"name": "frozen"}})).await;
+    stage.when("frozen", "no more", |object| truth(object, "ConnectionSecretReady") == "absent").await;
 }

@@ -7,12 +7,14 @@ use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
 use capt_api::names::{annotations, labels};
 use jiff::Timestamp;
 
+use crate::cause;
 use crate::conditions::find as find_condition;
 use crate::template::{relevant, same_machine};
 use crate::{hash as hashes, revision};
 
 /// A set as a deployment counts it.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not depend on each other")]
 pub(crate) struct Set<'a> {
     pub(crate) object: &'a CaptMachineSet,
     pub(crate) name: &'a str,
@@ -23,6 +25,7 @@ pub(crate) struct Set<'a> {
     /// Whether the set has acted on its last change.
     pub(crate) acted: bool,
     pub(crate) create_disabled: bool,
+    pub(crate) unavailable_first: bool,
     /// Replicas of the deployment that it was last scaled for.
     pub(crate) desired: Option<i32>,
     /// Machines it should have.
@@ -34,6 +37,8 @@ pub(crate) struct Set<'a> {
     /// counts as an available one.
     pub(crate) available: i32,
     pub(crate) terminating: i32,
+    /// Why it is not ready, from the bottom.
+    pub(crate) cause: Option<&'a str>,
 }
 
 impl<'a> Set<'a> {
@@ -70,12 +75,17 @@ impl<'a> Set<'a> {
                 observed == meta.generation || meta.generation.unwrap_or(1) <= 1
             },
             create_disabled: annotation(annotations::DISABLE_CREATE).is_some(),
+            unavailable_first: annotation(annotations::UNAVAILABLE_FIRST).is_some(),
             desired: annotation(annotations::DESIRED_REPLICAS).and_then(|text| text.parse().ok()),
             spec,
             replicas,
             ready: status.map_or(0, |status| status.ready_replicas),
             available: (status.map_or(0, |status| status.available_replicas) - going).max(0),
             terminating,
+            cause: status
+                .and_then(|status| find_condition(&status.conditions, types::READY))
+                .filter(|ready| ready.status != "True")
+                .and_then(|ready| cause::of(&ready.message)),
         }
     }
 

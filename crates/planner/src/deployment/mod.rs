@@ -32,7 +32,8 @@ pub use build::{is_same_set, set};
 use crate::budget::Budget;
 use crate::owner::{Kinship, Matcher, kinship};
 use crate::reason::{Field, Reason};
-use crate::{names, revision};
+use crate::template::relevant;
+use crate::{hash, names, revision};
 use current::Set;
 
 /// What a controller sees of a deployment.
@@ -89,7 +90,7 @@ pub enum Action {
     AdoptSet { name: String, uid: String, reason: Reason },
     /// Take the deployment out of its owners.
     ReleaseSet { name: String, uid: String, reason: Reason },
-    /// Put this template into the deployment, if it has the generation that was observed.
+    /// Put this template into the deployment with [`undo`], if it has the generation that was observed.
     Undo { revision: i64, template: Box<MachineTemplate>, reason: Reason },
     /// Take the deployment's finalizer off: nothing of it is left.
     Finish { reason: Reason },
@@ -111,6 +112,9 @@ pub struct Change {
     /// Whether it may not create machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_create: Option<bool>,
+    /// Whether machines that are not available go before those that are marked for deletion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unavailable_first: Option<bool>,
     /// `spec.template`, of which only what reaches machines in place differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<MachineTemplate>,
@@ -130,6 +134,7 @@ impl Change {
             revision,
             desired_replicas,
             disable_create,
+            unavailable_first,
             template,
             min_ready_seconds,
             delete_policy,
@@ -141,10 +146,16 @@ impl Change {
         if let Some(desired) = desired_replicas {
             all.insert(annotations::DESIRED_REPLICAS.to_owned(), desired.to_string());
         }
-        match disable_create {
-            Some(true) => drop(all.insert(annotations::DISABLE_CREATE.to_owned(), String::new())),
-            Some(false) => drop(all.remove(annotations::DISABLE_CREATE)),
-            None => {}
+        let flags = [
+            (annotations::DISABLE_CREATE, disable_create),
+            (annotations::UNAVAILABLE_FIRST, unavailable_first),
+        ];
+        for (key, flag) in flags {
+            match flag {
+                Some(true) => drop(all.insert(key.to_owned(), String::new())),
+                Some(false) => drop(all.remove(key)),
+                None => {}
+            }
         }
         if let Some((_, to)) = replicas {
             set.spec.replicas = *to;
@@ -440,12 +451,23 @@ fn propagate(step: &mut Step<'_>) {
             change.disable_create = Some(disable);
             what.push(Field::DisableCreate);
         }
+        // People choose which machines go when they scale; a rollout takes all of an old set, and needs the available ones longest.
+        // Machines that it has decided to take go in that order even if the set is current again, or paused, before they are gone.
+        let rolls = spec.strategy.kind == StrategyKind::RollingUpdate && !is_current && !spec.paused;
+        let still_taking = !set.acted || set.replicas > set.spec;
+        let unavailable_first =
+            set.unavailable_first && (rolls || still_taking) || rolls && step.target(index) < set.spec;
+        if set.unavailable_first != unavailable_first {
+            change.unavailable_first = Some(unavailable_first);
+            what.push(Field::UnavailableFirst);
+        }
         if what.is_empty() {
             continue;
         }
         let (planned, reasons) = step.changes.entry(index).or_default();
-        // That a scaled set learns what it was scaled for needs no words.
-        if what != [Field::DesiredReplicas] || reasons.is_empty() {
+        // That a scaled set learns what it was scaled for, and how, needs no words.
+        let silent = |field: &Field| matches!(field, Field::DesiredReplicas | Field::UnavailableFirst);
+        if reasons.is_empty() || !what.iter().all(silent) {
             reasons.push(Reason::InPlace { what });
         }
         *planned = Change { replicas: planned.replicas, revision: planned.revision, ..change };
@@ -488,6 +510,24 @@ fn clean_history(step: &Step<'_>, leaving: &[Set<'_>], plan: &mut Plan) {
 /// The deployment with a restart asked for: every machine that is older than now is replaced.
 pub fn restart(deployment: &mut CaptMachineDeployment, now: Timestamp) {
     deployment.spec.rollout_after = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+}
+
+/// Puts the template of [`Action::Undo`] into a deployment, and notes it there: should it miss its deadline as well, two broken revisions are
+/// not undone for one another for ever.
+pub fn undo(deployment: &mut CaptMachineDeployment, template: &MachineTemplate) {
+    deployment.spec.template = template.clone();
+    let all = deployment.metadata.annotations.get_or_insert_default();
+    all.insert(annotations::UNDONE_TO.to_owned(), template_hash(template));
+}
+
+/// Whether the deployment's template is one that an undo by itself put there.
+pub(crate) fn is_undone(deployment: &CaptMachineDeployment) -> bool {
+    let noted = deployment.metadata.annotations.as_ref().and_then(|all| all.get(annotations::UNDONE_TO));
+    noted.is_some_and(|noted| *noted == template_hash(&deployment.spec.template))
+}
+
+fn template_hash(template: &MachineTemplate) -> String {
+    hash::text(&relevant(&template.spec))
 }
 
 /// The revision that a set stands for.

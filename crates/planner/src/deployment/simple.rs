@@ -28,17 +28,20 @@ pub(super) fn recreate(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
     if !step.all_have_acted(leaving) {
         return 0;
     }
+    let Some(current) = step.current().copied() else { return wanted };
+    // Machines of its own that are being destroyed count as well: it may have been old, or larger, before.
+    let (total, ceiling) = (current.existing(), wanted);
+    let to = wanted.min(size + (ceiling - total).max(0));
     if let Some(index) = step.current
-        && size < wanted
+        && to > size
     {
-        let reason = if old.is_empty() {
-            Reason::Grow { total: step.sets[index].existing(), ceiling: wanted, wanted }
-        } else {
-            Reason::OldGone
-        };
-        step.scale(index, wanted, reason);
+        let reason = if old.is_empty() { Reason::Grow { total, ceiling, wanted } } else { Reason::OldGone };
+        step.scale(index, to, reason);
     }
-    wanted
+    if to < wanted {
+        step.wait(Reason::AwaitRoom { total, ceiling, terminating: current.terminating });
+    }
+    to
 }
 
 /// Decides a step; the size of the current set where that is not made yet.

@@ -9,9 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{Action, Plan, Set, Step};
 use crate::availability::{after, earlier};
 use crate::budget::Budget;
+use crate::cause;
 use crate::conditions::{self, Finding};
 use crate::owner::Matcher;
-use crate::reason::Reason;
+use crate::reason::{Count, Reason, Share, exist};
 use crate::revision;
 
 /// What the sets come to.
@@ -62,8 +63,13 @@ pub(super) fn finish(
         && counters.replicas == wanted
         && counters.available >= wanted
         && plan.waits.is_empty();
-    let mut findings = findings(deployment, &counters, complete, plan);
-    let progress = progress(deployment, &old, &counters, complete, plan, now);
+    // The set that should grow knows best why it does not.
+    let own = sets.iter().filter(|set| Some(set.name) == current);
+    let others = sets.iter().filter(|set| Some(set.name) != current);
+    let cause = own.chain(others).find_map(|set| set.cause);
+    let mut findings = findings(deployment, &counters, complete, cause, plan);
+    let waits_for_people = !complete && waits_for_people(deployment, sets, current, &counters);
+    let progress = progress(deployment, &old, &counters, (complete, waits_for_people, cause), plan, now);
     let (restarts, deadline) = (progress.restarts, progress.deadline);
     if !deleting {
         findings.push(progress.finding);
@@ -109,6 +115,7 @@ fn findings(
     deployment: &CaptMachineDeployment,
     counters: &Counters,
     complete: bool,
+    cause: Option<&str>,
     plan: &Plan,
 ) -> Vec<Finding> {
     let wanted = deployment.spec.replicas.max(0);
@@ -120,18 +127,21 @@ fn findings(
     };
     let floor = wanted - budget;
     let enough = counters.available >= floor;
-    let of_wanted =
-        format!("{} of {wanted} machines are available, at least {floor} must be", counters.available);
+    let of_wanted = format!("{} available, at least {floor} must be", Share(counters.available, wanted));
+    let of_wanted = cause::with(of_wanted, cause.filter(|_| !enough));
     let old = counters.replicas - counters.updated;
     let flag = |kind, holds, message: String| {
         let reason = if holds { reasons::IN_PROGRESS } else { reasons::NOT_IN_PROGRESS };
         Finding::new(kind, holds, reason, message)
     };
-    let exist = format!("{} of {wanted} machines exist", counters.replicas);
+    let existing =
+        format!("{} of {} {}", counters.replicas, Count(wanted, "machine"), exist(counters.replicas));
     let all = |kind, some: i32, reason, word| {
         let holds = some == counters.replicas;
         let reason = if holds { reasons::READY } else { reason };
-        Finding::new(kind, holds, reason, format!("{some} of {} machines are {word}", counters.replicas))
+        let counts = format!("{} {word}", Share(some, counters.replicas));
+        let told = cause.filter(|_| !holds && kind == types::MACHINES_READY);
+        Finding::new(kind, holds, reason, cause::with(counts, told))
     };
     let mut findings = vec![
         Finding::new(
@@ -141,8 +151,8 @@ fn findings(
             of_wanted,
         ),
         flag(types::ROLLING_OUT, old > 0, rolling_message(old, plan)),
-        flag(types::SCALING_UP, counters.replicas < wanted, exist.clone()),
-        flag(types::SCALING_DOWN, counters.replicas > wanted, exist),
+        flag(types::SCALING_UP, counters.replicas < wanted, existing.clone()),
+        flag(types::SCALING_DOWN, counters.replicas > wanted, existing),
         all(types::MACHINES_READY, counters.ready, reasons::MACHINES_NOT_READY, "ready"),
         all(types::MACHINES_UP_TO_DATE, counters.updated, reasons::MACHINES_NOT_UP_TO_DATE, "up to date"),
     ];
@@ -151,10 +161,9 @@ fn findings(
         (false, true) => (true, reasons::READY),
         (false, false) => (false, reasons::IN_PROGRESS),
     };
-    let message = format!(
-        "{} of {wanted} machines are available and {} up to date",
-        counters.available, counters.updated
-    );
+    let message =
+        format!("{} available and {} up to date", Share(counters.available, wanted), counters.updated);
+    let message = cause::with(message, cause.filter(|_| !ready));
     findings.push(Finding::new(types::READY, ready, reason, message));
     let paused = deployment.spec.paused;
     let was_paused = deployment
@@ -171,17 +180,33 @@ fn findings(
     }
     if deleting {
         let message = plan.waits.first().map_or_else(|| "nothing is left".to_owned(), ToString::to_string);
+        let message = cause::with(message, cause);
         findings.push(Finding::new(types::DELETING, true, reasons::DELETING, message));
     }
     findings
 }
 
 fn rolling_message(old: i32, plan: &Plan) -> String {
-    let words = format!("{old} machines are of an old revision");
+    let are = if old == 1 { "is" } else { "are" };
+    let words = format!("{} {are} of an old revision", Count(old, "machine"));
     match plan.waits.first() {
         Some(wait) if old > 0 => format!("{words}; {wait}"),
         _ => words,
     }
+}
+
+/// Whether nothing is missing but what people delete.
+fn waits_for_people(
+    deployment: &CaptMachineDeployment,
+    sets: &[Set<'_>],
+    current: Option<&str>,
+    counters: &Counters,
+) -> bool {
+    let fine = |set: &Set<'_>| set.available >= set.spec && set.acted;
+    deployment.spec.strategy.kind == StrategyKind::OnDelete
+        && counters.replicas > counters.updated
+        && counters.replicas >= deployment.spec.replicas.max(0)
+        && sets.iter().filter(|set| Some(set.name) == current).all(fine)
 }
 
 struct Progress {
@@ -195,19 +220,30 @@ fn progress(
     deployment: &CaptMachineDeployment,
     old: &CaptMachineDeploymentStatus,
     counters: &Counters,
-    complete: bool,
+    (complete, waits_for_people, cause): (bool, bool, Option<&str>),
     plan: &Plan,
     now: Timestamp,
 ) -> Progress {
     let earlier = conditions::find(&old.conditions, types::PROGRESSING);
     let finding =
         |holds, reason, message: String| Finding { kind: types::PROGRESSING, holds, reason, message };
-    let here = format!("{} of {} machines are up to date", counters.updated, deployment.spec.replicas.max(0));
+    let here = format!("{} up to date", Share(counters.updated, deployment.spec.replicas.max(0)));
     if deployment.spec.paused {
         return Progress { finding: finding(None, reasons::PAUSED, here), restarts: false, deadline: None };
     }
-    let started = earlier.is_none_or(|condition| condition.status == "Unknown")
-        || old.observed_generation != deployment.metadata.generation
+    if waits_for_people {
+        // Nobody is late, however long that takes.
+        let wait = Reason::AwaitPeople { left: counters.replicas - counters.updated };
+        let message = format!("{here}; {wait}");
+        return Progress {
+            finding: finding(Some(true), reasons::AWAITING_DELETION, message),
+            restarts: false,
+            deadline: None,
+        };
+    }
+    let started = earlier.is_none_or(|condition| {
+        condition.status == "Unknown" || condition.reason == reasons::AWAITING_DELETION
+    }) || old.observed_generation != deployment.metadata.generation
         || plan.actions.iter().any(|action| matches!(action, Action::CreateSet { .. }));
     if complete {
         // A finished rollout stays finished: a machine that fails later is the set's matter.
@@ -235,8 +271,9 @@ fn progress(
         if restarts { now } else { earlier.map_or(now, |condition| condition.last_transition_time.0) };
     let deadline = after(since, deployment.spec.progress_deadline_seconds);
     if deadline <= now {
-        let message =
-            format!("no progress for {} seconds; {here}", deployment.spec.progress_deadline_seconds);
+        let undone = if super::is_undone(deployment) { "; an undo went back to this revision" } else { "" };
+        let seconds = Count(deployment.spec.progress_deadline_seconds, "second");
+        let message = cause::with(format!("no progress for {seconds}; {here}{undone}"), cause);
         return Progress {
             finding: finding(Some(false), reasons::PROGRESS_DEADLINE_EXCEEDED, message),
             restarts: false,
@@ -253,7 +290,12 @@ fn progress(
             deadline: None,
         };
     }
-    Progress { finding: finding(Some(true), reasons::SET_UPDATED, here), restarts, deadline: Some(deadline) }
+    let message = cause::with(here, cause);
+    Progress {
+        finding: finding(Some(true), reasons::SET_UPDATED, message),
+        restarts,
+        deadline: Some(deadline),
+    }
 }
 
 /// The way back, where the deadline was missed and the deployment asks for it.
@@ -274,7 +316,7 @@ pub(super) fn falls_back(
         && progressing.status == "False"
         && status.observed_generation == deployment.metadata.generation
         && progressing.last_transition_time.0 <= now;
-    if !asked || !missed || deployment.spec.paused {
+    if !asked || !missed || deployment.spec.paused || super::is_undone(deployment) {
         return None;
     }
     let current = step.current()?;

@@ -3,6 +3,7 @@
 use capt_api::machine::{
     CaptMachineDeployment, CaptMachineDeploymentSpec, CaptMachineSet, CaptMachineSetStatus, RollingUpdate,
 };
+use capt_api::names::annotations;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -74,6 +75,31 @@ fn no_step_until_every_set_has_acted_on_the_last() {
     let step = decide(&deployment, &[old, new]);
     assert!(!words(&step).iter().any(|word| word.starts_with("scaled")), "{step:?}");
     assert_eq!(step.waits, [Reason::AwaitSet { set: "web-hash1".into() }]);
+}
+
+/// Availability first, as long as machines go that a rollout decided to take: a mark must not choose one that the floor needs.
+#[test]
+fn what_a_rollout_takes_goes_unavailable_first_though_it_is_undone() {
+    let clears = |set: &CaptMachineSet, paused: bool| {
+        let mut deployment = deployment(3, "small");
+        deployment.spec.paused = paused;
+        let undone = decide(&deployment, &[set.clone(), steady("large", 2, 1)]);
+        undone.actions.iter().any(|action| {
+            matches!(action, Action::ChangeSet { change, .. } if change.unavailable_first == Some(false))
+        })
+    };
+    let mut taken = steady("small", 1, 2);
+    let all = taken.metadata.annotations.get_or_insert_default();
+    all.insert(annotations::UNAVAILABLE_FIRST.to_owned(), String::new());
+    let mut slow = taken.clone();
+    slow.metadata.generation = Some(3);
+    let mut surplus = taken.clone();
+    surplus.status.as_mut().unwrap().replicas = 3;
+    for paused in [false, true] {
+        assert!(!clears(&slow, paused), "it has not acted on its size");
+        assert!(!clears(&surplus, paused), "it has too many");
+        assert!(clears(&taken, paused), "they are gone");
+    }
 }
 
 #[test]
@@ -212,4 +238,38 @@ fn a_set_that_leaves_its_machines_behind_is_waited_for() {
     assert!(creates(&said("Deleting", 2)), "another does not wait for machines to be destroyed");
     assert!(!creates(&said("Orphaning", 2)), "only a set of the same name can take them up");
     assert!(!creates(&said("Deleting", 0)), "its name is free in a moment");
+}
+
+#[test]
+fn a_deployment_hands_on_the_cause_of_its_sets() {
+    let deployment = deployment(3, "large");
+    let cause = "CaptMachine web-hash2-0: workspace web-hash2-0-machine: Error: no capacity; in any zone";
+    let not_ready = |mut set: CaptMachineSet, text: &str| {
+        let message = crate::cause::with("0 of 1 machine is available", Some(text));
+        let finding = crate::conditions::Finding::new("Ready", false, "Failed", message);
+        let status = set.status.as_mut().unwrap();
+        status.conditions = crate::conditions::merge(&[], vec![finding], None, at(1));
+        (status.ready_replicas, status.available_replicas) = (0, 0);
+        set
+    };
+    let sets = [not_ready(steady("small", 1, 3), "another"), not_ready(steady("large", 2, 1), cause)];
+    let status = decide(&deployment, &sets).status.unwrap();
+    for kind in ["Available", "Ready", "MachinesReady", "Progressing"] {
+        let told = &crate::conditions::find(&status.conditions, kind).unwrap().message;
+        assert_eq!(crate::cause::of(told), Some(cause), "{kind}: {told}");
+    }
+    let fine = decide(&deployment, &[steady("large", 2, 3)]).status.unwrap();
+    assert!(fine.conditions.iter().all(|condition| !condition.message.contains("CaptMachine ")), "{fine:?}");
+}
+
+#[test]
+fn a_wait_for_room_tells_the_true_numbers() {
+    let rows = [
+        ((4, 4, 0), "waiting for room: 4 of at most 4 exist"),
+        ((4, 4, 1), "waiting for room: 4 of at most 4 exist, 1 terminating"),
+        ((5, 4, 1), "waiting for room: 5 exist, 1 of them terminating, and at most 4 may before one is made"),
+    ];
+    for ((total, ceiling, terminating), words) in rows {
+        assert_eq!(Reason::AwaitRoom { total, ceiling, terminating }.to_string(), words);
+    }
 }

@@ -39,7 +39,25 @@ pub fn in_place_update(set: &CaptMachineSet) -> serde_json::Value {
         value["spec"]["nodeDrainTimeoutSeconds"] = seconds.into();
     }
     if let Some(config) = &spec.node_group_config {
-        value["spec"]["nodeGroupConfig"] = serde_json::json!({ "scaling": config.scaling });
+        let mut part = serde_json::json!({ "scaling": config.scaling });
+        if let Some(update) = &config.update_config {
+            part["updateConfig"] = serde_json::json!(update);
+        }
+        for (name, map) in [("labels", &config.labels), ("tags", &config.tags)] {
+            if !map.is_empty() {
+                part[name] = serde_json::json!(map);
+            }
+        }
+        value["spec"]["nodeGroupConfig"] = part;
+    }
+    if let Some(scaling) = &spec.scaling {
+        value["spec"]["scaling"] = serde_json::json!(scaling);
+    }
+    if !spec.taints.is_empty() {
+        value["spec"]["taints"] = serde_json::json!(spec.taints);
+    }
+    if !spec.additional_tags.is_empty() {
+        value["spec"]["additionalTags"] = serde_json::json!(spec.additional_tags);
     }
     value
 }
@@ -62,15 +80,10 @@ fn metadata(set: &CaptMachineSet) -> (BTreeMap<String, String>, BTreeMap<String,
     (all_labels, all_annotations)
 }
 
-/// Whether a machine has what its set's template says, `hash` being the template's.
-pub(super) fn is_up_to_date(machine: &CaptMachine, set: &CaptMachineSet, hash: &str) -> bool {
-    let marked = machine
-        .metadata
-        .annotations
-        .as_ref()
-        .and_then(|all| all.get(annotations::IN_PLACE_HASH))
-        .is_some_and(|marked| marked == hash);
-    marked && fully_labeled(machine, set)
+/// Whether a machine was last updated from the template of this hash.
+pub(super) fn is_marked(machine: &CaptMachine, hash: &str) -> bool {
+    let annotations = machine.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(annotations::IN_PLACE_HASH)).is_some_and(|marked| marked == hash)
 }
 
 /// Whether a machine has all labels of its set's template.

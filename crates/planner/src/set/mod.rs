@@ -10,6 +10,7 @@
 //! the same name.
 
 mod build;
+mod failures;
 mod status;
 mod victims;
 
@@ -23,6 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use build::{in_place_update, machine};
+pub use failures::WORKSPACE_SUFFIX;
 
 use crate::availability::{Standing, earlier, standing};
 use crate::names;
@@ -55,7 +57,7 @@ pub struct Settings {
     /// The most machines that are created, deleted to have fewer, or updated in place by one plan: what somebody decides
     /// meanwhile is seen before the next ones.
     pub burst: usize,
-    /// How long a machine must have failed before it is replaced.
+    /// How long a machine must have failed before it is replaced; twice as long for each one before it that failed, too.
     pub failed_grace: SignedDuration,
     /// Order of the delete policy Random.
     pub seed: u64,
@@ -93,7 +95,8 @@ pub struct Plan {
 pub enum Action {
     /// Create [`machine`]`(set, number)`. That it exists is a success.
     Create { name: String, number: i64, reason: Reason },
-    /// Delete it if it has this uid. That it is gone is a success.
+    /// Delete it if it has this uid and the resourceVersion that was observed: the choice may be another for what it has
+    /// become. That it is gone is a success.
     Delete { name: String, uid: String, reason: Reason },
     /// Make the set its controller, if it has this uid and no controller.
     Adopt { name: String, uid: String, reason: Reason },
@@ -154,6 +157,10 @@ pub fn batches(actions: &[Action]) -> impl Iterator<Item = &[Action]> {
 pub(crate) struct Live<'a> {
     pub(crate) machine: &'a CaptMachine,
     pub(crate) standing: Standing,
+    /// Whether it has all labels of its set's template.
+    pub(crate) fully_labeled: bool,
+    /// Whether it has all that its set's template says.
+    pub(crate) up_to_date: bool,
 }
 
 impl<'a> Live<'a> {
@@ -171,6 +178,8 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Timestamp,
     pub(crate) live: Vec<Live<'a>>,
     pub(crate) terminating: i32,
+    /// What keeps machines from going, in a fixed order.
+    pub(crate) stuck: Vec<String>,
     /// Given out, not seen, not known to be absent.
     pub(crate) pending: BTreeSet<i64>,
     pub(crate) next: i64,
@@ -211,7 +220,8 @@ pub(crate) fn count(length: usize) -> i32 {
 /// A controller must:
 /// 1. plan only on a cache that shows its own deletes (after a start, or after taking a lease: on a new list);
 /// 2. where `fence` is set, write the status with the observed resourceVersion first, and stop where that fails;
-/// 3. work on one set once at a time, and take an outcome that it does not know as done until it has read live.
+/// 3. delete a machine only with the resourceVersion that was observed;
+/// 4. work on one set once at a time, and take an outcome that it does not know as done until it has read live.
 ///
 /// It need not wait to see its own creates.
 pub fn plan<M: Borrow<CaptMachine>>(observed: Observed<'_, M>, settings: &Settings, now: Timestamp) -> Plan {
@@ -233,7 +243,7 @@ pub fn plan<M: Borrow<CaptMachine>>(observed: Observed<'_, M>, settings: &Settin
             plan.wake_at = earlier(plan.wake_at, Some(due));
         }
     }
-    let status = status::status(&context);
+    let status = status::status(&context, settings);
     if set.status.as_ref() != Some(&status) {
         plan.status = Some(status);
     }
@@ -248,11 +258,12 @@ fn count_machines<'a, M: Borrow<CaptMachine>>(
     let set = observed.set;
     let set_name = set.metadata.name.as_deref().unwrap_or_default();
     let matcher = Matcher::new(&set.spec.selector);
+    let hash = template::in_place_hash(&set.spec.template);
     let allocation = set.status.as_ref().and_then(|status| status.allocation.clone()).unwrap_or_default();
     let mut next = allocation.next;
     let mut pending: BTreeSet<i64> = allocation.pending.into_iter().collect();
     let mut live = Vec::with_capacity(observed.machines.len());
-    let mut terminating = 0;
+    let (mut terminating, mut stuck) = (0, Vec::new());
     for machine in observed.machines {
         let machine: &CaptMachine = machine.borrow();
         let name = machine.metadata.name.as_deref().unwrap_or_default();
@@ -282,14 +293,23 @@ fn count_machines<'a, M: Borrow<CaptMachine>>(
             Kinship::Ours => {}
         }
         match standing(machine, set.spec.min_ready_seconds, now) {
-            Standing::Terminating => terminating += 1,
-            standing => live.push(Live { machine, standing }),
+            Standing::Terminating => {
+                terminating += 1;
+                stuck.extend(crate::cause::of_machine(machine));
+            }
+            standing => {
+                // Once, while its labels are at hand: a pass over the labels of ten thousand machines costs more than all else.
+                let fully_labeled = build::fully_labeled(machine, set);
+                let up_to_date = fully_labeled && build::is_marked(machine, &hash);
+                live.push(Live { machine, standing, fully_labeled, up_to_date });
+            }
         }
     }
     for number in observed.absent {
         pending.remove(number);
     }
-    Context { set, now, live, terminating, pending, next }
+    stuck.sort_unstable();
+    Context { set, now, live, terminating, stuck, pending, next }
 }
 
 fn take_down(context: &Context<'_>, plan: &mut Plan) {
@@ -358,27 +378,22 @@ fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut Plan) {
 }
 
 /// Replaces one failed machine at a time, and only while few others are being built: a broken template costs a machine
-/// a minute, not a storm.
+/// a minute at first, and ever less often, not a storm.
 fn replace_failed(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
     let building = context.live.iter().filter(|live| live.standing == Standing::NotReady).count();
     let in_flight = count(building + context.pending.len());
-    let failed = context.live.iter().filter_map(|live| match live.standing {
-        Standing::Failed(since) => Some((live, since.unwrap_or(context.now))),
-        _ => None,
-    });
-    let newest = failed.max_by_key(|(live, _)| {
-        (live.machine.metadata.creation_timestamp.as_ref().map(|time| time.0), live.name())
-    });
-    let Some((live, since)) = newest else { return };
+    let Some((live, since)) = failures::newest(context) else { return };
+    let in_a_row = failures::last(context).map_or(1, |last| last.failures);
     if in_flight >= (context.wanted() / 10).max(1) {
         return;
     }
-    let due = since.saturating_add(settings.failed_grace).expect("a duration in seconds is no calendar span");
+    let delay = failures::delay(in_a_row, settings);
+    let due = since.saturating_add(delay).expect("a duration in seconds is no calendar span");
     if due <= context.now {
         plan.actions.push(Action::Delete {
             name: live.name().to_owned(),
             uid: live.uid(),
-            reason: Reason::Failed,
+            reason: Reason::Failed { in_a_row },
         });
     } else {
         plan.wake_at = earlier(plan.wake_at, Some(due));
@@ -386,7 +401,6 @@ fn replace_failed(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
 }
 
 fn update_in_place(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
-    let hash = template::in_place_hash(&context.set.spec.template);
     let going: BTreeSet<&str> = plan
         .actions
         .iter()
@@ -398,9 +412,7 @@ fn update_in_place(context: &Context<'_>, settings: &Settings, plan: &mut Plan) 
     let stale: Vec<Action> = context
         .live
         .iter()
-        .filter(|live| {
-            !going.contains(live.name()) && !build::is_up_to_date(live.machine, context.set, &hash)
-        })
+        .filter(|live| !live.up_to_date && !going.contains(live.name()))
         .take(settings.burst)
         .map(|live| Action::Update {
             name: live.name().to_owned(),

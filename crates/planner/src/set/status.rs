@@ -4,16 +4,16 @@ use capt_api::conditions::{reasons, types};
 use capt_api::machine::{Allocation, CaptMachineSetStatus};
 use capt_api::names::annotations;
 
-use super::{Context, build, count};
+use super::{Context, Settings, count, failures};
 use crate::availability::Standing;
+use crate::cause;
 use crate::conditions::{self, Finding};
 use crate::owner::Matcher;
-use crate::template;
+use crate::reason::{Count, Share, exist};
 
-pub(super) fn status(context: &Context<'_>) -> CaptMachineSetStatus {
+pub(super) fn status(context: &Context<'_>, settings: &Settings) -> CaptMachineSetStatus {
     let set = context.set;
     let old = set.status.clone().unwrap_or_default();
-    let hash = template::in_place_hash(&set.spec.template);
     let counted = |holds: &dyn Fn(&super::Live<'_>) -> bool| {
         count(context.live.iter().filter(|live| holds(live)).count())
     };
@@ -21,8 +21,10 @@ pub(super) fn status(context: &Context<'_>) -> CaptMachineSetStatus {
     let ready = counted(&|live| live.standing.is_ready());
     let available = counted(&|live| live.standing == Standing::Available);
     let failed = counted(&|live| matches!(live.standing, Standing::Failed(_)));
-    let current = counted(&|live| build::is_up_to_date(live.machine, set, &hash));
+    let current = counted(&|live| live.up_to_date);
     let wanted = context.wanted();
+    let cause = failures::cause(context, settings, &context.stuck);
+    let cause = cause.as_deref();
 
     let mut findings = vec![
         of_all(
@@ -30,7 +32,7 @@ pub(super) fn status(context: &Context<'_>) -> CaptMachineSetStatus {
             ready,
             replicas,
             reasons::MACHINES_NOT_READY,
-            &with_failed("ready", failed),
+            &cause::with(with_failed("ready", failed), cause.filter(|_| ready < replicas)),
         ),
         of_all(types::MACHINES_UP_TO_DATE, current, replicas, reasons::MACHINES_NOT_UP_TO_DATE, "up to date"),
         scaling(types::SCALING_UP, replicas < wanted, replicas, wanted),
@@ -38,17 +40,14 @@ pub(super) fn status(context: &Context<'_>) -> CaptMachineSetStatus {
     ];
     let paused = set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::PAUSED));
     findings.push(if context.deleting() {
-        Finding::new(types::READY, false, reasons::DELETING, deletion(context))
+        let message = cause::with(deletion(context), context.stuck.first().map(String::as_str));
+        Finding::new(types::READY, false, reasons::DELETING, message)
     } else if replicas == wanted && available >= wanted {
-        Finding::new(
-            types::READY,
-            true,
-            reasons::READY,
-            format!("{available} of {wanted} machines are available"),
-        )
+        Finding::new(types::READY, true, reasons::READY, format!("{} available", Share(available, wanted)))
     } else {
         let reason = if failed > 0 { reasons::FAILED } else { reasons::CREATING };
-        Finding::new(types::READY, false, reason, format!("{available} of {wanted} machines are available"))
+        let counts = format!("{} available", Share(available, wanted));
+        Finding::new(types::READY, false, reason, cause::with(counts, cause))
     });
     if paused || conditions::find(&old.conditions, types::PAUSED).is_some() {
         let (reason, message) = if paused {
@@ -60,15 +59,17 @@ pub(super) fn status(context: &Context<'_>) -> CaptMachineSetStatus {
     }
     if context.deleting() {
         let reason = if context.orphans() { reasons::ORPHANING } else { reasons::DELETING };
-        findings.push(Finding::new(types::DELETING, true, reason, deletion(context)));
+        let message = cause::with(deletion(context), context.stuck.first().map(String::as_str));
+        findings.push(Finding::new(types::DELETING, true, reason, message));
     }
     CaptMachineSetStatus {
         observed_generation: set.metadata.generation,
         replicas,
-        fully_labeled_replicas: counted(&|live| build::fully_labeled(live.machine, set)),
+        fully_labeled_replicas: counted(&|live| live.fully_labeled),
         ready_replicas: ready,
         available_replicas: available,
         terminating_replicas: context.terminating,
+        last_failure: failures::last(context),
         allocation: Some(Allocation {
             next: context.next,
             pending: context.pending.iter().copied().collect(),
@@ -82,7 +83,7 @@ fn deletion(context: &Context<'_>) -> String {
     if context.orphans() {
         return "its machines are left behind".to_owned();
     }
-    format!("waiting for {} machines to go", context.have() + context.terminating)
+    format!("waiting for {} to go", Count(context.have() + context.terminating, "machine"))
 }
 
 fn with_failed(word: &str, failed: i32) -> String {
@@ -91,10 +92,15 @@ fn with_failed(word: &str, failed: i32) -> String {
 
 fn of_all(kind: &'static str, some: i32, all: i32, reason: &'static str, word: &str) -> Finding {
     let reason = if some == all { reasons::READY } else { reason };
-    Finding::new(kind, some == all, reason, format!("{some} of {all} machines are {word}"))
+    Finding::new(kind, some == all, reason, format!("{} {word}", Share(some, all)))
 }
 
 fn scaling(kind: &'static str, holds: bool, replicas: i32, wanted: i32) -> Finding {
     let reason = if holds { reasons::IN_PROGRESS } else { reasons::NOT_IN_PROGRESS };
-    Finding::new(kind, holds, reason, format!("{replicas} of {wanted} machines exist"))
+    Finding::new(
+        kind,
+        holds,
+        reason,
+        format!("{replicas} of {} {}", Count(wanted, "machine"), exist(replicas)),
+    )
 }

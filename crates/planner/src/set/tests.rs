@@ -184,7 +184,7 @@ fn orphans_that_match_are_adopted_and_others_released() {
         [
             "adopted by-hand: nobody owns it and the selector matches",
             "released web-2: the selector does not match any more",
-            "created web-3: 1 of 2 exist",
+            "created web-3: 1 of 2 exists",
         ]
     );
 }
@@ -300,4 +300,131 @@ fn ten_thousand_machines_go_in_bursts() {
     set.spec.replicas = 1;
     assert_eq!(deleted(&decide(&set, &machines)).len(), Settings::default().burst);
     assert_eq!(deleted(&decide(&set, &machines[..50])).len(), 49);
+}
+
+/// A machine that could not be built, since then.
+fn failed(set: &CaptMachineSet, number: i64, since: i64) -> CaptMachine {
+    let mut object = ready(set, number);
+    let status = object.status.as_mut().unwrap();
+    (status.ready, status.phase) = (false, Some(MachinePhase::Failed));
+    status.failure_reason = Some("ApplyError".into());
+    status.failure_message = Some(format!("Error: no capacity for {number}"));
+    status.last_transition_time = Some(Time(at(since)));
+    object
+}
+
+#[test]
+fn each_replacement_that_fails_waits_twice_as_long() {
+    let mut set = set(1);
+    let mut now = 10_000;
+    let mut delays = Vec::new();
+    for number in 0..9 {
+        let machine = failed(&set, number, now);
+        // Planned again and again meanwhile: it counts once.
+        let mut waited = 0;
+        let plan = loop {
+            let observed = Observed { set: &set, machines: std::slice::from_ref(&machine), absent: &[] };
+            let plan = plan(observed, &Settings::default(), at(now + waited));
+            set = written(set, &plan);
+            match plan.wake_at {
+                Some(due) => waited = due.as_second() - now,
+                None => break plan,
+            }
+        };
+        assert_eq!(deleted(&plan), [format!("web-{number}")]);
+        let known = set.status.as_ref().unwrap().last_failure.clone().unwrap();
+        assert_eq!(known.machine, format!("web-{number}"));
+        assert_eq!(known.workspace, format!("web-{number}-machine"));
+        assert_eq!(i64::from(known.failures), number + 1);
+        assert_eq!(known.message, Some(format!("Error: no capacity for {number}")));
+        delays.push(waited);
+        now += waited + 100;
+    }
+    assert_eq!(delays, [60, 120, 240, 480, 960, 1800, 1800, 1800, 1800]);
+}
+
+#[test]
+fn the_delay_starts_anew_once_a_replacement_is_ready() {
+    let set = set(2);
+    let first = written(set.clone(), &decide(&set, &[ready(&set, 0), failed(&set, 1, 1)]));
+    let second = written(first.clone(), &decide(&first, &[ready(&set, 0), failed(&set, 2, 2)]));
+    let failures =
+        |set: &CaptMachineSet| set.status.as_ref().unwrap().last_failure.as_ref().unwrap().failures;
+    assert_eq!((failures(&first), failures(&second)), (1, 2));
+    // An older one that is ready says nothing about the replacement.
+    let mended = written(second.clone(), &decide(&second, &[ready(&set, 0), ready(&set, 3)]));
+    assert_eq!(failures(&mended), 0);
+    let known = mended.status.as_ref().unwrap().last_failure.clone().unwrap();
+    assert_eq!(known.machine, "web-2", "what failed last can still be read");
+    let again = written(mended.clone(), &decide(&mended, &[ready(&set, 3), failed(&set, 4, 4)]));
+    assert_eq!(failures(&again), 1);
+}
+
+#[test]
+fn machines_that_fail_side_by_side_count_as_one() {
+    let set = set(3);
+    let all: Vec<CaptMachine> = (0..3).map(|number| failed(&set, number, 1)).collect();
+    let mut known = written(set.clone(), &decide(&set, &all));
+    // The newest goes; those beside it do not count up, nor does the replacement while it is built.
+    for some in [&all[..2], &all[..1]] {
+        known = written(known.clone(), &decide(&known, some));
+        let last = known.status.as_ref().unwrap().last_failure.clone().unwrap();
+        assert_eq!((last.machine.as_str(), last.failures), ("web-2", 1));
+    }
+}
+
+fn message(set: &CaptMachineSet, kind: &str) -> String {
+    let status = set.status.as_ref().unwrap();
+    crate::conditions::find(&status.conditions, kind).unwrap().message.clone()
+}
+
+#[test]
+fn a_set_tells_the_deepest_cause() {
+    let set = set(3);
+    let says = |machines: &[CaptMachine]| message(&written(set.clone(), &decide(&set, machines)), "Ready");
+    let with = |mut machine: CaptMachine, reason: &str, text: &str| {
+        let condition = crate::conditions::Finding {
+            kind: "Ready",
+            holds: Some(false),
+            reason: "",
+            message: text.into(),
+        };
+        let status = machine.status.as_mut().unwrap();
+        status.ready = false;
+        status.conditions = crate::conditions::merge(&[], vec![condition], None, at(1));
+        status.conditions[0].reason = reason.into();
+        machine
+    };
+    let broken = with(failed(&set, 2, 9_990), "ApplyError", "workspace web-2-machine: Error: no capacity");
+    let waits = with(ready(&set, 1), "WaitingForNodeGroup", "NodeGroup g is not ready: Error: no subnet");
+    let builds = with(ready(&set, 1), "Creating", "workspace web-1-machine builds it");
+    let counts = "1 of 3 machines is available";
+    let rows = [
+        (
+            vec![ready(&set, 0), builds.clone(), broken.clone()],
+            "; CaptMachine web-2: workspace web-2-machine: Error: no capacity",
+        ),
+        (
+            vec![ready(&set, 0), waits.clone(), broken],
+            "; CaptMachine web-2: workspace web-2-machine: Error: no capacity",
+        ),
+        (
+            vec![ready(&set, 0), waits, builds.clone()],
+            "; CaptMachine web-1: NodeGroup g is not ready: Error: no subnet",
+        ),
+        (vec![ready(&set, 0), builds], ""),
+    ];
+    for (machines, cause) in rows {
+        assert_eq!(says(&machines), format!("{counts}{cause}"));
+    }
+    // It was replaced, and its replacement is being built.
+    let known =
+        written(set.clone(), &decide(&set, &[ready(&set, 0), ready(&set, 1), failed(&set, 2, 9_000)]));
+    let builds = with(ready(&set, 3), "Creating", "");
+    let later = written(known.clone(), &decide(&known, &[ready(&set, 0), ready(&set, 1), builds]));
+    let told = message(&later, "Ready");
+    assert_eq!(
+        told,
+        "2 of 3 machines are available; CaptMachine web-2, which was replaced: Error: no capacity for 2"
+    );
 }

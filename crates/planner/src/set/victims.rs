@@ -1,7 +1,7 @@
 //! Which machines go when there are too many.
 //!
 //! Machines that are being deleted are not asked any more. Then: annotated, failed, not ready, not available yet, and
-//! last the delete policy. Equal ones go by name, so that the same observation always gives the same answer.
+//! last the delete policy; in an old set of a rollout, annotated ones that are available go after all that are not. Equal ones go by name, so that the same observation always gives the same answer.
 
 use std::cmp::Reverse;
 
@@ -24,13 +24,17 @@ pub(super) fn choose<'c, 'a>(
         return Vec::new();
     }
     let policy = context.set.spec.delete_policy;
+    let unavailable_first = context.annotated(annotations::UNAVAILABLE_FIRST);
     let mut order: Vec<_> = context
         .live
         .iter()
-        .map(|live| ((priority(live), by_policy(policy, seed, live), live.name()), live))
+        .map(|live| {
+            let spared = unavailable_first && live.standing == Standing::Available;
+            ((spared, priority(live), by_policy(policy, seed, live), live.name()), live)
+        })
         .collect();
     order.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-    order.into_iter().take(excess).map(|((priority, ..), live)| (live, priority)).collect()
+    order.into_iter().take(excess).map(|((_, priority, ..), live)| (live, priority)).collect()
 }
 
 fn priority(live: &Live<'_>) -> Priority {

@@ -1,10 +1,12 @@
 //! Carries plans out on objects in memory, as a controller would on an API.
 
 use capt_api::conditions::types;
+use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::finalizers;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::world::World;
+use super::check::Checks;
+use super::world::{Actor, World};
 use crate::availability::Standing;
 use crate::reason::Reason;
 use crate::{conditions, deployment, owner, set};
@@ -46,30 +48,25 @@ impl World {
             Action::CreateSet { hash, revision, replicas, .. } => {
                 let mut set = deployment::set(&self.deployment, hash, *revision, *replicas);
                 self.born(&mut set.metadata);
+                self.agenda.set_changed(&set.metadata);
                 self.sets.push(set);
             }
-            Action::ChangeSet { name, change, .. } => {
-                if let Some(index) = self.set_index(name) {
-                    let before = self.sets[index].spec.clone();
-                    change.apply(&mut self.sets[index]);
-                    if before != self.sets[index].spec {
-                        bump(&mut self.sets[index].metadata);
-                    }
+            Action::ChangeSet { name, change, .. } => self.change_set(name, |set| {
+                let before = set.spec.clone();
+                change.apply(set);
+                if before != set.spec {
+                    bump(&mut set.metadata);
                 }
-            }
+            }),
             Action::DeleteSet { name, .. } => self.delete_set(name),
             Action::AdoptSet { name, .. } => {
-                if let Some(index) = self.set_index(name) {
-                    adopt(&mut self.sets[index].metadata, "CaptMachineDeployment", &parent);
-                }
+                self.change_set(name, |set| adopt(&mut set.metadata, "CaptMachineDeployment", &parent));
             }
             Action::ReleaseSet { name, .. } => {
-                if let Some(index) = self.set_index(name) {
-                    release(&mut self.sets[index].metadata, &parent);
-                }
+                self.change_set(name, |set| release(&mut set.metadata, &parent));
             }
             Action::Undo { template, .. } => {
-                self.deployment.spec.template = (**template).clone();
+                deployment::undo(&mut self.deployment, template);
                 bump(&mut self.deployment.metadata);
             }
             Action::Finish { .. } => {
@@ -77,20 +74,28 @@ impl World {
                 for set in &mut self.sets {
                     release(&mut set.metadata, &parent);
                 }
+                self.agenda.everything();
             }
+        }
+    }
+
+    fn change_set(&mut self, name: &str, change: impl FnOnce(&mut CaptMachineSet)) {
+        if let Some(index) = self.set_index(name) {
+            change(&mut self.sets[index]);
+            self.agenda.set_changed(&self.sets[index].metadata);
         }
     }
 
     pub(super) fn delete_set(&mut self, name: &str) {
         let now = self.now;
-        if let Some(index) = self.set_index(name) {
-            let meta = &mut self.sets[index].metadata;
+        self.change_set(name, |set| {
+            let meta = &mut set.metadata;
             if meta.deletion_timestamp.is_none() {
                 meta.deletion_timestamp = Some(Time(now));
                 meta.finalizers.get_or_insert_default().push(finalizers::MACHINE_SET.to_owned());
                 bump(meta);
             }
-        }
+        });
     }
 
     /// Whether anything changed.
@@ -103,82 +108,83 @@ impl World {
         }
         for action in plan.actions {
             changed |= !matches!(action, set::Action::Probe { .. });
-            let took = self.act_on_machine(name, &action);
+            self.act_on_machine(name, &action);
             let json = serde_json::to_value(&action).expect("plans are JSON");
             self.note("set", action.to_string(), Some(json));
-            if took {
-                let mut checks = std::mem::take(&mut self.checks);
-                checks.took_available(self, &action.to_string());
-                self.checks = checks;
-            }
         }
         changed
     }
 
-    /// Whether a decision took an available machine.
-    fn act_on_machine(&mut self, set_name: &str, action: &set::Action) -> bool {
+    fn act_on_machine(&mut self, set_name: &str, action: &set::Action) {
         use set::Action;
-        let Some(index) = self.set_index(set_name) else { return false };
+        let Some(index) = self.set_index(set_name) else { return };
         let parent = self.sets[index].metadata.clone();
-        let position = |world: &Self, name: &str| {
-            world.machines.iter().position(|actor| actor.object.metadata.name.as_deref() == Some(name))
-        };
         match action {
             Action::Create { name, number, .. } => {
-                if position(self, name).is_none() {
+                if self.position(name).is_none() {
                     let mut machine = set::machine(&self.sets[index], *number);
                     self.born(&mut machine.metadata);
                     let actor = self.actor(machine);
-                    self.machines.push(actor);
+                    self.add(actor);
+                    self.check(|checks, world| checks.created(world, &world.sets[index], action));
                 }
             }
             Action::Delete { name, reason, .. } => {
-                let Some(machine) = position(self, name) else { return false };
-                let available = self.standing(&self.machines[machine].object) == Standing::Available;
-                let given_up = matches!(reason, Reason::TooMany { .. });
-                self.delete_machine(machine, given_up);
-                return available && given_up;
+                let Some(machine) = self.position(name) else { return };
+                let available = self.standing(&self.machines[&machine].object) == Standing::Available;
+                self.delete_machine(machine, matches!(reason, Reason::TooMany { .. }));
+                self.check(|checks, world| checks.deleted(world, &parent, action, available));
             }
             Action::Adopt { name, .. } => {
-                if let Some(machine) = position(self, name) {
-                    adopt(&mut self.machines[machine].object.metadata, "CaptMachineSet", &parent);
+                if let Some(machine) = self.position(name) {
+                    let owned =
+                        |actor: &mut Actor| adopt(&mut actor.object.metadata, "CaptMachineSet", &parent);
+                    self.change(machine, owned);
                 }
             }
             Action::Release { name, .. } => {
-                if let Some(machine) = position(self, name) {
-                    release(&mut self.machines[machine].object.metadata, &parent);
+                if let Some(machine) = self.position(name) {
+                    self.change(machine, |actor| release(&mut actor.object.metadata, &parent));
+                    self.checks.lost(1, 0);
                 }
             }
             Action::Update { name, .. } => {
                 let fresh = set::machine(&self.sets[index], 0);
-                if let Some(machine) = position(self, name) {
-                    let object = &mut self.machines[machine].object;
-                    object
-                        .metadata
-                        .labels
-                        .get_or_insert_default()
-                        .extend(fresh.metadata.labels.unwrap_or_default());
-                    object
-                        .metadata
-                        .annotations
-                        .get_or_insert_default()
-                        .extend(fresh.metadata.annotations.unwrap_or_default());
-                    object.spec.labels = fresh.spec.labels;
-                    object.spec.tags = fresh.spec.tags;
-                    object.spec.node_drain_timeout_seconds = fresh.spec.node_drain_timeout_seconds;
-                    object.spec.paused = fresh.spec.paused;
+                if let Some(machine) = self.position(name) {
+                    self.change(machine, |actor| update_in_place(&mut actor.object, fresh));
                 }
             }
             Action::Probe { .. } => {}
             Action::Finish { .. } => {
                 self.sets.remove(index);
-                for actor in &mut self.machines {
-                    release(&mut actor.object.metadata, &parent);
+                self.agenda.forget(&parent);
+                let all: Vec<usize> = self.machines.keys().copied().collect();
+                for machine in all {
+                    self.change(machine, |actor| release(&mut actor.object.metadata, &parent));
                 }
             }
         }
-        false
     }
+
+    /// Lets the checks look at the world that they are part of.
+    fn check(&mut self, look: impl FnOnce(&mut Checks, &Self)) {
+        let mut checks = std::mem::take(&mut self.checks);
+        look(&mut checks, self);
+        self.checks = checks;
+    }
+}
+
+fn update_in_place(machine: &mut CaptMachine, fresh: CaptMachine) {
+    let meta = &mut machine.metadata;
+    meta.labels.get_or_insert_default().extend(fresh.metadata.labels.unwrap_or_default());
+    meta.annotations.get_or_insert_default().extend(fresh.metadata.annotations.unwrap_or_default());
+    machine.spec.labels = fresh.spec.labels;
+    machine.spec.tags = fresh.spec.tags;
+    machine.spec.additional_tags = fresh.spec.additional_tags;
+    machine.spec.taints = fresh.spec.taints;
+    machine.spec.scaling = fresh.spec.scaling;
+    machine.spec.node_drain_timeout_seconds = fresh.spec.node_drain_timeout_seconds;
+    machine.spec.paused = fresh.spec.paused;
 }
 
 pub(super) fn bump(meta: &mut ObjectMeta) {

@@ -2,24 +2,43 @@
 
 use capt_api::names::annotations;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::act::bump;
 use super::scenario::{Deletion, Happening, Pick, ScenarioError};
 use super::world::{World, become_ready, fail};
 use crate::{deployment, names, revision};
 
+/// Says whether an API would take a deployment that is changed from the first to the second, and why not.
+pub type Judge<'a> = dyn Fn(&Value, &Value) -> Result<(), String> + 'a;
+
 impl World {
-    pub(super) fn happen(&mut self, what: &Happening) -> Result<(), ScenarioError> {
-        let at = (self.now - self.start).get_seconds();
+    /// Lets something happen; what it took counts as lost, for no decision knew of it.
+    pub(super) fn happen(&mut self, what: &Happening, judge: &Judge<'_>) -> Result<(), ScenarioError> {
+        let before = self.own();
+        self.happens(what, judge)?;
+        self.recount();
+        let after = self.own();
+        self.checks.lost(before.counting() - after.counting(), before.available - after.available);
+        Ok(())
+    }
+
+    fn happens(&mut self, what: &Happening, judge: &Judge<'_>) -> Result<(), ScenarioError> {
+        let at = self.seconds();
         match what {
             Happening::Scale(replicas) => {
                 let from = self.deployment.spec.replicas;
-                self.deployment.spec.replicas = *replicas;
-                bump(&mut self.deployment.metadata);
+                self.edit(judge, |object| merge(object, &json!({"spec": {"replicas": replicas}})))?;
                 self.event(format!("scaled {from}->{replicas}"));
             }
-            Happening::Patch(patch) => self.patch(at, patch)?,
+            Happening::Patch(patch) => {
+                self.edit(judge, |object| merge(object, patch))?;
+                self.event(format!("patched: {patch}"));
+            }
+            Happening::Replace(new) => {
+                self.edit(judge, |object| replace(object, new))?;
+                self.event("replaced by another version".to_owned());
+            }
             Happening::Pause(paused) => {
                 self.deployment.spec.paused = *paused;
                 bump(&mut self.deployment.metadata);
@@ -39,55 +58,72 @@ impl World {
                 bump(&mut self.deployment.metadata);
                 self.event("restarted: every machine is to be replaced".to_owned());
             }
+            Happening::DeleteSet(pick) => self.somebody_deletes_sets(at, pick)?,
+            Happening::DeleteDeployment(how) => self.somebody_deletes_all(*how),
+            _ => self.befall(at, what)?,
+        }
+        Ok(())
+    }
+
+    /// What happens to machines.
+    fn befall(&mut self, at: i64, what: &Happening) -> Result<(), ScenarioError> {
+        let now = self.now;
+        match what {
             Happening::Fail(pick) => self.each(at, pick, "failed", |world, index| {
-                let now = world.now;
-                let actor = &mut world.machines[index];
-                (actor.ready_at, actor.fails_at) = (None, None);
-                fail(&mut actor.object, now);
-            })?,
+                world.change(index, |actor| {
+                    (actor.ready_at, actor.fails_at) = (None, None);
+                    fail(&mut actor.object, now);
+                });
+            }),
             Happening::Unready(pick) => self.each(at, pick, "is not ready any more", |world, index| {
-                let now = world.now;
-                become_ready(&mut world.machines[index].object, false, now);
-            })?,
+                world.change(index, |actor| become_ready(&mut actor.object, false, now));
+            }),
             Happening::Ready(pick) => self.each(at, pick, "is ready", |world, index| {
-                let now = world.now;
-                world.machines[index].ready_at = None;
-                become_ready(&mut world.machines[index].object, true, now);
-            })?,
+                world.change(index, |actor| {
+                    actor.ready_at = None;
+                    become_ready(&mut actor.object, true, now);
+                });
+            }),
             Happening::Vanish(pick) => self.each(at, pick, "vanished", |world, index| {
-                drop(world.machines.remove(index));
-            })?,
+                world.remove(index);
+            }),
             Happening::Mark(pick) => self.each(at, pick, "is marked for deletion", |world, index| {
-                let meta = &mut world.machines[index].object.metadata;
-                meta.annotations
-                    .get_or_insert_default()
-                    .insert(annotations::DELETE_MACHINE.to_owned(), String::new());
-            })?,
+                world.change(index, |actor| {
+                    let notes = actor.object.metadata.annotations.get_or_insert_default();
+                    notes.insert(annotations::DELETE_MACHINE.to_owned(), String::new());
+                });
+            }),
             Happening::Unlabel(pick) => self.each(at, pick, "lost its labels", |world, index| {
-                world.machines[index].object.metadata.labels = None;
-            })?,
+                world.change(index, |actor| actor.object.metadata.labels = None);
+            }),
             Happening::DeleteMachines(pick) => {
                 self.each(at, pick, "is deleted by somebody", |world, index| {
                     world.delete_machine(index, false);
-                })?;
+                })
             }
-            Happening::DeleteSet(pick) => self.somebody_deletes_sets(at, pick)?,
-            Happening::DeleteDeployment(how) => self.somebody_deletes_all(*how),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn event(&mut self, what: String) {
         self.note("event", what, None);
     }
 
-    fn patch(&mut self, at: i64, patch: &Value) -> Result<(), ScenarioError> {
+    /// Changes the deployment, if an API would take the change.
+    fn edit(&mut self, judge: &Judge<'_>, edit: impl FnOnce(&mut Value)) -> Result<(), ScenarioError> {
+        let at = self.seconds();
         let fails = |source| ScenarioError::Patch { at, source };
-        let mut value = serde_json::to_value(&self.deployment).map_err(fails)?;
-        merge(&mut value, patch);
-        self.deployment = serde_json::from_value(value).map_err(fails)?;
+        let old = serde_json::to_value(&self.deployment).map_err(fails)?;
+        let mut new = old.clone();
+        edit(&mut new);
+        judge(&old, &new).map_err(|why| ScenarioError::Refused { at, why })?;
+        let kept = self.deployment.metadata.clone();
+        self.deployment = serde_json::from_value(new).map_err(fails)?;
+        // What an API keeps for itself.
+        self.deployment.metadata.uid = kept.uid;
+        self.deployment.metadata.name = kept.name;
+        self.deployment.metadata.namespace = kept.namespace;
         bump(&mut self.deployment.metadata);
-        self.event(format!("patched: {patch}"));
         Ok(())
     }
 
@@ -100,7 +136,7 @@ impl World {
     ) -> Result<(), ScenarioError> {
         let mut chosen: Vec<(Option<i64>, String)> = self
             .machines
-            .iter()
+            .values()
             .filter(|actor| {
                 actor.object.metadata.deletion_timestamp.is_none() && self.fits(&actor.object, pick)
             })
@@ -116,11 +152,7 @@ impl World {
             return Err(ScenarioError::NoMatch { at, what: "machine", pick: format!("{pick:?}") });
         }
         for (_, name) in chosen {
-            let found = self
-                .machines
-                .iter()
-                .position(|actor| actor.object.metadata.name.as_deref() == Some(name.as_str()));
-            if let Some(index) = found {
+            if let Some(index) = self.position(&name) {
                 act(self, index);
                 self.event(format!("{name} {what}"));
             }
@@ -154,6 +186,16 @@ impl World {
         }
         bump(meta);
         self.event(format!("the deployment is deleted: {how:?}"));
+    }
+}
+
+/// As `kubectl apply` with another version of the file: its spec, and its labels and annotations over those that are there.
+fn replace(object: &mut Value, new: &Value) {
+    object["spec"] = new["spec"].clone();
+    for part in ["labels", "annotations"] {
+        if let Some(given @ Value::Object(_)) = new["metadata"].get(part) {
+            merge(&mut object["metadata"][part], given);
+        }
     }
 }
 

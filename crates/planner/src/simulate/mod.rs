@@ -9,12 +9,18 @@ mod check;
 mod happen;
 mod report;
 mod scenario;
+mod tally;
+mod tell;
+mod times;
 mod world;
 
+pub use happen::Judge;
 pub use report::{Counts, End, Report, Step};
 pub use scenario::{
     Behaviour, Deletion, Event, Happening, Pick, Rule, Scenario, ScenarioError, Simulation, Start,
 };
+pub use tell::{ByMoment, Moment, SetSize, Summary};
+pub use times::in_words;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -30,8 +36,13 @@ fn beginning() -> Timestamp {
 
 /// Runs a scenario to its end: nothing more happens, or `until` has passed.
 pub fn run(scenario: Scenario) -> Result<Report, ScenarioError> {
+    run_judged(scenario, &|_, _| Ok(()))
+}
+
+/// The same, where changes of the deployment must be such that an API would take them.
+pub fn run_judged(scenario: Scenario, judge: &Judge<'_>) -> Result<Report, ScenarioError> {
     let simulation = scenario.simulation.clone();
-    let start = beginning();
+    let start = scenario.clock.unwrap_or_else(beginning);
     let mut world = World::new(scenario, start);
     if simulation.start == Start::Steady {
         world.build_up(start);
@@ -43,15 +54,15 @@ pub fn run(scenario: Scenario) -> Result<Report, ScenarioError> {
     let until = at(simulation.until);
     loop {
         while let Some(event) = events.next_if(|event| at(event.at) <= world.now()) {
-            world.happen(&event.what)?;
+            world.happen(&event.what, judge)?;
         }
         let wake = world.settle(ROUNDS);
+        world.tell_moment();
         let next =
             [wake, world.next_change(), events.peek().map(|event| at(event.at))].into_iter().flatten().min();
         match next {
             Some(next) if next <= until => world.advance(next),
-            _ => break,
+            _ => return Ok(world.into_report(next.is_some())),
         }
     }
-    Ok(world.into_report())
 }

@@ -4,10 +4,17 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::tell::{ByMoment, Moment, Summary};
+use crate::reason::Count;
+
 /// All that a simulation has shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
+    /// What it comes to.
+    pub summary: Summary,
+    /// What happened, moment by moment.
+    pub moments: Vec<Moment>,
     /// What happened, in order.
     pub steps: Vec<Step>,
     /// How it ended.
@@ -84,6 +91,14 @@ impl fmt::Display for Counts {
     }
 }
 
+impl Report {
+    /// The report with one row for each moment.
+    pub fn by_moment(&self) -> ByMoment<'_> {
+        ByMoment(self)
+    }
+}
+
+/// Every step, one a line.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:>7}  {:<24}  {:<10}  WHAT", "TIME", "MACHINES, AVAILABLE", "WHO")?;
@@ -109,12 +124,16 @@ impl fmt::Display for Report {
                 None => writeln!(f)?,
             }
         } else {
-            writeln!(f, "after {at}s: deleted; {} machines are left", counts.live + counts.terminating)?;
+            let left = counts.live + counts.terminating;
+            let are = if left == 1 { "is" } else { "are" };
+            writeln!(f, "after {at}s: deleted; {} {are} left", Count(left, "machine"))?;
         }
         for wait in waits {
             writeln!(f, "{wait}")?;
         }
-        writeln!(f, "at most {most} machines existed, at least {fewest_available} were available")?;
+        let were = if *fewest_available == 1 { "was" } else { "were" };
+        let most = Count(*most, "machine");
+        writeln!(f, "at most {most} existed, at least {fewest_available} {were} available")?;
         for violation in &self.violations {
             writeln!(f, "BROKEN PROMISE: {violation}")?;
         }

@@ -1,9 +1,12 @@
 //! What is simulated: objects as Kubernetes has them, and a timeline.
 
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet};
-use serde::Deserialize;
-use serde_json::Value;
+use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
+use super::times;
 use crate::revision::UndoError;
 
 /// Why a scenario cannot be run.
@@ -29,6 +32,9 @@ pub enum ScenarioError {
     /// A patch that does not fit.
     #[error("at {at} s: the patch makes no deployment: {source}")]
     Patch { at: i64, source: serde_json::Error },
+    /// A change that the API would refuse.
+    #[error("at {at} s: {why}")]
+    Refused { at: i64, why: String },
     /// An undo that is not possible.
     #[error("at {at} s: {source}")]
     Undo { at: i64, source: UndoError },
@@ -45,9 +51,11 @@ pub struct Scenario {
     pub machines: Vec<CaptMachine>,
     /// What happens.
     pub simulation: Simulation,
+    /// The moment at which it begins; left out, an imagined one.
+    pub clock: Option<Timestamp>,
 }
 
-/// What happens, and how machines behave. All times are in seconds.
+/// What happens, and how machines behave. Times are seconds, or text such as `1m30s`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Simulation {
@@ -61,7 +69,7 @@ pub struct Simulation {
     #[serde(default)]
     pub start: Start,
     /// When to stop at the latest.
-    #[serde(default = "hour")]
+    #[serde(default = "hour", deserialize_with = "times::seconds")]
     pub until: u32,
     /// How machines behave.
     #[serde(default)]
@@ -94,13 +102,13 @@ pub enum Start {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Behaviour {
     /// From its creation until it is ready.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "times::some_seconds")]
     pub ready_after: Option<u32>,
     /// From its creation until it fails; never, if left out.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "times::some_seconds")]
     pub fails_after: Option<u32>,
     /// From its deletion until it is gone.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "times::some_seconds")]
     pub gone_after: Option<u32>,
     /// It never becomes ready.
     #[serde(default)]
@@ -140,13 +148,28 @@ pub struct Pick {
 }
 
 /// Something that happens from outside.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// When.
     pub at: u32,
     /// What.
-    #[serde(flatten)]
     pub what: Happening,
+}
+
+impl<'de> Deserialize<'de> for Event {
+    /// Exactly one thing beside its time: of two, one would be left out without a word.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(from)?;
+        let at = fields.remove("at").ok_or_else(|| D::Error::missing_field("at"))?;
+        let at = times::seconds(at).map_err(|error| D::Error::custom(format!("at: {error}")))?;
+        if fields.len() != 1 {
+            let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+            let message = format!("an event has `at` and one thing that happens, not {names:?}");
+            return Err(D::Error::custom(message));
+        }
+        let what = Happening::deserialize(Value::Object(fields)).map_err(D::Error::custom)?;
+        Ok(Self { at, what })
+    }
 }
 
 /// What can happen.
@@ -157,6 +180,8 @@ pub enum Happening {
     Scale(i32),
     /// A JSON merge patch of the deployment.
     Patch(Value),
+    /// Another version of the deployment is applied: `metadata` and `spec`.
+    Replace(Value),
     /// The deployment is paused, or resumed.
     Pause(bool),
     /// The template of a revision comes back; 0 is the one before the current.
@@ -229,7 +254,7 @@ impl Scenario {
         let simulation =
             timelines.pop().unwrap_or_else(|| Simulation { until: hour(), ..Simulation::default() });
         match <[CaptMachineDeployment; 1]>::try_from(deployments) {
-            Ok([deployment]) => Ok(Self { deployment, sets, machines, simulation }),
+            Ok([deployment]) => Ok(Self { deployment, sets, machines, simulation, clock: None }),
             Err(other) => Err(ScenarioError::Deployments(other.len())),
         }
     }

@@ -1,6 +1,7 @@
 //! Objects in memory, and the clock.
 
-use capt_api::conditions::types;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
 use capt_api::machine::{
     CaptMachine, CaptMachineDeployment, CaptMachineSet, CaptMachineStatus, MachinePhase,
 };
@@ -9,11 +10,14 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::check::Checks;
-use super::report::{Counts, End, Report, Step};
+use super::report::{Counts, Step};
 use super::scenario::{Behaviour, Pick, Scenario, Simulation};
+use super::tally::{Agenda, Tally, controller};
+use super::tell::Moment;
 use crate::availability::{Standing, standing};
+use crate::owner::{Kinship, kinship};
 use crate::reason::Reason;
-use crate::{conditions, deployment, names, revision, set};
+use crate::{deployment, names, revision, set};
 
 const READY_AFTER: u32 = 60;
 const GONE_AFTER: u32 = 30;
@@ -29,6 +33,13 @@ pub(super) struct Actor {
     pub(super) given_up: bool,
 }
 
+impl Actor {
+    /// When it changes by itself.
+    pub(super) fn changes_at(&self) -> Option<Timestamp> {
+        [self.ready_at, self.fails_at, self.gone_at].into_iter().flatten().min()
+    }
+}
+
 /// All that exists.
 #[derive(Debug)]
 pub(super) struct World {
@@ -37,9 +48,17 @@ pub(super) struct World {
     pub(super) deployment: CaptMachineDeployment,
     pub(super) exists: bool,
     pub(super) sets: Vec<CaptMachineSet>,
-    pub(super) machines: Vec<Actor>,
+    /// By number, in the order in which they came.
+    pub(super) machines: BTreeMap<usize, Actor>,
+    /// The number of each machine, by its name.
+    pub(super) names: HashMap<String, usize>,
+    /// When machines change by themselves.
+    pub(super) changes: BTreeSet<(Timestamp, usize)>,
+    pub(super) tally: Tally,
+    pub(super) agenda: Agenda,
     pub(super) simulation: Simulation,
     pub(super) steps: Vec<Step>,
+    pub(super) moments: Vec<Moment>,
     pub(super) checks: Checks,
     pub(super) waits: Vec<Reason>,
     pub(super) building_up: bool,
@@ -48,16 +67,21 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(scenario: Scenario, start: Timestamp) -> Self {
-        let Scenario { deployment, sets, machines, simulation } = scenario;
+        let Scenario { deployment, sets, machines, simulation, clock: _ } = scenario;
         let mut world = Self {
             now: start,
             start,
             deployment,
             exists: true,
             sets: Vec::new(),
-            machines: Vec::new(),
+            machines: BTreeMap::new(),
+            names: HashMap::new(),
+            changes: BTreeSet::new(),
+            tally: Tally::default(),
+            agenda: Agenda::default(),
             simulation,
             steps: Vec::new(),
+            moments: Vec::new(),
             checks: Checks::default(),
             waits: Vec::new(),
             building_up: false,
@@ -67,14 +91,22 @@ impl World {
         world.born(&mut meta);
         world.deployment.metadata = meta;
         for mut set in sets {
-            world.born(&mut set.metadata);
-            world.sets.push(set);
+            if kinship(&set.metadata, &world.deployment.metadata) != Kinship::Foreign {
+                world.born(&mut set.metadata);
+                world.sets.push(set);
+            }
         }
         for mut machine in machines {
-            world.born(&mut machine.metadata);
-            let actor = world.actor(machine);
-            world.machines.push(actor);
+            // `kubectl get` lists the machines of other deployments too.
+            let owner = controller(&machine.metadata);
+            if owner.is_none() || world.sets.iter().any(|set| set.metadata.uid.as_ref() == owner) {
+                world.born(&mut machine.metadata);
+                let actor = world.actor(machine);
+                world.add(actor);
+            }
         }
+        world.agenda.everything();
+        world.checks = Checks::begin(&world);
         world
     }
 
@@ -91,7 +123,11 @@ impl World {
         let created = object.metadata.creation_timestamp.as_ref().map_or(self.now, |time| time.0);
         let behaviour = self.behaviour(&object);
         let later = |seconds: u32| created + SignedDuration::from_secs(seconds.into());
-        let settled = object.status.as_ref().is_some_and(|status| status.ready || status.phase.is_some());
+        let settled = object.status.as_ref().is_some_and(|status| {
+            let building =
+                matches!(status.phase, None | Some(MachinePhase::Pending | MachinePhase::Provisioning));
+            status.ready || !building
+        });
         let builds = !settled && !behaviour.never_ready && behaviour.fails_after.is_none();
         let mut actor = Actor {
             ready_at: builds.then(|| later(behaviour.ready_after.unwrap_or(READY_AFTER))),
@@ -150,39 +186,45 @@ impl World {
 
     /// When the next machine changes by itself.
     pub(super) fn next_change(&self) -> Option<Timestamp> {
-        self.machines.iter().flat_map(|actor| [actor.ready_at, actor.fails_at, actor.gone_at]).flatten().min()
+        self.changes.first().map(|(at, _)| *at)
     }
 
     /// Moves the clock, and lets machines become what they will.
     pub(super) fn advance(&mut self, to: Timestamp) {
         self.now = self.now.max(to);
+        // Time alone makes a machine available only then.
+        if self.deployment.spec.min_ready_seconds > 0 {
+            self.recount();
+        }
         let now = self.now;
-        for index in 0..self.machines.len() {
-            let actor = &mut self.machines[index];
+        let due: BTreeSet<usize> =
+            self.changes.range(..=(now, usize::MAX)).map(|(_, index)| *index).collect();
+        for &index in &due {
+            let actor = &self.machines[&index];
             if actor.ready_at.is_some_and(|at| at <= now) {
-                actor.ready_at = None;
-                become_ready(&mut actor.object, true, now);
+                self.change(index, |actor| {
+                    actor.ready_at = None;
+                    become_ready(&mut actor.object, true, now);
+                });
                 self.note_machine(index, "is ready");
             } else if actor.fails_at.is_some_and(|at| at <= now) {
-                actor.fails_at = None;
-                fail(&mut actor.object, now);
+                self.change(index, |actor| {
+                    actor.fails_at = None;
+                    fail(&mut actor.object, now);
+                });
                 self.note_machine(index, "failed");
             }
         }
-        let gone: Vec<String> = self
-            .machines
-            .iter()
-            .filter(|actor| actor.gone_at.is_some_and(|at| at <= now))
-            .map(|actor| actor.object.metadata.name.clone().unwrap_or_default())
-            .collect();
-        self.machines.retain(|actor| actor.gone_at.is_none_or(|at| at > now));
+        let gone = |index: &usize| self.machines[index].gone_at.is_some_and(|at| at <= now);
+        let gone: Vec<usize> = due.into_iter().filter(gone).collect();
+        let gone: Vec<String> = gone.into_iter().filter_map(|index| self.remove(index)).collect();
         for name in gone {
             self.note("machine", format!("{name} is gone"), None);
         }
     }
 
     fn note_machine(&mut self, index: usize, what: &str) {
-        let name = self.machines[index].object.metadata.name.clone().unwrap_or_default();
+        let name = self.machines[&index].object.metadata.name.clone().unwrap_or_default();
         self.note("machine", format!("{name} {what}"), None);
     }
 
@@ -201,8 +243,10 @@ impl World {
         }
         self.building_up = false;
         self.now = start;
+        self.recount();
+        self.agenda.everything();
         self.steps.clear();
-        self.checks = Checks::default();
+        self.checks = Checks::begin(self);
     }
 
     /// Lets every controller plan and act until none has anything to do; when the first wants to look again.
@@ -219,21 +263,34 @@ impl World {
                 self.waits.clone_from(&plan.waits);
                 changed |= self.act_on_deployment(plan);
             }
-            let names: Vec<String> = self.sets.iter().filter_map(|set| set.metadata.name.clone()).collect();
-            for name in names {
-                let Some(index) = self.set_index(&name) else { continue };
-                let machines: Vec<&CaptMachine> = self.machines.iter().map(|actor| &actor.object).collect();
-                let observed = set::Observed { set: &self.sets[index], machines: &machines, absent: &[] };
-                let plan = set::plan(observed, &set::Settings::default(), self.now);
-                wake = crate::availability::earlier(wake, plan.wake_at);
-                changed |= self.act_on_set(&name, plan);
+            for name in self.agenda.due(&self.sets, self.now) {
+                changed |= self.look_at_set(&name);
             }
             if !changed {
-                return wake;
+                self.checks.settled();
+                return crate::availability::earlier(wake, self.agenda.next());
             }
         }
         self.checks.violations.push(format!("decisions did not settle within {rounds} rounds"));
         None
+    }
+
+    /// Whether anything changed.
+    fn look_at_set(&mut self, name: &str) -> bool {
+        let Some(index) = self.set_index(name) else { return false };
+        let set = &self.sets[index];
+        let machines = self.candidates(&set.metadata);
+        let observed = set::Observed { set, machines: &machines, absent: &[] };
+        let plan = set::plan(observed, &set::Settings::default(), self.now);
+        let meta = set.metadata.clone();
+        self.agenda.wake(&meta, plan.wake_at);
+        // One that only told its status has nothing more to do.
+        let again = plan.actions.iter().any(|action| !matches!(action, set::Action::Probe { .. }));
+        let changed = self.act_on_set(name, plan);
+        if again {
+            self.agenda.set_changed(&meta);
+        }
+        changed
     }
 
     pub(super) fn set_index(&self, name: &str) -> Option<usize> {
@@ -242,24 +299,28 @@ impl World {
 
     pub(super) fn delete_machine(&mut self, index: usize, given_up: bool) {
         let deleted = self.now;
-        let gone_at = self.gone_at(&self.machines[index].object, deleted);
-        let actor = &mut self.machines[index];
-        if actor.object.metadata.deletion_timestamp.is_none() {
-            actor.object.metadata.deletion_timestamp = Some(Time(deleted));
-            actor.ready_at = None;
-            actor.fails_at = None;
-            actor.gone_at = gone_at;
-            actor.given_up = given_up;
-        }
+        let gone_at = self.gone_at(&self.machines[&index].object, deleted);
+        self.change(index, |actor| {
+            if actor.object.metadata.deletion_timestamp.is_none() {
+                actor.object.metadata.deletion_timestamp = Some(Time(deleted));
+                actor.ready_at = None;
+                actor.fails_at = None;
+                actor.gone_at = gone_at;
+                actor.given_up = given_up;
+            }
+        });
     }
 
     pub(super) fn note(&mut self, who: &'static str, what: String, action: Option<serde_json::Value>) {
-        let at = (self.now - self.start).get_seconds();
+        let at = self.seconds();
         let counts = self.counts();
-        let mut checks = std::mem::take(&mut self.checks);
-        checks.see(self, &counts, who, &what);
-        self.checks = checks;
+        self.checks.see(&counts);
         self.steps.push(Step { at, who, what, action, counts });
+    }
+
+    /// Seconds since the beginning.
+    pub(super) fn seconds(&self) -> i64 {
+        (self.now - self.start).get_seconds()
     }
 
     pub(super) fn standing(&self, machine: &CaptMachine) -> Standing {
@@ -267,40 +328,9 @@ impl World {
     }
 
     pub(super) fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for actor in &self.machines {
-            match self.standing(&actor.object) {
-                Standing::Terminating => counts.terminating += 1,
-                standing => {
-                    counts.live += 1;
-                    counts.available += i32::from(standing == Standing::Available);
-                }
-            }
-        }
+        let own = self.own();
         let (ceiling, floor) = super::check::bounds(&self.deployment);
-        Counts { ceiling, floor, ..counts }
-    }
-
-    pub(super) fn into_report(self) -> Report {
-        let counts = self.counts();
-        let status = self.deployment.status.clone().unwrap_or_default();
-        let condition = |kind| conditions::find(&status.conditions, kind);
-        let end = End {
-            at: (self.now - self.start).get_seconds(),
-            counts,
-            exists: self.exists,
-            revision: status.current_revision,
-            progressing: condition(types::PROGRESSING).map(|condition| condition.reason.clone()),
-            ready: condition(types::READY).is_some_and(|condition| condition.status == "True"),
-            waits: if self.exists {
-                self.waits.iter().map(ToString::to_string).collect()
-            } else {
-                Vec::new()
-            },
-            most: self.checks.most.max(counts.live + counts.terminating),
-            fewest_available: self.checks.fewest_available.unwrap_or(counts.available).min(counts.available),
-        };
-        Report { steps: self.steps, end, violations: self.checks.violations }
+        Counts { live: own.live, terminating: own.terminating, available: own.available, ceiling, floor }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What may happen, between any two writes: caches lag and catch up at any time, each on its own; the process crashes and
 //! starts again on new lists; machines become ready, fail, vanish, lose their labels or are deleted by somebody; machines that
-//! nobody owns turn up; time passes; somebody edits, scales, pauses, resumes or deletes the deployment, or deletes a set.
+//! nobody owns turn up; time passes, deadlines too; somebody edits, scales, pauses, resumes or deletes the deployment, or deletes a set.
 //! Every write of a plan is a step of its own. The planner is the real one.
 //!
 //! Checked in every reachable state:
@@ -12,6 +12,7 @@
 //! - **no over-creation**: no set ever has more machines than it was ever told to have;
 //! - **the end**: where no controller and no machine can move, the deployment is exactly what it says, or, where it was
 //!   deleted, nothing is left;
+//! - **undo**: what works is not undone, and what is broken once, however many revisions are;
 //! - **convergence** (smaller bounds): from every state, however caches and queues stand, a fair schedule reaches that end.
 //!
 //! `CAPT_MODEL=large` explores larger bounds.
@@ -24,7 +25,7 @@ mod rollout;
 mod state;
 mod writes;
 
-use bounds::{Bounds, Deletes};
+use bounds::{Bounds, Broken, Deletes};
 use rollout::Rollout;
 use stateright::{Checker, Model};
 
@@ -118,11 +119,58 @@ fn a_deployment_that_is_scaled() {
 fn recreate_and_on_delete() {
     use capt_api::machine::StrategyKind::{OnDelete, Recreate};
     let base = Bounds { edits: 1, ..Bounds::default() };
-    explore("Recreate", Bounds { replicas: 2, strategy: Recreate, crashes: 1, ..base });
+    let recreate = Bounds { replicas: 2, strategy: Recreate, ..base };
+    explore("Recreate", Bounds { crashes: 1, ..recreate });
+    // What is current again, or grows again, may still have machines that are being destroyed.
+    explore("Recreate, and back", Bounds { edits: 2, back: true, ..recreate });
+    explore("Recreate, scaled down and up", Bounds { edits: 0, scales: &[1, 2], crashes: 1, ..recreate });
+    explore("Recreate, scaled while rolling", Bounds { replicas: 1, scales: &[2], ..recreate });
     explore("OnDelete", Bounds { replicas: 1, strategy: OnDelete, faults: 1, ..base });
     if large() {
         explore("OnDelete", Bounds { replicas: 2, strategy: OnDelete, faults: 1, ..base });
     }
+}
+
+#[test]
+fn machines_are_marked_for_deletion() {
+    let base = Bounds { replicas: 2, surge: 1, marks: 1, ..Bounds::default() };
+    explore("marked, one not ready", Bounds { unready: 1, edits: 1, ..base });
+    explore(
+        "marked, scaled down",
+        Bounds { unavailable: 1, unready: 1, scales: &[1], converges: true, ..base },
+    );
+    explore("marked, gap", Bounds { surge: 0, unavailable: 1, edits: 1, crashes: 1, ..base });
+    // One that is chosen since it is not ready may be ready when it is deleted.
+    explore("marked, two not ready", Bounds { unready: 2, edits: 1, ..base });
+    explore("marked, back", Bounds { unready: 1, edits: 2, back: true, ..base });
+    explore("marked, paused", Bounds { unready: 1, edits: 1, pauses: 1, ..base });
+    explore("marked, waits", Bounds { unready: 1, edits: 1, min_ready: true, ..base });
+    if large() {
+        explore(
+            "marked twice, two not ready",
+            Bounds { replicas: 3, unready: 2, marks: 2, edits: 1, ..base },
+        );
+    }
+}
+
+/// An undo by itself that misses its deadline as well; people who take their time.
+#[test]
+fn deadlines_pass() {
+    use capt_api::machine::StrategyKind::{OnDelete, Recreate};
+    let base = Bounds { edits: 1, surge: 1, deadlines: true, ..Bounds::default() };
+    explore("deadlines", Bounds { replicas: 2, converges: true, ..base });
+    explore("undone", Bounds { replicas: 2, broken: Broken::Edits, converges: true, ..base });
+    let gap = Bounds { surge: 0, unavailable: 1, ..base };
+    explore("undone, and broken as well", Bounds { replicas: 2, broken: Broken::All, ..gap });
+    explore("edited twice, undone", Bounds { replicas: 2, edits: 2, broken: Broken::Edits, ..gap });
+    explore("scaled, broken", Bounds { replicas: 2, scales: &[3], broken: Broken::All, ..gap });
+    let recreate = Bounds { surge: 0, strategy: Recreate, ..base };
+    explore("Recreate, deadlines", Bounds { replicas: 2, converges: true, ..recreate });
+    let on_delete = Bounds { surge: 0, strategy: OnDelete, ..base };
+    explore("OnDelete, nobody deletes", Bounds { replicas: 2, converges: true, ..on_delete });
+    explore("OnDelete, slowly", Bounds { replicas: 2, faults: 2, only_delete: true, ..on_delete });
+    let broken = Bounds { broken: Broken::Edits, only_delete: true, ..on_delete };
+    explore("OnDelete, broken", Bounds { replicas: 2, faults: 1, ..broken });
 }
 
 #[test]

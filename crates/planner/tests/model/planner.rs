@@ -4,9 +4,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
+use capt_api::conditions::{reasons, types};
 use capt_api::machine::{
-    Allocation, CaptMachine, CaptMachineDeployment, CaptMachineDeploymentSpec, CaptMachineSet,
-    CaptMachineSetStatus, CaptMachineStatus, MachinePhase, RollingUpdate, Strategy, StrategyKind,
+    Allocation, CaptMachine, CaptMachineDeployment, CaptMachineDeploymentSpec, CaptMachineDeploymentStatus,
+    CaptMachineSet, CaptMachineSetStatus, CaptMachineStatus, MachinePhase, RollingUpdate, Strategy,
+    StrategyKind,
 };
 use capt_api::names::annotations;
 use capt_planner::{Reason, deployment, set};
@@ -15,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::bounds::Bounds;
-use crate::state::{Bond, Deployment, DeploymentWrite, Life, Machine, Set, SetWrite, Status};
+use crate::state::{Bond, Deployment, DeploymentWrite, Life, Machine, Set, SetWrite, Status, Told, Word};
 
 /// Time passes for one machine after the other: those that were ready for less than this wait.
 const MIN_READY: i32 = 10;
@@ -56,6 +58,10 @@ pub fn plan_deployment(bounds: Bounds, wanted: Deployment, sets: &BTreeMap<u8, S
             for action in plan.actions {
                 writes.extend(deployment_write(wanted, sets, action));
             }
+            let told = plan.status.filter(|_| bounds.deadlines).map(|status| told(&status));
+            if let Some(told) = told.filter(|told| wanted.told != Some(*told)) {
+                writes.push(DeploymentWrite::Report(wanted, told));
+            }
             writes
         })
     })
@@ -77,6 +83,7 @@ fn deployment_write(
             revision,
             desired: wanted.replicas,
             create_disabled: false,
+            unavailable_first: false,
             status: None,
             largest: replicas,
         })),
@@ -93,6 +100,7 @@ fn deployment_write(
             after.revision = change.revision.unwrap_or(after.revision);
             after.desired = change.desired_replicas.unwrap_or(after.desired);
             after.create_disabled = change.disable_create.unwrap_or(after.create_disabled);
+            after.unavailable_first = change.unavailable_first.unwrap_or(after.unavailable_first);
             assert!(change.template.is_none(), "nothing changes in place in this model");
             Some(DeploymentWrite::Change(before, after))
         }
@@ -106,7 +114,11 @@ fn deployment_write(
             Some(DeploymentWrite::Adopt(sets[&id].clone()))
         }
         deployment::Action::Finish { .. } => Some(DeploymentWrite::Finish),
-        other => panic!("not in this model: {other:?}"),
+        deployment::Action::Undo { template, .. } => {
+            let size = template.spec.instance_type.unwrap();
+            Some(DeploymentWrite::Undo(wanted, size.strip_prefix("size-").unwrap().parse().unwrap()))
+        }
+        other @ deployment::Action::ReleaseSet { .. } => panic!("not in this model: {other:?}"),
     }
 }
 
@@ -114,7 +126,7 @@ pub fn plan_set(bounds: Bounds, set: &Set, machines: &[Machine], absent: &[i64])
     let own: Vec<Machine> = machines.iter().filter(|machine| machine.set == set.id).copied().collect();
     SETS.with(|memo| {
         once(memo, (bounds, set.clone(), own, absent.to_vec()), |(_, set, own, absent)| {
-            let wanted = Deployment { replicas: 0, template: set.template, paused: false, deleting: false };
+            let wanted = Deployment::new(0, set.template);
             let object = set_object(bounds, wanted, set);
             let objects: Vec<CaptMachine> =
                 own.iter().map(|machine| machine_object(&object, machine)).collect();
@@ -123,12 +135,12 @@ pub fn plan_set(bounds: Bounds, set: &Set, machines: &[Machine], absent: &[i64])
                 set::plan(set::Observed { set: &object, machines: &objects, absent }, &settings, now());
             let waits = own.iter().any(|machine| machine.life == Life::Warm && machine.bond == Bond::Owned);
             assert!(!waits || plan.wake_at.is_some(), "nobody would see that time has passed");
-            set_writes(set, &object, plan)
+            set_writes(set, own, &object, plan)
         })
     })
 }
 
-fn set_writes(set: &Set, object: &CaptMachineSet, plan: set::Plan) -> Vec<SetWrite> {
+fn set_writes(set: &Set, own: &[Machine], object: &CaptMachineSet, plan: set::Plan) -> Vec<SetWrite> {
     let mut writes = Vec::new();
     let planned = plan.status.as_ref().or(object.status.as_ref()).map(short);
     if let Some(status) = planned.filter(|status| plan.fence || set.status.as_ref() != Some(status)) {
@@ -139,7 +151,9 @@ fn set_writes(set: &Set, object: &CaptMachineSet, plan: set::Plan) -> Vec<SetWri
             set::Action::Create { number, .. } => SetWrite::Create(number),
             set::Action::Delete { uid, reason, .. } => {
                 let decided = matches!(reason, Reason::TooMany { .. } | Reason::OwnerDeleting);
-                SetWrite::Delete(uid.parse().unwrap(), decided)
+                let number: i64 = uid.parse().unwrap();
+                let seen = own.iter().find(|machine| machine.number == number).unwrap();
+                SetWrite::Delete(*seen, decided)
             }
             set::Action::Adopt { uid, .. } => SetWrite::Adopt(uid.parse().unwrap()),
             set::Action::Release { uid, .. } => SetWrite::Release(uid.parse().unwrap()),
@@ -185,7 +199,64 @@ fn deployment_object(bounds: Bounds, wanted: Deployment) -> CaptMachineDeploymen
     object.spec.paused = wanted.paused;
     object.metadata.uid = Some("deployment".to_owned());
     object.metadata.deletion_timestamp = wanted.deleting.then(|| Time(now()));
+    if bounds.deadlines {
+        object.metadata.generation = Some(wanted.generation);
+        if let Some(undone_to) = wanted.undone_to {
+            let now = object.spec.template.clone();
+            let mut then = now.clone();
+            then.spec.instance_type = Some(format!("size-{undone_to}"));
+            deployment::undo(&mut object, &then);
+            object.spec.template = now;
+        }
+        let all = object.metadata.annotations.get_or_insert_default();
+        all.insert(annotations::UNDO_ON_FAILURE.to_owned(), "true".to_owned());
+        object.status = wanted.told.map(deployment_status);
+    }
     object
+}
+
+fn deployment_status(told: Told) -> CaptMachineDeploymentStatus {
+    let reason = match told.word {
+        Word::Moves => reasons::SET_UPDATED,
+        Word::Done => reasons::NEW_SET_AVAILABLE,
+        Word::Late => reasons::PROGRESS_DEADLINE_EXCEEDED,
+        Word::AwaitsPeople => reasons::AWAITING_DELETION,
+    };
+    CaptMachineDeploymentStatus {
+        observed_generation: told.observed,
+        replicas: told.replicas,
+        updated_replicas: told.updated,
+        ready_replicas: told.ready,
+        available_replicas: told.available,
+        conditions: vec![Condition {
+            type_: types::PROGRESSING.to_owned(),
+            status: if told.word == Word::Late { "False" } else { "True" }.to_owned(),
+            reason: reason.to_owned(),
+            message: String::new(),
+            last_transition_time: Time(if told.overdue { long_ago() } else { now() }),
+            observed_generation: told.observed,
+        }],
+        ..CaptMachineDeploymentStatus::default()
+    }
+}
+
+fn told(status: &CaptMachineDeploymentStatus) -> Told {
+    let progressing = status.conditions.iter().find(|one| one.type_ == types::PROGRESSING).unwrap();
+    Told {
+        observed: status.observed_generation,
+        replicas: status.replicas,
+        updated: status.updated_replicas,
+        ready: status.ready_replicas,
+        available: status.available_replicas,
+        word: match progressing.reason.as_str() {
+            reasons::SET_UPDATED => Word::Moves,
+            reasons::NEW_SET_AVAILABLE => Word::Done,
+            reasons::PROGRESS_DEADLINE_EXCEEDED => Word::Late,
+            reasons::AWAITING_DELETION => Word::AwaitsPeople,
+            other => panic!("not in this model: {other}"),
+        },
+        overdue: progressing.last_transition_time.0 == long_ago(),
+    }
 }
 
 fn set_object(bounds: Bounds, wanted: Deployment, set: &Set) -> CaptMachineSet {
@@ -201,8 +272,13 @@ fn set_object(bounds: Bounds, wanted: Deployment, set: &Set) -> CaptMachineSet {
     object.metadata.creation_timestamp = Some(Time(Timestamp::from_second(i64::from(set.id)).unwrap()));
     let all = object.metadata.annotations.get_or_insert_default();
     all.insert(annotations::DESIRED_REPLICAS.to_owned(), set.desired.to_string());
-    if set.create_disabled {
-        all.insert(annotations::DISABLE_CREATE.to_owned(), String::new());
+    for (key, flag) in [
+        (annotations::DISABLE_CREATE, set.create_disabled),
+        (annotations::UNAVAILABLE_FIRST, set.unavailable_first),
+    ] {
+        if flag {
+            all.insert(key.to_owned(), String::new());
+        }
     }
     object.status = set.status.as_ref().map(|status| CaptMachineSetStatus {
         observed_generation: Some(status.observed),
@@ -235,6 +311,10 @@ fn machine_object(set: &CaptMachineSet, machine: &Machine) -> CaptMachine {
         Bond::Owned => {}
         Bond::Stray => object.metadata.owner_references = None,
         Bond::Unlabelled => object.metadata.labels = None,
+    }
+    if machine.marked {
+        let all = object.metadata.annotations.get_or_insert_default();
+        all.insert(annotations::DELETE_MACHINE.to_owned(), String::new());
     }
     let phase = match machine.life {
         Life::Building => MachinePhase::Provisioning,

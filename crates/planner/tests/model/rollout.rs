@@ -7,9 +7,9 @@ use capt_planner::budget::Budget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use stateright::{Model, Property};
 
-use crate::bounds::{Bounds, Deletes};
+use crate::bounds::{Bounds, Broken, Deletes};
 use crate::planner::{has_floor, plan_deployment, plan_set};
-use crate::state::{Bond, Deployment, Life, Machine, Memory, Set, SetWrite, State, Status};
+use crate::state::{Bond, Deployment, Life, Machine, Memory, Set, SetWrite, State, Status, Told, Word};
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Action {
@@ -24,6 +24,8 @@ pub enum Action {
     /// A machine has been ready for long enough. Clocks need no cache: whoever knows the machine knows that.
     TimePasses(usize),
     IsGone(usize),
+    /// Nothing has moved for as long as the deployment's deadline.
+    DeadlinePasses,
     SomebodyResumes,
     // From here on: what nobody decided.
     Fails(usize),
@@ -37,6 +39,7 @@ pub enum Action {
     /// A machine that nobody owns and this set's selector matches.
     StrayTurnsUp(u8),
     LosesLabels(usize),
+    SomebodyMarks(usize),
     Crash,
     /// A crash while a create of this set is under way.
     CrashInFlight(u8),
@@ -108,13 +111,41 @@ impl Rollout {
         }
         for (index, machine) in state.machines.iter().enumerate() {
             match machine.life {
+                Life::Building if self.never_ready(state, machine) => {}
                 Life::Building => moves.push(Action::BecomesReady(index)),
                 Life::Warm => moves.push(Action::TimePasses(index)),
                 Life::Going(_) => moves.push(Action::IsGone(index)),
                 Life::Ready | Life::Failed => {}
             }
         }
+        let waits = |told: &Told| matches!(told.word, Word::Moves | Word::AwaitsPeople) && !told.overdue;
+        if moves.is_empty() && state.deployment.told.as_ref().is_some_and(waits) {
+            moves.push(Action::DeadlinePasses);
+        }
         moves
+    }
+
+    /// Whether an old set has machines that are available.
+    fn has_a_way_back(state: &State) -> bool {
+        let old = |set: &Set| set.template != state.deployment.template && !set.deleting;
+        let serves =
+            |machine: &Machine| machine.life == Life::Ready && state.sets.get(&machine.set).is_some_and(old);
+        state.machines.iter().any(serves)
+    }
+
+    fn never_ready(&self, state: &State, machine: &Machine) -> bool {
+        match self.bounds.broken {
+            Broken::None => false,
+            Broken::Edits => state.sets.get(&machine.set).is_some_and(|set| set.template > 1),
+            Broken::All => true,
+        }
+    }
+
+    /// Somebody has changed the deployment's spec.
+    fn changed(&self, state: &mut State) {
+        if self.bounds.deadlines {
+            state.deployment.generation += 1;
+        }
     }
 
     fn lose(state: &mut State, index: usize, becomes: Option<Life>) {
@@ -159,7 +190,16 @@ impl Rollout {
     /// OnDelete waits for people: old machines that nobody deletes stay.
     fn may_rest(&self, state: &State) -> bool {
         let on_delete = self.bounds.strategy == StrategyKind::OnDelete;
+        let given_up = state.deployment.told.is_some_and(|told| match told.word {
+            // It went back, and that is late as well; or nothing else has machines that serve.
+            Word::Late => {
+                state.deployment.undone_to == Some(state.deployment.template) || !Self::has_a_way_back(state)
+            }
+            Word::AwaitsPeople => true,
+            Word::Moves | Word::Done => false,
+        });
         Self::is_done(state)
+            || self.bounds.broken != Broken::None && given_up
             || on_delete
                 && i32::try_from(state.machines.len()).unwrap() == state.deployment.replicas
                 && state.machines.iter().all(|machine| machine.life == Life::Ready)
@@ -181,6 +221,11 @@ impl Rollout {
             if there && state.strays > 0 && set.owned {
                 actions.push(Action::StrayTurnsUp(*id));
             }
+        }
+        if there && state.marks > 0 {
+            let all = state.machines.iter().enumerate();
+            let unmarked = all.filter(|(_, machine)| machine.life.is_live() && !machine.marked);
+            actions.extend(unmarked.map(|(index, _)| Action::SomebodyMarks(index)));
         }
         if there && state.unlabels > 0 {
             let owned = |machine: &Machine| machine.life.is_live() && machine.bond == Bond::Owned;
@@ -222,11 +267,12 @@ impl Model for Rollout {
             revision: 1,
             desired: replicas,
             create_disabled: false,
+            unavailable_first: false,
             status: Some(Status {
                 observed: 1,
                 replicas,
-                ready: replicas,
-                available: replicas,
+                ready: replicas - self.bounds.unready,
+                available: replicas - self.bounds.unready,
                 terminating: 0,
                 deleting: false,
                 next: replicas.into(),
@@ -236,10 +282,24 @@ impl Model for Rollout {
         };
         let sets = BTreeMap::from([(1, set)]);
         let machines: Vec<Machine> = (0..replicas)
-            .map(|number| Machine { set: 1, number: number.into(), life: Life::Ready, bond: Bond::Owned })
+            .map(|number| {
+                let life = if number < self.bounds.unready { Life::Building } else { Life::Ready };
+                Machine { life, ..Machine::new(1, number.into()) }
+            })
             .collect();
         vec![State {
-            deployment: Deployment { replicas, template: 1, paused: false, deleting: false },
+            deployment: Deployment {
+                told: self.bounds.deadlines.then_some(Told {
+                    observed: Some(1),
+                    replicas,
+                    updated: replicas,
+                    ready: replicas,
+                    available: replicas,
+                    word: Word::Done,
+                    overdue: true,
+                }),
+                ..Deployment::new(replicas, 1)
+            },
             gone: false,
             next_id: 2,
             sets: sets.clone(),
@@ -260,8 +320,12 @@ impl Model for Rollout {
             deployment_deletes: u8::from(matches!(self.bounds.deletes, Deletes::Deployment | Deletes::Both)),
             strays: self.bounds.strays,
             unlabels: self.bounds.unlabels,
+            marks: self.bounds.marks,
+            edited: 0,
+            undone: 0,
             found: 0,
             lost: 0,
+            short: self.bounds.unready,
             floor,
             ceiling,
         }]
@@ -269,9 +333,14 @@ impl Model for Rollout {
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         actions.extend(self.moves(state));
+        let rests = actions.iter().all(|action| *action == Action::DeadlinePasses);
         if state.faults > 0 {
             for (index, machine) in state.machines.iter().enumerate() {
-                if machine.life.is_live() {
+                let old =
+                    state.sets.get(&machine.set).is_none_or(|set| set.template != state.deployment.template);
+                if machine.life.is_live() && self.bounds.only_delete {
+                    actions.extend((old && rests).then_some(Action::SomebodyDeletes(index)));
+                } else if machine.life.is_live() {
                     actions.push(Action::Vanishes(index));
                     if self.bounds.only_vanish {
                         continue;
@@ -331,7 +400,12 @@ impl Model for Rollout {
             }
             Action::SetWrites(id) => self.write_set(&mut state, id),
             Action::BecomesReady(index) => {
-                state.machines[index].life = if self.bounds.min_ready { Life::Warm } else { Life::Ready };
+                if self.bounds.min_ready {
+                    state.machines[index].life = Life::Warm;
+                } else {
+                    state.machines[index].life = Life::Ready;
+                    state.short = (state.short - 1).max(0);
+                }
             }
             Action::TimePasses(index) => {
                 let Machine { set, number, .. } = state.machines[index];
@@ -342,6 +416,7 @@ impl Model for Rollout {
                 for machine in machines.iter_mut().chain(known_machines).filter(same) {
                     machine.life = Life::Ready;
                 }
+                state.short = (state.short - 1).max(0);
             }
             Action::SomebodyResumes => state.deployment.paused = false,
             Action::SomebodyPauses => {
@@ -363,7 +438,8 @@ impl Model for Rollout {
             Action::StrayTurnsUp(set) => {
                 state.strays -= 1;
                 state.found += 1;
-                state.machines.push(Machine { set, number: STRAY, life: Life::Ready, bond: Bond::Stray });
+                let stray = Machine::new(set, STRAY);
+                state.machines.push(Machine { life: Life::Ready, bond: Bond::Stray, ..stray });
                 state.machines.sort_unstable();
             }
             Action::LosesLabels(index) => {
@@ -373,6 +449,14 @@ impl Model for Rollout {
                 }
                 state.machines[index].bond = Bond::Unlabelled;
             }
+            Action::SomebodyMarks(index) => {
+                state.marks -= 1;
+                state.machines[index].marked = true;
+                state.machines.sort_unstable();
+            }
+            Action::DeadlinePasses => {
+                state.deployment.told.as_mut()?.overdue = true;
+            }
             Action::IsGone(index) => Self::remove(&mut state, index),
             Action::Fails(index) => Self::lose(&mut state, index, Some(Life::Failed)),
             Action::Vanishes(index) => Self::lose(&mut state, index, None),
@@ -380,11 +464,15 @@ impl Model for Rollout {
             Action::SomebodyEdits => {
                 state.edits -= 1;
                 let back = self.bounds.back && state.edits == 0;
-                state.deployment.template = if back { 1 } else { state.deployment.template + 1 };
+                // One that was not there before: an undo may have gone back meanwhile.
+                state.edited += 1;
+                state.deployment.template = if back { 1 } else { state.edited + 1 };
+                self.changed(&mut state);
             }
             Action::SomebodyScales => {
                 state.deployment.replicas = self.bounds.scales[usize::from(state.scales)];
                 state.scales += 1;
+                self.changed(&mut state);
                 let (floor, ceiling) = self.limits(state.deployment.replicas);
                 state.floor = state.floor.min(floor);
                 state.ceiling = state.ceiling.max(ceiling);
@@ -396,7 +484,7 @@ impl Model for Rollout {
                 if pending
                     && !state.machines.iter().any(|machine| machine.set == set && machine.number == number)
                 {
-                    state.machines.push(Machine { set, number, life: Life::Building, bond: Bond::Owned });
+                    state.machines.push(Machine::new(set, number));
                     state.machines.sort_unstable();
                 }
             }
@@ -433,7 +521,7 @@ impl Model for Rollout {
                 let counts =
                     |machine: &&Machine| machine.life == Life::Ready && machine.bond != Bond::Unlabelled;
                 let ready = state.machines.iter().filter(counts).count();
-                i32::try_from(ready).unwrap() >= state.floor - state.lost
+                i32::try_from(ready).unwrap() >= state.floor - state.lost - state.short
             }),
             Property::always("no over-creation", |_, state: &State| {
                 state.sets.values().all(|set| {
@@ -452,14 +540,25 @@ impl Model for Rollout {
                     || state.awaits
                     || state.seen_sets != state.sets
                     || state.known_machines != state.machines
-                    || state
-                        .machines
-                        .iter()
-                        .any(|machine| matches!(machine.life, Life::Building | Life::Warm | Life::Going(_)))
+                    || state.machines.iter().any(|machine| match machine.life {
+                        Life::Building => !model.never_ready(state, machine),
+                        Life::Warm | Life::Going(_) => true,
+                        Life::Ready | Life::Failed => false,
+                    })
                     || !model.moves(state).is_empty()
                     || model.may_rest(state)
             }),
         ];
+        if self.bounds.deadlines {
+            // Each edit at most once, and none that works: time passes only where nothing else can.
+            properties.push(Property::always("undo", |model: &Self, state: &State| {
+                let late = state.deployment.told.is_some_and(|told| told.word == Word::Late);
+                match model.bounds.broken {
+                    Broken::None => state.undone == 0 && !late,
+                    Broken::Edits | Broken::All => state.undone <= state.edited,
+                }
+            }));
+        }
         if self.bounds.converges {
             properties
                 .push(Property::always("convergence", |model: &Self, state: &State| model.converges(state)));

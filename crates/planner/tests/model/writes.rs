@@ -1,7 +1,7 @@
 //! What the API does with each write.
 
 use crate::rollout::Rollout;
-use crate::state::{Bond, DeploymentWrite, Life, Machine, Memory, Set, SetWrite, State};
+use crate::state::{Bond, Deployment, DeploymentWrite, Life, Machine, Memory, Set, SetWrite, State};
 
 impl Rollout {
     pub fn write_deployment(state: &mut State) {
@@ -37,6 +37,21 @@ impl Rollout {
                 }
             }
             DeploymentWrite::Finish => state.gone = true,
+            DeploymentWrite::Report(before, told) => {
+                if state.deployment == before {
+                    state.deployment.told = Some(told);
+                }
+            }
+            DeploymentWrite::Undo(before, template) => {
+                // Whether or not it is done, the next plan begins anew.
+                state.queue.clear();
+                if state.deployment == before {
+                    state.undone += 1;
+                    let generation = before.generation + 1;
+                    state.deployment =
+                        Deployment { template, generation, undone_to: Some(template), ..before };
+                }
+            }
         }
     }
 
@@ -66,16 +81,19 @@ impl Rollout {
             SetWrite::Create(number) => {
                 memory.awaits = !self.bounds.blind;
                 if !state.machines.iter().any(place(number)) {
-                    let life = Life::Building;
-                    state.machines.push(Machine { set: id, number, life, bond: Bond::Owned });
+                    state.machines.push(Machine::new(id, number));
                     state.machines.sort_unstable();
                 }
             }
-            SetWrite::Delete(number, given_up) => {
+            // Deletes are sent together: one that is refused keeps none of the others.
+            SetWrite::Delete(seen, given_up) => {
                 memory.awaits = true;
-                if let Some(machine) = state.machines.iter_mut().find(|machine| place(number)(machine))
-                    && machine.life.is_live()
+                let found = state.machines.iter_mut().find(|machine| place(seen.number)(machine));
+                if let Some(machine) = found
+                    && machine.has_version_of(seen)
                 {
+                    // Which time is over is decided by the clock of the decision.
+                    state.lost += i32::from(seen.life == Life::Warm && machine.life == Life::Ready);
                     machine.life = Life::Going(given_up);
                 }
             }

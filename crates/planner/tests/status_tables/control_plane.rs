@@ -89,6 +89,7 @@ impl Plane {
             workers: self.workers.clone(),
             undismissed: self.undismissed,
             access: None,
+            probe: None,
         }
     }
 
@@ -593,4 +594,48 @@ fn the_network_is_the_one_that_the_cluster_names() {
     assert_eq!(of(&demo, None), Network::Ready(NetworkFacts::default()));
     demo.infrastructure = None;
     assert_eq!(of(&demo, Some(&net)), Network::None);
+}
+
+/// What is told of the API, after it was asked or not.
+#[test]
+fn of_the_api_only_what_was_seen_is_told() {
+    use capt_planner::cluster::control_plane::Probe;
+    let ready = Plane::new().after(&[owned, vpc, done]);
+    let told = |plane: &Plane, probe: Option<Probe>| {
+        let mut observed = plane.observed();
+        (observed.access, observed.probe) = (Some(plane.access.clone()), probe);
+        decide(&observed, plane.now).status.unwrap()
+    };
+    let said = |status: &CAPTControlPlaneStatus, kind: &str| {
+        let one = status.conditions.iter().find(|condition| condition.type_ == kind);
+        one.map_or_else(String::new, |one| format!("{} {}: {}", one.status, one.reason, one.message))
+    };
+    let rows = [
+        (None, "Unknown NotProbed: it was not asked yet"),
+        (Some(Probe::Ready), "True ProbeSucceeded: GET /readyz answered 200"),
+        (
+            Some(Probe::Failed("api:443 did not answer: refused".into())),
+            "False ProbeFailed: api:443 did not answer: refused",
+        ),
+        (
+            Some(Probe::Unknown(Why::new("EndpointPrivate", "api:443 is private"))),
+            "Unknown EndpointPrivate: api:443 is private",
+        ),
+    ];
+    for (probe, expected) in rows {
+        let status = told(&ready, probe);
+        assert_eq!(said(&status, "RemoteConnectionProbe"), expected);
+        for kind in ["Ready", "Available", "Initialized"] {
+            let words = said(&status, kind);
+            assert!(words.starts_with("True Ready: ") && !words.contains("answer"), "{kind}: {words}");
+        }
+    }
+    // After a restart, until it is asked again: what was seen last.
+    let seen = Plane { status: Some(told(&ready, Some(Probe::Ready))), ..ready.clone() };
+    assert!(said(&told(&seen, None), "RemoteConnectionProbe").starts_with("True "));
+    let at_rest = told(&seen, Some(Probe::Ready));
+    assert_eq!(Some(&at_rest), seen.status.as_ref(), "at rest nothing changes");
+    // Before it is built there is nothing to ask, and nothing is told.
+    let creating = Plane::new().after(&[owned, vpc, begins]);
+    assert_eq!(said(&told(&creating, Some(Probe::Ready)), "RemoteConnectionProbe"), "");
 }

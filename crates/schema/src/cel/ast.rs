@@ -145,15 +145,19 @@ pub(crate) struct Issue {
     pub message: String,
 }
 
+/// Characters of a line that an issue shows; of a longer one, those around the issue.
+const SHOWN: usize = 1_000;
+
 impl Issue {
     /// The issue with the line it is on, in the words of an API server.
-    pub fn render(&self, source: &str) -> String {
+    fn render(&self, source: &str) -> String {
         let mut line_start = 0;
         let mut line_number = 1;
         let mut column = self.position;
         let mut line = source;
+        let mut length = 0;
         for (i, text) in source.split('\n').enumerate() {
-            let length = text.chars().count();
+            length = text.chars().count();
             if self.position <= line_start + length {
                 line = text;
                 line_number = i + 1;
@@ -162,16 +166,54 @@ impl Issue {
             }
             line_start += length + 1;
         }
-        let line = line.replace('\t', " ");
-        let dots: String =
-            line.chars().take(column).map(|c| if c.is_ascii() { '.' } else { '\u{ff0e}' }).collect();
+        let left_out = if length > SHOWN { column.saturating_sub(SHOWN / 2) } else { 0 };
+        let line = line.chars().skip(left_out).take(SHOWN);
+        let line: String = line.map(|c| if c == '\t' { ' ' } else { c }).collect();
+        let dots = line.chars().take(column - left_out);
+        let dots: String = dots.map(|c| if c.is_ascii() { '.' } else { '\u{ff0e}' }).collect();
         format!("ERROR: <input>:{line_number}:{}: {}\n | {line}\n | {dots}^", column + 1, self.message)
     }
 }
 
-/// All issues, each with its line.
-pub(crate) fn render(issues: &[Issue], source: &str) -> String {
-    issues.iter().map(|issue| issue.render(source)).collect::<Vec<_>>().join("\n")
+/// As many issues of an expression are told; cel-go's bound.
+const MOST_ISSUES: usize = 100;
+
+/// What is wrong with an expression: the first mistakes that were found, and how many there are besides.
+#[derive(Debug, Default)]
+pub(crate) struct Issues {
+    told: Vec<Issue>,
+    more: usize,
+}
+
+impl Issues {
+    pub fn push(&mut self, issue: Issue) {
+        if self.told.len() < MOST_ISSUES {
+            self.told.push(issue);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    /// All that are told, each with its line.
+    pub fn render(&self, source: &str) -> String {
+        let mut told: Vec<&Issue> = self.told.iter().collect();
+        told.sort_by_key(|issue| issue.position);
+        let mut lines: Vec<String> = told.iter().map(|issue| issue.render(source)).collect();
+        if self.more > 0 {
+            lines.push(format!("{} more errors were truncated", self.more));
+        }
+        lines.join("\n")
+    }
+}
+
+impl From<Issue> for Issues {
+    fn from(issue: Issue) -> Self {
+        Self { told: vec![issue], more: 0 }
+    }
 }
 
 impl Literal {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Issue, Literal, Loop};
+use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Issue, Issues, Literal, Loop};
 use crate::cel::late::{Late, Typed};
 use crate::cel::signatures::{self, Overload};
 use crate::cel::types::{Substitution, Type, is_more_general};
@@ -19,6 +19,15 @@ pub(crate) struct Types<'n> {
 }
 
 impl<'n> Types<'n> {
+    /// Fails if one of the types that were asked for is too large.
+    pub fn finish(&self, expr: &Expr) -> Result<(), Issues> {
+        if !self.subst.is_too_large() {
+            return Ok(());
+        }
+        let message = "the types in the expression are too large to be checked".to_owned();
+        Err(Issue { position: expr.position, message }.into())
+    }
+
     pub fn of(&self, expr: &Expr) -> Type<'n> {
         match self.found.get(&std::ptr::from_ref(expr)).map(|t| self.subst.resolve(t)) {
             Some(Type::Var(_)) | None => Type::Dyn,
@@ -28,11 +37,11 @@ impl<'n> Types<'n> {
 }
 
 /// The types of `expr` and of all in it, given those of the variables it may use.
-pub(crate) fn infer<'n>(expr: &Expr, variables: &[(&str, Type<'n>)]) -> Result<Types<'n>, Vec<Issue>> {
+pub(crate) fn infer<'n>(expr: &Expr, variables: &[(&str, Type<'n>)]) -> Result<Types<'n>, Issues> {
     let mut checker = Checker {
         scope: variables.iter().map(|(name, t)| ((*name).to_owned(), t.clone())).collect(),
         subst: Substitution::default(),
-        issues: Vec::new(),
+        issues: Issues::default(),
         late: Late::default(),
         in_format: 0,
         found: HashMap::new(),
@@ -42,11 +51,9 @@ pub(crate) fn infer<'n>(expr: &Expr, variables: &[(&str, Type<'n>)]) -> Result<T
     if issues.is_empty() {
         issues = checker.late.finish(&checker.subst);
     }
-    if issues.is_empty() {
-        return Ok(Types { subst: checker.subst, found: checker.found });
-    }
-    issues.sort_by_key(|issue| issue.position);
-    Err(issues)
+    let types = Types { subst: checker.subst, found: checker.found };
+    types.finish(expr)?;
+    if issues.is_empty() { Ok(types) } else { Err(issues) }
 }
 
 /// The type that an identifier stands for, as in `type(x) == int`.
@@ -74,7 +81,7 @@ pub(crate) fn type_identifier(name: &str) -> Option<Type<'static>> {
 struct Checker<'n> {
     scope: Vec<(String, Type<'n>)>,
     subst: Substitution<'n>,
-    issues: Vec<Issue>,
+    issues: Issues,
     late: Late<'n>,
     /// How many calls of `format` this is in; literals there may mix types.
     in_format: usize,
@@ -88,7 +95,11 @@ impl<'n> Checker<'n> {
     }
 
     fn expr(&mut self, expr: &Expr) -> Type<'n> {
+        if self.subst.is_too_large() {
+            return Type::Error;
+        }
         let inferred = self.infer(expr);
+        self.subst.weigh(&inferred);
         self.found.insert(std::ptr::from_ref(expr), inferred.clone());
         inferred
     }
@@ -453,5 +464,70 @@ fn literal_type(literal: &Literal) -> Type<'static> {
         Literal::Double(_) => Type::Double,
         Literal::String(_) => Type::String,
         Literal::Bytes(_) => Type::Bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::Schema;
+
+    /// What is told of a rule; nothing if it compiles.
+    fn told(rule: &str) -> String {
+        let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
+        Schema::compile(&schema).map_or_else(|errors| errors[0].detail.clone(), |_| String::new())
+    }
+
+    /// Each step doubles the type: the thirtieth would have a billion parts.
+    #[test]
+    fn types_are_bounded() {
+        let doubled =
+            |steps: usize| told(&format!("optional.of(0){}.hasValue()", ".optMap(a, {a: a})".repeat(steps)));
+        assert_eq!(doubled(4), "");
+        for steps in [30, 120] {
+            assert!(doubled(steps).contains("too large to be checked"), "{}", doubled(steps));
+        }
+        // The same by what variables stand for, which is found out from the outside in.
+        let mut rule = "true".to_owned();
+        for n in (0..40).rev() {
+            let next = n + 1;
+            rule = format!("optional.of([]).optMap(a{n}, {rule} && a{n} == [{{a{next}: a{next}}}])");
+            rule = format!("{rule}.hasValue()");
+        }
+        let rule = format!("optional.of([]).optMap(a40, {rule}).hasValue()");
+        let _ = told(&rule);
+    }
+
+    /// An element of a literal binds a variable; none of the bindings before it is copied.
+    #[test]
+    fn long_literals_are_checked() {
+        let lists = vec!["[]"; 20_000].join(",");
+        assert_eq!(told(&format!("[{lists}].size() > 0")), "");
+    }
+
+    #[test]
+    fn mistakes_are_told_in_bounds() {
+        let names: Vec<String> = (0..5_000).map(|n| format!("x{n}")).collect();
+        let rule = names.join("&&");
+        let said = told(&rule);
+        assert_eq!(said.matches("undeclared reference").count(), 100);
+        assert!(said.ends_with("\n4900 more errors were truncated"), "{}", &said[said.len() - 200..]);
+        assert!(said.len() < 100 * 2_500, "{}", said.len());
+        let last = said.lines().rev().skip(1).take(2).collect::<Vec<_>>();
+        let (dots, line) = (last[0], last[1]);
+        assert!(line[dots.len() - 1..].starts_with("x99&&"), "{line} {dots}");
+
+        let long = format!("'{}' == ''", "x".repeat(100_000));
+        assert!(told(&long).contains("expression code point size exceeds limit"), "{:.300}", told(&long));
+
+        // A default is wrong with each of its elements.
+        let rule = json!([{"rule": rule}]);
+        let items = json!({"type": "string", "x-kubernetes-validations": rule});
+        let default = vec!["a"; 2_000];
+        let list = json!({"type": "array", "items": items, "default": default});
+        let errors = Schema::compile(&json!({"type": "object", "properties": {"l": list}})).unwrap_err();
+        let bytes: usize = errors.iter().map(|error| error.detail.len()).sum();
+        assert!(bytes < 20 << 20, "{bytes}");
     }
 }

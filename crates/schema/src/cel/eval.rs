@@ -5,47 +5,98 @@
 //! more than [`CALL_LIMIT`] is stopped, and with it the rules of the object; so is an object
 //! whose rules cost more than [`OBJECT_LIMIT`] together.
 
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use regex::Regex;
+
 use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Literal, Loop};
 use crate::cel::check::type_identifier;
+use crate::cel::keys::Entries;
 use crate::cel::library;
 use crate::cel::ops;
 use crate::cel::program::Program;
 use crate::cel::signatures;
 use crate::cel::value::{EvalError, Evaluated, MapVal, Str, Val};
+use crate::go::regexp::{self, PatternError};
 
 /// An API server's bound for one evaluation.
 pub(crate) const CALL_LIMIT: u64 = 1_000_000;
 /// An API server's bound for all rules of one object.
 pub(crate) const OBJECT_LIMIT: u64 = 10_000_000;
 
+/// Bytes of a pattern that comes with an object, compiled; a tenth of what one of a schema may take.
+const MOST_OF_PATTERN: usize = 1 << 20;
+/// Compiling as many of them costs one.
+const BYTES_OF_PATTERN: usize = 8;
+
 /// The result of an evaluation and what it cost.
 pub(crate) fn evaluate<'a>(program: &'a Program, variables: Vec<(&'a str, Val<'a>)>) -> (Evaluated<'a>, u64) {
-    let mut eval = Eval { program, variables, cost: 0 };
+    let mut eval = Eval { program, variables, cost: Cost::default(), made: HashMap::new() };
     let result = eval.expr(&program.expr);
-    let result = if eval.cost > CALL_LIMIT { Err(EvalError::CostLimit) } else { result };
-    (result, eval.cost)
+    let cost = eval.cost.0.get();
+    let result = if cost > CALL_LIMIT { Err(EvalError::CostLimit) } else { result };
+    (result, cost)
+}
+
+/// What an evaluation cost so far.
+#[derive(Default)]
+pub(crate) struct Cost(Cell<u64>);
+
+impl Cost {
+    /// Counts work; an error once there was too much.
+    pub fn spend(&self, cost: u64) -> Result<(), EvalError> {
+        let spent = self.0.get().saturating_add(cost);
+        self.0.set(spent);
+        if spent > CALL_LIMIT { Err(EvalError::CostLimit) } else { Ok(()) }
+    }
+
+    /// Counts work on so many bytes of text, or elements that are compared.
+    pub fn spend_on_text(&self, length: usize) -> Result<(), EvalError> {
+        self.spend(u64::try_from(length.div_ceil(10)).unwrap_or(u64::MAX))
+    }
+
+    /// Counts elements that are made.
+    pub fn spend_on_elements(&self, count: usize) -> Result<(), EvalError> {
+        self.spend(u64::try_from(count).unwrap_or(u64::MAX))
+    }
 }
 
 pub(crate) struct Eval<'a> {
     pub program: &'a Program,
     variables: Vec<(&'a str, Val<'a>)>,
-    cost: u64,
+    pub cost: Cost,
+    /// Patterns that are not of the program.
+    made: HashMap<Box<str>, Regex>,
 }
 
 impl<'a> Eval<'a> {
-    /// Counts work; an error once there was too much.
-    pub fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
-        self.cost = self.cost.saturating_add(cost);
-        if self.cost > CALL_LIMIT { Err(EvalError::CostLimit) } else { Ok(()) }
+    pub fn spend(&self, cost: u64) -> Result<(), EvalError> {
+        self.cost.spend(cost)
     }
 
-    /// Counts work on so many bytes of text, or elements that are compared.
-    pub fn spend_on_text(&mut self, length: usize) -> Result<(), EvalError> {
-        self.spend(u64::try_from(length.div_ceil(10)).unwrap_or(u64::MAX))
+    pub fn spend_on_text(&self, length: usize) -> Result<(), EvalError> {
+        self.cost.spend_on_text(length)
     }
 
-    pub fn spend_on_elements(&mut self, count: usize) -> Result<(), EvalError> {
-        self.spend(u64::try_from(count).unwrap_or(u64::MAX))
+    pub fn spend_on_elements(&self, count: usize) -> Result<(), EvalError> {
+        self.cost.spend_on_elements(count)
+    }
+
+    /// A pattern that came with the object, compiled once. An API server does not count that; here it costs as much as it takes.
+    pub fn made_pattern(&mut self, pattern: &str) -> Result<&Regex, EvalError> {
+        if !self.made.contains_key(pattern) {
+            let compiled = regexp::compile_within(pattern, MOST_OF_PATTERN);
+            let size = match &compiled {
+                Ok((_, size)) => *size,
+                Err(PatternError::Syntax(regex::Error::CompiledTooBig(_))) => MOST_OF_PATTERN,
+                Err(_) => pattern.len(),
+            };
+            self.spend_on_elements(size / BYTES_OF_PATTERN)?;
+            let (regex, _) = compiled.map_err(|error| EvalError::other(error.to_string()))?;
+            self.made.insert(pattern.into(), regex);
+        }
+        self.made.get(pattern).ok_or(EvalError::CostLimit)
     }
 
     pub fn expr(&mut self, expr: &'a Expr) -> Evaluated<'a> {
@@ -158,7 +209,7 @@ impl<'a> Eval<'a> {
         match ops::cost(function, args) {
             Some(cost) => {
                 self.spend(cost)?;
-                ops::operate(function, args)
+                ops::operate(function, args, &self.cost)
             }
             None => library::global(self, function, args),
         }
@@ -186,7 +237,7 @@ impl<'a> Eval<'a> {
     }
 
     fn map(&mut self, entries: &'a [Entry]) -> Evaluated<'a> {
-        let mut made: Vec<(Val<'a>, Val<'a>)> = Vec::with_capacity(entries.len());
+        let mut made = Entries::default();
         for entry in entries {
             let Some(key) = &entry.key else { continue };
             let key = self.expr(key)?;
@@ -281,7 +332,7 @@ impl<'a> Eval<'a> {
     }
 
     fn transform_map(&mut self, comprehension: &'a Comprehension, range: &Val<'a>) -> Evaluated<'a> {
-        let mut entries = Vec::new();
+        let mut entries = Entries::default();
         self.each(comprehension, range, |eval, first, _| {
             let result = eval.expr(&comprehension.body)?;
             if comprehension.kind == Loop::TransformMap {
@@ -289,6 +340,7 @@ impl<'a> Eval<'a> {
             }
             let Val::Map(map) = result else { return Err(EvalError::bare_overload()) };
             for key in map.keys() {
+                eval.spend(1)?;
                 if let Some(value) = map.find(&key)? {
                     insert(&mut entries, key, value)?;
                 }
@@ -395,36 +447,31 @@ fn round_cost(kind: Loop) -> u64 {
     }
 }
 
-type Entries<'a> = Vec<(Val<'a>, Val<'a>)>;
-
-fn position<'a>(entries: &Entries<'a>, key: &Val<'a>) -> Result<Option<usize>, EvalError> {
-    if !matches!(key, Val::String(_) | Val::Int(_) | Val::Uint(_) | Val::Bool(_) | Val::Double(_)) {
-        return Err(EvalError::other(format!("unsupported key type: {}", key.type_name())));
+fn usable_key(key: &Val<'_>) -> Result<(), EvalError> {
+    if matches!(key, Val::String(_) | Val::Int(_) | Val::Uint(_) | Val::Bool(_) | Val::Double(_)) {
+        return Ok(());
     }
-    for (i, (existing, _)) in entries.iter().enumerate() {
-        if ops::equal(existing, key)? {
-            return Ok(Some(i));
-        }
-    }
-    Ok(None)
+    Err(EvalError::other(format!("unsupported key type: {}", key.type_name())))
 }
 
 /// In a literal, the last value of a key counts.
 fn replace<'a>(entries: &mut Entries<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), EvalError> {
-    match position(entries, &key)? {
-        Some(i) => entries[i].1 = value,
-        None => entries.push((key, value)),
+    usable_key(&key)?;
+    match entries.get_mut(&key) {
+        Some(existing) => *existing = value,
+        None => entries.push(key, value),
     }
     Ok(())
 }
 
 /// In a transformation, a key may come once.
 fn insert<'a>(entries: &mut Entries<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), EvalError> {
-    if position(entries, &key)?.is_some() {
+    usable_key(&key)?;
+    if entries.get(&key).is_some() {
         let key = ops::display(&key);
         return Err(EvalError::other(format!("insert failed: key {key} already exists")));
     }
-    entries.push((key, value));
+    entries.push(key, value);
     Ok(())
 }
 
@@ -460,5 +507,111 @@ pub(crate) fn constant(literal: &Literal) -> Val<'_> {
         Literal::Double(value) => Val::Double(*value),
         Literal::String(value) => Val::String(Str::Borrowed(value)),
         Literal::Bytes(value) => Val::Bytes(value.as_slice().into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::Schema;
+
+    /// A pattern that comes with an object is compiled once, and costs what that takes.
+    #[test]
+    fn patterns_of_objects_cost() {
+        let schema = Schema::compile(&json!({"type": "object", "properties": {"l": {
+            "type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": 20},
+            "x-kubernetes-validations": [{"rule": "self.all(x, !'abc'.matches(x))"}],
+        }}}))
+        .unwrap();
+        let said = |pattern: fn(usize) -> String| {
+            let patterns: Vec<String> = (0..100).map(pattern).collect();
+            let object: Value = json!({"l": patterns});
+            let errors = schema.validate(&object, None);
+            errors.first().map_or_else(String::new, ToString::to_string)
+        };
+        assert_eq!(said(|n| format!("^x{n}$")), "", "small ones, each another");
+        assert_eq!(said(|_| r"^x\pL{9}$".to_owned()), "", "a large one a hundred times");
+        let many = said(|n| format!(r"^x{n}\pL{{9}}$"));
+        assert!(many.contains("cost"), "{many}");
+        let large = said(|_| r"\pL{150}".to_owned());
+        assert!(large.contains("cost"), "one that does not fit, tried again each time: {large}");
+    }
+
+    /// What a rule says of an object, and of the one before it.
+    fn said(rule: &str, new: &Value, old: Option<&Value>) -> String {
+        let integers = |kind: &str| json!({"type": "array", "maxItems": 200_000, "x-kubernetes-list-type": kind, "items": {"type": "integer"}});
+        let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "integer"}}}});
+        let schema = Schema::compile(&json!({"type": "object", "properties": {"spec": {
+            "type": "object",
+            "properties": {
+                "few": {"type": "array", "maxItems": 100, "items": {"type": "integer"}},
+                "list": integers("atomic"), "set": integers("set"), "keyed": keyed,
+                "text": {"type": "string", "maxLength": 100_000},
+            },
+            "x-kubernetes-validations": [{"rule": rule}],
+        }}}));
+        let schema = schema.unwrap_or_else(|errors| panic!("{rule:.80}: {}", errors[0].detail));
+        let errors = schema.validate(&json!({"spec": new}), old.map(|old| json!({"spec": old})).as_ref());
+        errors.first().map_or_else(String::new, ToString::to_string)
+    }
+
+    /// One by one, these would be compared ten billion times.
+    #[test]
+    fn elements_are_looked_up() {
+        const COUNT: usize = 100_000;
+        let up: Vec<usize> = (0..COUNT).collect();
+        let down: Vec<usize> = (0..COUNT).rev().collect();
+        let keyed = |numbers: &[usize]| numbers.iter().map(|k| json!({"k": k})).collect::<Vec<_>>();
+        let new = json!({"set": up, "keyed": keyed(&up)});
+        let old = json!({"set": down, "keyed": keyed(&down)});
+        for rule in [
+            "self.set == oldSelf.set",
+            "self.keyed == oldSelf.keyed",
+            "(self.set + oldSelf.set).size() == 100000",
+        ] {
+            assert_eq!(said(rule, &new, Some(&old)), "", "{rule}");
+        }
+        let mut other = old.clone();
+        other["set"][0] = json!(COUNT);
+        other["keyed"][0] = json!({"k": COUNT});
+        for rule in ["self.set != oldSelf.set", "self.keyed != oldSelf.keyed"] {
+            assert_eq!(said(rule, &new, Some(&other)), "", "{rule}");
+        }
+        let list = json!({"list": up});
+        assert_eq!(said("self.list.transformMap(i, v, v)[99999] == 99999", &list, None), "");
+        assert_eq!(said("dyn({1: 'a', 2: 'b', 1: 'c'}) == dyn({1.0: 'c', 2.0: 'b'})", &list, None), "");
+    }
+
+    /// Each would make hundreds of megabytes, or compare as much, for next to nothing.
+    #[test]
+    fn what_is_made_and_compared_costs() {
+        let object = json!({"few": vec![0; 100], "list": vec![0; 100_000], "text": "x".repeat(50_000)});
+        let lists = vec!["self.list"; 50].join(",");
+        let texts = vec!["self.text"; 500].join(",");
+        let clauses = "%s".repeat(500);
+        for rule in [
+            "self.text.replace('', self.text) != ''",
+            "self.text.replace('x', self.text, 30000) != ''",
+            "self.few.map(x, self.list + self.list).size() > 0",
+            "self.few.all(x, [self.list] == [self.list])",
+            "self.few.all(x, {1: [self.list]} == {1: [self.list]})",
+            &format!("[{lists}].flatten().size() > 0"),
+            &format!("'{clauses}'.format([{texts}]) != ''"),
+            "self.few.map(x, self.text.split('')).size() > 0",
+        ] {
+            let said = said(rule, &object, None);
+            assert!(said.contains("cost limit exceeded"), "{rule:.80}: {said:.300}");
+        }
+        for rule in [
+            "self.text.replace('x', 'y').replace('y', '') == ''",
+            "(self.list + self.few).size() == 100100",
+            "self.list == oldSelf.list",
+            "'%s-%s'.format([self.text, self.text]).size() == 100001",
+            "self.text.lastIndexOf('xx') == 49998 && self.text.lastIndexOf('x', 7) == 7",
+        ] {
+            assert_eq!(said(rule, &object, Some(&object)), "", "{rule}");
+        }
     }
 }

@@ -2,9 +2,10 @@
 //! literals of one type throughout, patterns, durations and times that can be read, and
 //! templates that fit their arguments.
 
-use crate::cel::ast::{Expr, ExprKind, Issue, Literal};
+use crate::cel::ast::{Expr, ExprKind, Issue, Issues, Literal};
 use crate::cel::types::{Substitution, Type};
-use crate::go::{regexp, time};
+use crate::go::time;
+use crate::patterns;
 
 /// An expression's place and type.
 pub(super) type Typed<'n> = (usize, Type<'n>);
@@ -15,7 +16,7 @@ pub(super) struct Late<'n> {
     /// Elements, keys or values of literals, which must be of one type each.
     uniform: Vec<Vec<Typed<'n>>>,
     templates: Vec<(usize, String, Vec<Typed<'n>>)>,
-    issues: Vec<Issue>,
+    issues: Issues,
 }
 
 impl<'n> Late<'n> {
@@ -38,7 +39,7 @@ impl<'n> Late<'n> {
         };
         let ExprKind::Literal(Literal::String(text)) = &argument.kind else { return };
         let valid = match function {
-            "matches" => regexp::of_schema(text).is_ok(),
+            "matches" => patterns::of_schema(text).is_ok(),
             "duration" => time::parse_duration(text).is_some(),
             _ => time::parse_time(text, false).is_some(),
         };
@@ -48,7 +49,7 @@ impl<'n> Late<'n> {
         }
     }
 
-    pub fn finish(mut self, subst: &Substitution<'n>) -> Vec<Issue> {
+    pub fn finish(mut self, subst: &Substitution<'n>) -> Issues {
         for elements in &self.uniform {
             let mut types = elements.iter().map(|(position, t)| (*position, subst.resolve(t)));
             let Some((_, first)) = types.next() else { continue };
@@ -59,7 +60,9 @@ impl<'n> Late<'n> {
         }
         for (position, template, args) in &self.templates {
             let args: Vec<Typed<'n>> = args.iter().map(|(at, t)| (*at, subst.resolve(t))).collect();
-            self.issues.extend(check_template(*position, template, &args));
+            if let Some(issue) = check_template(*position, template, &args) {
+                self.issues.push(issue);
+            }
         }
         self.issues
     }

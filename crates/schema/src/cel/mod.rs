@@ -20,6 +20,7 @@ pub(crate) mod check;
 pub(crate) mod cost;
 pub(crate) mod escape;
 pub(crate) mod eval;
+mod keys;
 mod late;
 mod lexer;
 pub(crate) mod library;

@@ -1,9 +1,13 @@
 //! Operators: equality, order and arithmetic.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::cel::escape;
+use crate::cel::eval::Cost;
+use crate::cel::keys::Key;
 use crate::cel::library::size_of;
 use crate::cel::value::{EvalError, Evaluated, JsonMap, List, MapVal, Val};
 use crate::go::{text, time};
@@ -15,31 +19,32 @@ pub(crate) fn cost(function: &str, args: &[Val<'_>]) -> Option<u64> {
     Some(match (function, args) {
         ("_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) => text(size_of(a).min(size_of(b))),
         ("_+_", [a @ (Val::String(_) | Val::Bytes(_)), b]) => text(size_of(a).saturating_add(size_of(b))),
+        ("_+_", [Val::List(a), Val::List(b)]) => u64::try_from(a.len() + b.len()).unwrap_or(u64::MAX).max(1),
         ("@in", [_, Val::List(list)]) => u64::try_from(list.len()).unwrap_or(u64::MAX),
         ("!_" | "-_", [_]) | ("_+_" | "_-_" | "_*_" | "_/_" | "_%_" | "@in" | "_[_]" | "_[?_]", [_, _]) => 1,
         _ => return None,
     })
 }
 
-/// Applies an operator.
-pub(crate) fn operate<'a>(function: &str, args: &[Val<'a>]) -> Evaluated<'a> {
+/// Applies an operator. What it costs beyond [`cost`] is counted on the way.
+pub(crate) fn operate<'a>(function: &str, args: &[Val<'a>], cost: &Cost) -> Evaluated<'a> {
     match (function, args) {
         ("!_", [Val::Bool(value)]) => Ok(Val::Bool(!value)),
         ("-_", [Val::Int(value)]) => {
             value.checked_neg().map(Val::Int).ok_or_else(|| EvalError::other("integer overflow"))
         }
         ("-_", [Val::Double(value)]) => Ok(Val::Double(-value)),
-        ("_==_", [a, b]) => equal(a, b).map(Val::Bool),
-        ("_!=_", [a, b]) => equal(a, b).map(|equal| Val::Bool(!equal)),
+        ("_==_", [a, b]) => equal(a, b, cost).map(Val::Bool),
+        ("_!=_", [a, b]) => equal(a, b, cost).map(|equal| Val::Bool(!equal)),
         ("_<_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_lt())),
         ("_<=_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_le())),
         ("_>_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_gt())),
         ("_>=_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_ge())),
-        ("@in", [element, container]) => is_in(element, container).map(Val::Bool),
+        ("@in", [element, container]) => is_in(element, container, cost).map(Val::Bool),
         ("_[_]" | "_[?_]", [Val::Optional(value), key]) => optional_index(value.as_deref(), key),
         ("_[_]", [container, key]) => index(container, key)?.ok_or_else(|| missing(container, key)),
         ("_[?_]", [container, key]) => optional_index(Some(container), key),
-        (_, [a, b]) => arithmetic(function, a, b),
+        (_, [a, b]) => arithmetic(function, a, b, cost),
         _ => Err(EvalError::bare_overload()),
     }
 }
@@ -53,7 +58,7 @@ fn optional_index<'a>(container: Option<&Val<'a>>, key: &Val<'a>) -> Evaluated<'
 }
 
 /// `==`. Values of different types differ; numbers compare by value.
-pub(crate) fn equal<'a>(a: &Val<'a>, b: &Val<'a>) -> Result<bool, EvalError> {
+pub(crate) fn equal<'a>(a: &Val<'a>, b: &Val<'a>, cost: &Cost) -> Result<bool, EvalError> {
     Ok(match (a, b) {
         (Val::Null, Val::Null) => true,
         (Val::Null, _) | (_, Val::Null) => false,
@@ -67,13 +72,13 @@ pub(crate) fn equal<'a>(a: &Val<'a>, b: &Val<'a>) -> Result<bool, EvalError> {
         (Val::Bytes(a), Val::Bytes(b)) => a == b,
         (Val::Duration(a), Val::Duration(b)) => a == b,
         (Val::Timestamp(a), Val::Timestamp(b)) => a == b,
-        (Val::List(a), Val::List(b)) => return equal_lists(a, b),
-        (Val::Map(a), Val::Map(b)) => return equal_maps(a, b),
+        (Val::List(a), Val::List(b)) => return equal_lists(a, b, cost),
+        (Val::Map(a), Val::Map(b)) => return equal_maps(a, b, cost),
         (Val::List(list), _) if list.is_json() => return Err(EvalError::bare_overload()),
         (Val::Map(MapVal::Json(_)), _) => return Err(EvalError::bare_overload()),
         (Val::Optional(a), Val::Optional(b)) => match (a, b) {
             (None, None) => true,
-            (Some(a), Some(b)) => return equal(a, b),
+            (Some(a), Some(b)) => return equal_part(a, b, cost),
             _ => false,
         },
         (Val::Type(a), Val::Type(b)) | (Val::Format(a), Val::Format(b)) => a == b,
@@ -84,6 +89,12 @@ pub(crate) fn equal<'a>(a: &Val<'a>, b: &Val<'a>) -> Result<bool, EvalError> {
         (Val::Semver(a), Val::Semver(b)) => a.compare(b) == Ordering::Equal,
         _ => false,
     })
+}
+
+/// `==` of parts of values: what is in them costs as much as it does by itself.
+pub(crate) fn equal_part<'a>(a: &Val<'a>, b: &Val<'a>, cost: &Cost) -> Result<bool, EvalError> {
+    cost.spend(u64::try_from(size_of(a).min(size_of(b)) / 10).unwrap_or(u64::MAX))?;
+    equal(a, b, cost)
 }
 
 /// A value without a type in its schema, compared as the JSON it is.
@@ -99,27 +110,26 @@ fn is_same_json(json: &Value, other: &Val<'_>) -> bool {
     }
 }
 
-fn equal_lists<'a>(a: &List<'a>, b: &List<'a>) -> Result<bool, EvalError> {
+fn equal_lists<'a>(a: &List<'a>, b: &List<'a>, cost: &Cost) -> Result<bool, EvalError> {
     if a.len() != b.len() {
         return Ok(false);
     }
     match a.identity {
         Some(ListType::Set) => {
-            let theirs = b.to_vec()?;
-            let ours = a.to_vec()?;
-            for element in &theirs {
-                if !contains(&ours, element)? {
+            let ours = Known::of(a, None)?;
+            for element in b.iter() {
+                if ours.position(&element?, cost)?.is_none() {
                     return Ok(false);
                 }
             }
             Ok(true)
         }
         Some(ListType::Map(keys)) => {
-            let ours = a.to_vec()?;
+            let ours = Known::of(a, Some(keys))?;
             for element in b.iter() {
                 let element = element?;
-                match same_keys(keys, &ours, &element)? {
-                    Some(i) if equal(&ours[i], &element)? => {}
+                match ours.position(&element, cost)? {
+                    Some(i) if equal_part(&ours.elements[i], &element, cost)? => {}
                     _ => return Ok(false),
                 }
             }
@@ -127,7 +137,7 @@ fn equal_lists<'a>(a: &List<'a>, b: &List<'a>) -> Result<bool, EvalError> {
         }
         _ => {
             for (a, b) in a.iter().zip(b.iter()) {
-                if !equal(&a?, &b?)? {
+                if !equal_part(&a?, &b?, cost)? {
                     return Ok(false);
                 }
             }
@@ -136,51 +146,67 @@ fn equal_lists<'a>(a: &List<'a>, b: &List<'a>) -> Result<bool, EvalError> {
     }
 }
 
-fn contains<'a>(elements: &[Val<'a>], element: &Val<'a>) -> Result<bool, EvalError> {
-    for candidate in elements {
-        if equal(candidate, element)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// Elements of a set, or of a list with keys, to be looked up in. As in an API server's, the last of a key counts.
+struct Known<'a> {
+    keys: Option<&'a [String]>,
+    elements: Vec<Val<'a>>,
+    positions: HashMap<Key<'a>, usize>,
 }
 
-/// The last of `elements` that has the keys of `element`.
-fn same_keys<'a>(
-    keys: &[String],
-    elements: &[Val<'a>],
-    element: &Val<'a>,
-) -> Result<Option<usize>, EvalError> {
-    let key = |element: &Val<'a>, name: &str| match element {
-        Val::Map(map) => map.find_text(&crate::cel::escape::escape(name).unwrap_or(name.into())),
-        _ => Err(EvalError::other(
-            "unexpected data format for element of array with x-kubernetes-list-type=map",
-        )),
-    };
-    'candidates: for (i, candidate) in elements.iter().enumerate().rev() {
-        for name in keys {
-            let same = match (key(candidate, name)?, key(element, name)?) {
-                (None, None) => true,
-                (Some(a), Some(b)) => equal(&a, &b)?,
-                _ => false,
-            };
-            if !same {
-                continue 'candidates;
+impl<'a> Known<'a> {
+    fn of(list: &List<'a>, keys: Option<&'a [String]>) -> Result<Self, EvalError> {
+        let mut known = Self { keys, elements: Vec::new(), positions: HashMap::new() };
+        for element in list.iter() {
+            known.push(element?)?;
+        }
+        Ok(known)
+    }
+
+    fn push(&mut self, element: Val<'a>) -> Result<(), EvalError> {
+        if let Some(key) = self.key(&element)? {
+            self.positions.insert(key, self.elements.len());
+        }
+        self.elements.push(element);
+        Ok(())
+    }
+
+    /// What is looked up; none for elements that are no scalars.
+    fn key(&self, element: &Val<'a>) -> Result<Option<Key<'a>>, EvalError> {
+        let Some(names) = self.keys else { return Ok(Key::of(element)) };
+        let Val::Map(map) = element else {
+            return Err(EvalError::other(
+                "unexpected data format for element of array with x-kubernetes-list-type=map",
+            ));
+        };
+        let key = |name: &String| match map.find_text(&escape::escape(name).unwrap_or(name.into()))? {
+            Some(value) => Ok(Key::of(&value)),
+            None => Ok(None),
+        };
+        names.iter().map(key).collect::<Result<_, _>>().map(Key::Several).map(Some)
+    }
+
+    fn position(&self, element: &Val<'a>, cost: &Cost) -> Result<Option<usize>, EvalError> {
+        if let Some(key) = self.key(element)? {
+            return Ok(self.positions.get(&key).copied());
+        }
+        for (position, candidate) in self.elements.iter().enumerate() {
+            cost.spend(1)?;
+            if equal_part(candidate, element, cost)? {
+                return Ok(Some(position));
             }
         }
-        return Ok(Some(i));
+        Ok(None)
     }
-    Ok(None)
 }
 
-fn equal_maps<'a>(a: &MapVal<'a>, b: &MapVal<'a>) -> Result<bool, EvalError> {
+fn equal_maps<'a>(a: &MapVal<'a>, b: &MapVal<'a>, cost: &Cost) -> Result<bool, EvalError> {
     if a.len() != b.len() {
         return Ok(false);
     }
     for key in a.keys() {
         match (a.find(&key)?, b.find(&key)?) {
             (None, None) => {}
-            (Some(a), Some(b)) if equal(&a, &b)? => {}
+            (Some(a), Some(b)) if equal_part(&a, &b, cost)? => {}
             _ => return Ok(false),
         }
     }
@@ -231,11 +257,11 @@ pub(crate) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, EvalError> {
 }
 
 /// `x in y`.
-fn is_in<'a>(element: &Val<'a>, container: &Val<'a>) -> Result<bool, EvalError> {
+fn is_in<'a>(element: &Val<'a>, container: &Val<'a>, cost: &Cost) -> Result<bool, EvalError> {
     match container {
         Val::List(list) => {
             for candidate in list.iter() {
-                if equal(&candidate?, element)? {
+                if equal_part(&candidate?, element, cost)? {
                     return Ok(true);
                 }
             }
@@ -295,7 +321,7 @@ pub(crate) fn display(value: &Val<'_>) -> String {
 }
 
 /// `+`, `-`, `*`, `/` and `%`.
-pub(crate) fn arithmetic<'a>(function: &str, a: &Val<'a>, b: &Val<'a>) -> Evaluated<'a> {
+pub(crate) fn arithmetic<'a>(function: &str, a: &Val<'a>, b: &Val<'a>, cost: &Cost) -> Evaluated<'a> {
     match (a, b) {
         (Val::Int(a), Val::Int(b)) => int(function, *a, *b).map(Val::Int),
         (Val::Uint(a), Val::Uint(b)) => uint(function, *a, *b).map(Val::Uint),
@@ -306,7 +332,7 @@ pub(crate) fn arithmetic<'a>(function: &str, a: &Val<'a>, b: &Val<'a>) -> Evalua
             "_/_" => Ok(Val::Double(a / b)),
             _ => Err(EvalError::bare_overload()),
         },
-        _ if function == "_+_" => add(a, b),
+        _ if function == "_+_" => add(a, b, cost),
         _ if function == "_-_" => subtract(a, b),
         _ => Err(EvalError::bare_overload()),
     }
@@ -338,12 +364,12 @@ fn uint(function: &str, a: u64, b: u64) -> Result<u64, EvalError> {
     }
 }
 
-fn add<'a>(a: &Val<'a>, b: &Val<'a>) -> Evaluated<'a> {
+fn add<'a>(a: &Val<'a>, b: &Val<'a>, cost: &Cost) -> Evaluated<'a> {
     let overflow = |what: &str| EvalError::other(format!("{what} overflow"));
     match (a, b) {
         (Val::String(a), Val::String(b)) => Ok(Val::text([&**a, &**b].concat())),
         (Val::Bytes(a), Val::Bytes(b)) => Ok(Val::Bytes([&**a, &**b].concat().into())),
-        (Val::List(a), Val::List(b)) => concat(a, b).map(Val::List),
+        (Val::List(a), Val::List(b)) => concat(a, b, cost).map(Val::List),
         (Val::Duration(a), Val::Duration(b)) => {
             a.checked_add(*b).map(Val::Duration).ok_or_else(|| overflow("duration"))
         }
@@ -373,18 +399,23 @@ fn subtract<'a>(a: &Val<'a>, b: &Val<'a>) -> Evaluated<'a> {
 }
 
 /// `+` of lists: a set takes what is new, a map replaces what has the same keys.
-fn concat<'a>(a: &List<'a>, b: &List<'a>) -> Result<List<'a>, EvalError> {
-    let mut elements = a.to_vec()?;
+fn concat<'a>(a: &List<'a>, b: &List<'a>, cost: &Cost) -> Result<List<'a>, EvalError> {
+    let keys = match a.identity {
+        Some(ListType::Set) => None,
+        Some(ListType::Map(keys)) => Some(keys.as_slice()),
+        _ => {
+            let elements: Result<Vec<_>, _> = a.iter().chain(b.iter()).collect();
+            return Ok(List::made(elements?, a.identity));
+        }
+    };
+    let mut known = Known::of(a, keys)?;
     for element in b.iter() {
         let element = element?;
-        match a.identity {
-            Some(ListType::Set) if contains(&elements, &element)? => {}
-            Some(ListType::Map(keys)) => match same_keys(keys, &elements, &element)? {
-                Some(i) => elements[i] = element,
-                None => elements.push(element),
-            },
-            _ => elements.push(element),
+        match known.position(&element, cost)? {
+            Some(i) if keys.is_some() => known.elements[i] = element,
+            Some(_) => {}
+            None => known.push(element)?,
         }
     }
-    Ok(List::made(elements, a.identity))
+    Ok(List::made(known.elements, a.identity))
 }

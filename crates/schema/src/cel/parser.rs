@@ -12,15 +12,22 @@ const MAX_DEPTH: usize = 250;
 /// for each here, and threads have 2 MiB.
 const MAX_BRACKETS: usize = 100;
 
+/// Characters of an expression; cel-go's bound.
+const MAX_LENGTH: usize = 100_000;
+
 /// Parses a whole expression.
-pub(crate) fn parse(source: &str) -> Result<Expr, Vec<Issue>> {
-    let tokens = tokenize(source).map_err(|issue| vec![issue])?;
+pub(crate) fn parse(source: &str) -> Result<Expr, Issue> {
+    let length = source.chars().count();
+    if length > MAX_LENGTH {
+        let message = format!("expression code point size exceeds limit: size: {length}, limit {MAX_LENGTH}");
+        return Err(Issue { position: 0, message });
+    }
+    let tokens = tokenize(source)?;
     let mut parser = Parser { tokens: &tokens, at: 0, depth: 0 };
-    let parsed = parser.expression().and_then(|expr| match parser.peek() {
+    parser.expression().and_then(|expr| match parser.peek() {
         Token::End => Ok(expr),
         _ => Err(parser.unexpected()),
-    });
-    parsed.map_err(|issue| vec![issue])
+    })
 }
 
 type Parsed<T> = Result<T, Issue>;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use regex::Regex;
 
-use crate::cel::ast::{self, Expr, ExprKind, Issue, Literal};
+use crate::cel::ast::{Expr, ExprKind, Issues, Literal};
 use crate::cel::check;
 use crate::cel::cost;
 use crate::cel::eval;
@@ -12,8 +12,9 @@ use crate::cel::library;
 use crate::cel::parser;
 use crate::cel::types::Type;
 use crate::cel::value::EvalError;
-use crate::go::regexp::{self, PatternError};
+use crate::go::regexp::PatternError;
 use crate::node::Node;
+use crate::patterns;
 
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -35,8 +36,8 @@ pub(crate) enum Expected {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CompileError {
-    #[error("compilation failed: {}", ast::render(.issues, .source_text))]
-    Issues { issues: Vec<Issue>, source_text: String },
+    #[error("compilation failed: {}", .issues.render(.source_text))]
+    Issues { issues: Issues, source_text: String },
     #[error("must evaluate to a {0}")]
     ResultType(&'static str),
     #[error("program instantiation failed: {0}")]
@@ -57,7 +58,7 @@ impl Program {
         resource: bool,
     ) -> Result<Self, CompileError> {
         let failed = |issues| CompileError::Issues { issues, source_text: source.to_owned() };
-        let expr = parser::parse(source).map_err(failed)?;
+        let expr = parser::parse(source).map_err(|issue| failed(issue.into()))?;
         let types = check::infer(&expr, variables).map_err(failed)?;
         match (expected, types.of(&expr)) {
             (Expected::Bool, Type::Bool) | (Expected::String, Type::String) => {}
@@ -83,10 +84,11 @@ impl Program {
         constants(&expr)?;
         let mut patterns = HashMap::new();
         for source in sources {
-            let regex = regexp::of_schema(&source).map_err(CompileError::Pattern)?;
+            let regex = patterns::of_schema(&source).map_err(CompileError::Pattern)?;
             patterns.insert(source, regex);
         }
         let max_cost = cost::estimate(&expr, &types, node, resource);
+        types.finish(&expr).map_err(failed)?;
         Ok(Self { expr, patterns, uses_old_self, max_cost })
     }
 

@@ -9,6 +9,7 @@ use crate::error::{FieldError, FieldErrorKind};
 use crate::go::text;
 use crate::node::Node;
 use crate::path::FieldPath;
+use crate::validate::Errors;
 
 /// An API server's bound for one rule, times the number of values it can be applied to.
 const RULE_LIMIT: u64 = 10_000_000;
@@ -20,7 +21,7 @@ const BLAMED: usize = 4;
 /// Collects what is wrong with the rules of a schema.
 #[derive(Default)]
 pub(crate) struct Report {
-    pub errors: Vec<FieldError>,
+    pub errors: Errors,
     total: u64,
     expensive: Vec<(FieldPath, u64)>,
 }
@@ -47,6 +48,9 @@ impl Report {
         }
         let cardinality = site.cardinality.unwrap_or_else(|| cost::max_cardinality(node));
         for (i, rule) in node.rules.iter().enumerate() {
+            if self.errors.is_enough() {
+                return;
+            }
             self.rule(rule, &path.index(i), cardinality, site.uncorrelatable);
         }
     }
@@ -98,7 +102,7 @@ impl Report {
     }
 
     /// All errors, those about the sum of costs last.
-    pub fn finish(mut self) -> (Vec<FieldError>, Vec<FieldError>) {
+    pub fn finish(self) -> (Vec<FieldError>, Vec<FieldError>) {
         let mut sum = Vec::new();
         if self.total > SCHEMA_LIMIT {
             for (path, _) in &self.expensive {
@@ -109,7 +113,7 @@ impl Report {
             let detail = too_expensive(what, self.total, SCHEMA_LIMIT);
             sum.push(FieldError::forbidden(&FieldPath::root(), detail));
         }
-        (std::mem::take(&mut self.errors), sum)
+        (self.errors.into_inner(), sum)
     }
 }
 

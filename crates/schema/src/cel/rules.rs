@@ -12,7 +12,7 @@ use crate::compile::raw::{Props, RawRule};
 use crate::error::{FieldError, FieldErrorKind};
 use crate::node::{Kind, Node};
 use crate::path::{Segment, Trail};
-use crate::validate::{Correlated, MapList};
+use crate::validate::{Correlated, Errors, MapList};
 
 /// A message longer than this is not used; an API server's bound.
 const MAX_MESSAGE: usize = 5 * 1024;
@@ -105,10 +105,12 @@ pub(crate) fn check(
     let place = Place { node, trail: Trail::ROOT, new, old, is_root: true };
     let ratchet = Ratchet { current: correlated, nearest: None };
     // Being stopped is told by an error already pushed.
-    let _ = Walk { budget: OBJECT_LIMIT, errors }.visit(&place, ratchet);
+    let mut walk = Walk { budget: OBJECT_LIMIT, errors: Errors::default() };
+    let _ = walk.visit(&place, ratchet);
+    errors.extend(walk.errors.into_inner());
 }
 
-/// Rules are no longer run: they cost too much.
+/// Rules are no longer run: they cost too much, or enough was found.
 struct Stopped;
 
 /// A node, and the values it applies to.
@@ -135,12 +137,12 @@ impl Ratchet<'_, '_> {
     }
 }
 
-struct Walk<'e> {
+struct Walk {
     budget: u64,
-    errors: &'e mut Vec<FieldError>,
+    errors: Errors,
 }
 
-impl Walk<'_> {
+impl Walk {
     fn visit(&mut self, place: &Place<'_>, ratchet: Ratchet<'_, '_>) -> Result<(), Stopped> {
         if place.new.is_null() || !place.node.has_rules {
             return Ok(());
@@ -223,6 +225,9 @@ impl Walk<'_> {
     fn rules(&mut self, place: &Place<'_>, ratchet: Ratchet<'_, '_>) -> Result<(), Stopped> {
         let resource = place.is_root || place.node.embedded_resource;
         for rule in &place.node.rules {
+            if self.errors.is_enough() {
+                return Err(Stopped);
+            }
             let program = match &rule.program {
                 Ok(program) => program,
                 Err(error) => {

@@ -1,5 +1,6 @@
 //! The types of CEL, and the type a schema gives to what it describes.
 
+use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -150,10 +151,20 @@ impl fmt::Display for Type<'_> {
     }
 }
 
+/// Parts of one type. A map has two, and a type in both of them doubles: 20 of `{a: a}` in each other have a million parts.
+const MOST_PARTS: usize = 1_000;
+/// Parts that are looked at for all types of one expression; the longest expression with usual types takes a fourth of it.
+const MOST_WORK: usize = 4_000_000;
+
 /// What variables of types stand for, so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Substitution<'n> {
     bound: Vec<Option<Type<'n>>>,
+    /// What was bound before, in the order of binding.
+    undo: Vec<(usize, Option<Type<'n>>)>,
+    /// Parts looked at so far.
+    work: Cell<usize>,
+    too_large: Cell<bool>,
 }
 
 impl<'n> Substitution<'n> {
@@ -162,17 +173,63 @@ impl<'n> Substitution<'n> {
         Type::Var(self.bound.len() - 1)
     }
 
-    /// The type with all variables replaced that are bound.
-    pub fn resolve(&self, t: &Type<'n>) -> Type<'n> {
+    /// Whether a type was too large to be looked at; what was said of types since then means nothing.
+    pub fn is_too_large(&self) -> bool {
+        self.too_large.get()
+    }
+
+    /// Counts one part of a type with `parts` so far; false once there are too many.
+    fn count(&self, parts: &mut usize) -> bool {
+        *parts += 1;
+        self.work.set(self.work.get() + 1);
+        if *parts > MOST_PARTS || self.work.get() > MOST_WORK {
+            self.too_large.set(true);
+        }
+        !self.too_large.get()
+    }
+
+    /// Counts the parts of a type, so that nothing is made of one that has too many.
+    pub fn weigh(&self, t: &Type<'n>) {
+        self.any_part(t, &mut 0, &|_| false);
+    }
+
+    /// Whether a part of the type, with variables replaced, is as asked for; true as well if it has too many.
+    fn any_part(&self, t: &Type<'n>, parts: &mut usize, wanted: &impl Fn(&Type<'n>) -> bool) -> bool {
+        if !self.count(parts) {
+            return true;
+        }
         match t {
             Type::Var(i) => match self.bound.get(*i) {
-                Some(Some(bound)) => self.resolve(bound),
+                Some(Some(bound)) => self.any_part(bound, parts, wanted),
+                _ => wanted(t),
+            },
+            Type::List(a) | Type::Optional(a) | Type::Type(a) => self.any_part(a, parts, wanted),
+            Type::Map(key, value) => self.any_part(key, parts, wanted) || self.any_part(value, parts, wanted),
+            _ => wanted(t),
+        }
+    }
+
+    /// The type with all variables replaced that are bound.
+    pub fn resolve(&self, t: &Type<'n>) -> Type<'n> {
+        self.resolve_within(t, &mut 0)
+    }
+
+    fn resolve_within(&self, t: &Type<'n>, parts: &mut usize) -> Type<'n> {
+        if !self.count(parts) {
+            return Type::Error;
+        }
+        match t {
+            Type::Var(i) => match self.bound.get(*i) {
+                Some(Some(bound)) => self.resolve_within(bound, parts),
                 _ => t.clone(),
             },
-            Type::List(element) => Type::list(self.resolve(element)),
-            Type::Map(key, value) => Type::map(self.resolve(key), self.resolve(value)),
-            Type::Optional(value) => Type::optional(self.resolve(value)),
-            Type::Type(of) => Type::Type(Rc::new(self.resolve(of))),
+            Type::List(element) => Type::list(self.resolve_within(element, parts)),
+            Type::Map(key, value) => {
+                let key = self.resolve_within(key, parts);
+                Type::map(key, self.resolve_within(value, parts))
+            }
+            Type::Optional(value) => Type::optional(self.resolve_within(value, parts)),
+            Type::Type(of) => Type::Type(Rc::new(self.resolve_within(of, parts))),
             other => other.clone(),
         }
     }
@@ -180,28 +237,28 @@ impl<'n> Substitution<'n> {
     /// Whether a value of type `actual` can be where `expected` is asked for; binds variables
     /// on the way, and leaves them as they were if the answer is no.
     pub fn assign(&mut self, expected: &Type<'n>, actual: &Type<'n>) -> bool {
-        let before = self.bound.clone();
-        let fits = self.unify(expected, actual);
-        if !fits {
-            self.bound = before;
-        }
-        fits
+        self.assign_all(std::slice::from_ref(expected), std::slice::from_ref(actual))
     }
 
     pub fn assign_all(&mut self, expected: &[Type<'n>], actual: &[Type<'n>]) -> bool {
-        let before = self.bound.clone();
+        self.undo.clear();
         let fits = expected.len() == actual.len()
-            && expected.iter().zip(actual).all(|(expected, actual)| self.unify(expected, actual));
+            && expected.iter().zip(actual).all(|(expected, actual)| self.unify(expected, actual, &mut 0));
         if !fits {
-            self.bound = before;
+            while let Some((i, before)) = self.undo.pop() {
+                self.bound[i] = before;
+            }
         }
         fits
     }
 
-    fn unify(&mut self, a: &Type<'n>, b: &Type<'n>) -> bool {
+    fn unify(&mut self, a: &Type<'n>, b: &Type<'n>, parts: &mut usize) -> bool {
+        if !self.count(parts) {
+            return false;
+        }
         match (a, b) {
-            (Type::Var(i), Type::Var(j)) if i == j => true,
-            (Type::Var(i), other) | (other, Type::Var(i)) => self.bind(*i, other),
+            (Type::Var(i), Type::Var(j)) => self.link(*i, *j, parts),
+            (Type::Var(i), other) | (other, Type::Var(i)) => self.bind(*i, other, parts),
             (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) | (Type::Type(_), Type::Type(_)) => {
                 true
             }
@@ -214,41 +271,73 @@ impl<'n> Substitution<'n> {
                     | Type::Duration
                     | Type::Timestamp
             ),
-            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.unify(a, b),
-            (Type::Map(ak, av), Type::Map(bk, bv)) => self.unify(ak, bk) && self.unify(av, bv),
+            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => {
+                self.unify(a, b, parts)
+            }
+            (Type::Map(ak, av), Type::Map(bk, bv)) => self.unify(ak, bk, parts) && self.unify(av, bv, parts),
             (Type::Object(a), Type::Object(b)) => a == b,
             (Type::Opaque(a), Type::Opaque(b)) => a == b,
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         }
     }
 
-    fn bind(&mut self, i: usize, other: &Type<'n>) -> bool {
+    /// The variable that a variable stands for in the end.
+    fn root(&self, mut i: usize, parts: &mut usize) -> usize {
+        while let Some(Some(Type::Var(next))) = self.bound.get(i)
+            && self.count(parts)
+        {
+            i = *next;
+        }
+        i
+    }
+
+    /// Makes one of two variables stand for the other. What stands for nothing yet is bound, the newer of two such: so
+    /// a thousand elements of one literal stand for the first, and not each for the next.
+    fn link(&mut self, i: usize, j: usize, parts: &mut usize) -> bool {
+        let (i, j) = (self.root(i, parts), self.root(j, parts));
+        if i == j {
+            return true;
+        }
+        let (old, new) = match (&self.bound[i], &self.bound[j]) {
+            (Some(_), Some(bound)) => return self.bind(i, &bound.clone(), parts),
+            (None, Some(_)) => (j, i),
+            (Some(_), None) => (i, j),
+            (None, None) => (i.min(j), i.max(j)),
+        };
+        if self.occurs(new, &Type::Var(old)) {
+            return false;
+        }
+        self.set(new, &Type::Var(old));
+        true
+    }
+
+    fn bind(&mut self, i: usize, other: &Type<'n>, parts: &mut usize) -> bool {
         let Some(current) = self.bound.get(i).cloned() else { return false };
         match current {
             Some(bound) => {
-                if !self.unify(&bound, other) {
+                if !self.unify(&bound, other, parts) {
                     return false;
                 }
                 if is_more_general(other, &bound) && !self.occurs(i, other) {
-                    self.bound[i] = Some(other.clone());
+                    self.set(i, other);
                 }
                 true
             }
             None if self.occurs(i, other) => false,
             None => {
-                self.bound[i] = Some(other.clone());
+                self.set(i, other);
                 true
             }
         }
     }
 
+    fn set(&mut self, i: usize, t: &Type<'n>) {
+        let before = self.bound[i].replace(t.clone());
+        self.undo.push((i, before));
+    }
+
     fn occurs(&self, i: usize, t: &Type<'n>) -> bool {
-        match self.resolve(t) {
-            Type::Var(j) => i == j,
-            Type::List(a) | Type::Optional(a) | Type::Type(a) => self.occurs(i, &a),
-            Type::Map(k, v) => self.occurs(i, &k) || self.occurs(i, &v),
-            _ => false,
-        }
+        self.any_part(t, &mut 0, &|part| matches!(part, Type::Var(j) if i == *j))
     }
 }
 

@@ -2,6 +2,7 @@
 //! views that convert an element when it is asked for, guided by its schema.
 
 use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -13,6 +14,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use crate::cel::escape;
+use crate::cel::keys::Entries;
 use crate::cel::library::{Cidr, Quantity, Semver};
 use crate::cel::types::ObjectType;
 use crate::go::time;
@@ -53,6 +55,20 @@ pub(crate) type Evaluated<'a> = Result<Val<'a>, EvalError>;
 pub(crate) enum Str<'a> {
     Borrowed(&'a str),
     Shared(Rc<str>),
+}
+
+impl PartialEq for Str<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Str<'_> {}
+
+impl Hash for Str<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
 }
 
 impl Deref for Str<'_> {
@@ -304,7 +320,7 @@ impl<'a> List<'a> {
 #[derive(Clone, Debug)]
 pub(crate) enum MapVal<'a> {
     Json(JsonMap<'a>),
-    Made(Rc<[(Val<'a>, Val<'a>)]>),
+    Made(Rc<Entries<'a>>),
 }
 
 /// An object, seen through its schema.
@@ -360,31 +376,21 @@ impl<'a> MapVal<'a> {
                 Val::String(key) => map.find(key).transpose(),
                 _ => Err(EvalError::bare_overload()),
             },
-            Self::Made(entries) => {
-                for (candidate, value) in entries.iter() {
-                    if crate::cel::ops::equal(candidate, key)? {
-                        return Ok(Some(value.clone()));
-                    }
-                }
-                Ok(None)
-            }
+            Self::Made(entries) => Ok(entries.get(key).cloned()),
         }
     }
 
     pub fn find_text(&self, key: &str) -> Result<Option<Val<'a>>, EvalError> {
         match self {
             Self::Json(map) => map.find(key).transpose(),
-            Self::Made(entries) => Ok(entries
-                .iter()
-                .find(|(candidate, _)| matches!(candidate, Val::String(text) if &**text == key))
-                .map(|(_, value)| value.clone())),
+            Self::Made(entries) => Ok(entries.get(&Val::text(key)).cloned()),
         }
     }
 
     pub fn keys(&self) -> Vec<Val<'a>> {
         match self {
             Self::Json(map) => map.keys().map(Val::String).collect(),
-            Self::Made(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
+            Self::Made(entries) => entries.keys().cloned().collect(),
         }
     }
 }

@@ -2,8 +2,9 @@
 //! refuses cannot occur here and is dropped rather than reported again.
 
 use crate::compile::raw::{self, Props};
-use crate::go::regexp;
 use crate::node::{Additional, Checks, Kind, ListType, Node, Pattern};
+use crate::patterns;
+use crate::validate::enumeration::Enumeration;
 use crate::validate::formats::Format;
 
 pub(crate) fn node(props: &Props) -> Node {
@@ -36,14 +37,14 @@ pub(crate) fn node(props: &Props) -> Node {
 fn checks(props: &Props) -> Checks {
     let nodes = |list: &[Props]| list.iter().map(node).collect();
     let pattern = (!props.pattern.is_empty())
-        .then(|| regexp::of_schema(&props.pattern).ok())
+        .then(|| patterns::of_schema(&props.pattern).ok())
         .flatten()
         .map(|regex| Pattern { source: props.pattern.clone(), regex });
     let kind = if props.int_or_string { "" } else { &props.kind };
     Checks {
         format_name: props.format.clone(),
         format: Format::effective(kind, &props.format),
-        enumeration: props.enumeration.clone(),
+        enumeration: Enumeration::of(&props.enumeration),
         minimum: props.minimum,
         maximum: props.maximum,
         exclusive_minimum: props.exclusive_minimum,

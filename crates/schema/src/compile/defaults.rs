@@ -7,16 +7,19 @@ use crate::error::FieldError;
 use crate::node::{Node, is_type_or_object_meta};
 use crate::path::{FieldPath, Trail};
 use crate::prune::{self, Resource};
-use crate::validate;
+use crate::validate::{self, Errors};
 
 pub(crate) fn check(root: &Node) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     visit(root, &FieldPath::root(), false, &mut errors);
-    errors
+    errors.into_inner()
 }
 
 /// Does not enter `additionalProperties`, as an API server does not.
-fn visit(node: &Node, path: &FieldPath, inside_metadata: bool, errors: &mut Vec<FieldError>) {
+fn visit(node: &Node, path: &FieldPath, inside_metadata: bool, errors: &mut Errors) {
+    if errors.is_enough() {
+        return;
+    }
     let inside_metadata = inside_metadata && !node.embedded_resource;
     if let Some(default) = &node.default {
         let path_is_root = path.is_root();

@@ -18,8 +18,10 @@ use crate::cel::rules;
 use crate::error::{FieldError, FieldErrorKind};
 use crate::node::Node;
 use crate::path::FieldPath;
+use crate::patterns::OneDefinition;
 
 pub(crate) fn compile(schema: &Value) -> Result<Node, Vec<FieldError>> {
+    let _patterns = OneDefinition::open();
     let props = raw::decode(schema)?;
     let mut errors = Vec::new();
     if props.nullable {

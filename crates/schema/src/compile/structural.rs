@@ -5,8 +5,8 @@
 
 use crate::compile::raw::{Additional, Items, Props};
 use crate::error::FieldError;
-use crate::go::regexp;
 use crate::path::FieldPath;
+use crate::patterns;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -208,7 +208,7 @@ fn value_validations(
         nested_validation(nested, false, &path.field("not"), errors);
     }
     if !props.pattern.is_empty()
-        && let Err(error) = regexp::of_schema(&props.pattern)
+        && let Err(error) = patterns::of_schema(&props.pattern)
     {
         errors.push(FieldError::invalid(
             &path.field("pattern"),

@@ -2,14 +2,12 @@
 //!
 //! Kubernetes' patterns are RE2 as Go reads it. The `regex` crate has the same semantics but
 //! another dialect: its `\d`, `\w`, `\s` and `\b` are Unicode-wide, its classes nest and have
-//! set operators, a stray `{` is an error, and `**` is not. [`compile`] rewrites one into the
+//! set operators, a stray `{` is an error, and `**` is not. [`compile_within`] rewrites one into the
 //! other and refuses what Go refuses.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::iter::Peekable;
 use std::str::Chars;
-use std::sync::{Mutex, PoisonError};
 
 use regex::{Regex, RegexBuilder};
 
@@ -21,9 +19,11 @@ const CLASSES: [&str; 14] = [
     "upper", "word", "xdigit",
 ];
 /// Bounds the memory of one compiled pattern; Go's own bound on program size is of this order.
-const SIZE_LIMIT: usize = 10 * (1 << 20);
+pub(crate) const SIZE_LIMIT: usize = 10 * (1 << 20);
+/// No compiled pattern counts for less.
+const SMALLEST: usize = 16 << 10;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum PatternError {
     #[error("error parsing regexp: missing closing ]: `{0}`")]
     UnclosedClass(String),
@@ -47,6 +47,10 @@ pub(crate) enum PatternError {
     Escape(char),
     #[error("error parsing regexp: invalid or unsupported Perl syntax: `(?{0}`")]
     Group(char),
+    #[error(
+        "error parsing regexp: expression too large: the patterns of one definition take more than {0} bytes"
+    )]
+    TooLarge(usize),
     #[error("error parsing regexp: {}", one_line(.0))]
     Syntax(#[from] regex::Error),
 }
@@ -56,34 +60,8 @@ fn one_line(error: &regex::Error) -> String {
     text.rsplit("error: ").next().unwrap_or(&text).trim().to_owned()
 }
 
-/// As many patterns are remembered.
-const REMEMBERED: usize = 64;
-/// Longer ones are not.
-const LONGEST: usize = 256;
-
-/// Patterns of schemas that were compiled last, the newest first.
-static LAST: Mutex<VecDeque<(Box<str>, Regex)>> = Mutex::new(VecDeque::new());
-
-/// Compiles a pattern of a schema: it is checked first and used later, and the same names and addresses are asked for in many
-/// places. Not for patterns that come with objects: those would push out all others.
-pub(crate) fn of_schema(pattern: &str) -> Result<Regex, PatternError> {
-    if pattern.len() > LONGEST {
-        return compile(pattern);
-    }
-    let known = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, regex)) = known.iter().find(|(text, _)| **text == *pattern) {
-        return Ok(regex.clone());
-    }
-    drop(known);
-    let regex = compile(pattern)?;
-    let mut known = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    known.truncate(REMEMBERED - 1);
-    known.push_front((pattern.into(), regex.clone()));
-    Ok(regex)
-}
-
-/// Compiles a pattern written for Go's `regexp`.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, PatternError> {
+/// Compiles a pattern written for Go's `regexp`, and tells how many bytes it takes at most, compiled: no more than `most`.
+pub(crate) fn compile_within(pattern: &str, most: usize) -> Result<(Regex, usize), PatternError> {
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut translator =
         Translator { chars: pattern.chars().peekable(), out: &mut out, repeats: vec![1], last: 1 };
@@ -91,7 +69,21 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, PatternError> {
     if translator.repeats.len() > 1 {
         return Err(PatternError::UnclosedGroup(pattern.to_owned()));
     }
-    Ok(RegexBuilder::new(&out).size_limit(SIZE_LIMIT).build()?)
+    // Nothing tells how large one is but whether it fits: all that do not fit cost as much as the last together.
+    let mut limit = SMALLEST.min(most);
+    loop {
+        match RegexBuilder::new(&out).size_limit(limit).build() {
+            Ok(regex) => return Ok((regex, limit)),
+            Err(regex::Error::CompiledTooBig(_)) if limit < most => limit = (limit * 2).min(most),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Compiles a pattern written for Go's `regexp`.
+#[cfg(test)]
+fn compile(pattern: &str) -> Result<Regex, PatternError> {
+    compile_within(pattern, SIZE_LIMIT).map(|(regex, _)| regex)
 }
 
 fn unclosed(inside: &Peekable<Chars<'_>>) -> PatternError {

@@ -8,6 +8,7 @@ use crate::error::{FieldError, FieldErrorKind};
 use crate::go::text;
 use crate::node::{ListType, Node};
 use crate::path::Trail;
+use crate::validate::is_enough;
 
 /// Whether an object that is already stored breaks a rule; then an update may, too.
 pub(crate) fn is_violated(node: &Node, value: &Value) -> bool {
@@ -17,6 +18,9 @@ pub(crate) fn is_violated(node: &Node, value: &Value) -> bool {
 }
 
 pub(crate) fn check(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Vec<FieldError>) {
+    if is_enough(errors, trail) {
+        return;
+    }
     match value {
         Value::Object(members) => {
             if let Some(schema) = node.additional_schema() {

@@ -5,14 +5,17 @@
 //! error in a part that did not change is forgiven (ratcheting).
 
 mod correlate;
+pub(crate) mod enumeration;
 pub(crate) mod formats;
 mod lists;
 mod numbers;
 mod resource;
+mod told;
 mod value;
 
 pub(crate) use correlate::{Correlated, MapList};
 pub(crate) use resource::{check as check_resources, check_one as check_resource};
+pub(crate) use told::Errors;
 pub(crate) use value::check as check_values;
 
 use serde_json::Value;
@@ -46,6 +49,15 @@ pub(crate) fn object(
         }
     }
     errors
+}
+
+/// About how many bytes errors may have together, far more than anybody reads.
+const MOST_TOLD: usize = 16 << 20;
+
+/// Whether so much was found that no more is looked for below `trail`.
+fn is_enough(errors: &[FieldError], trail: Trail<'_>) -> bool {
+    // What an error takes besides its path is about as much as a short one.
+    !errors.is_empty() && errors.len().saturating_mul(64 + trail.len()) > MOST_TOLD
 }
 
 /// Errors after which a rule could not trust the types it was compiled for.

@@ -4,6 +4,8 @@
 //! the alternatives that fail, the one with most passed checks speaks. Hence every check here
 //! returns a count of passed checks along with its errors.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::error::{FieldError, FieldErrorKind};
@@ -13,31 +15,28 @@ use crate::path::{FieldPath, Trail};
 use crate::validate::Correlated;
 use crate::validate::formats::Check;
 use crate::validate::numbers;
-
-type Errors = Vec<FieldError>;
+use crate::validate::told::Errors;
 
 /// Checks `value`, forgiving what did not change since `correlated`'s old value.
-pub(crate) fn check(node: &Node, value: &Value, correlated: Option<&Correlated<'_>>, errors: &mut Errors) {
-    let start = errors.len();
-    checked(node, value, Trail::ROOT, correlated, errors);
-    dedup(errors, start);
+pub(crate) fn check(
+    node: &Node,
+    value: &Value,
+    correlated: Option<&Correlated<'_>>,
+    errors: &mut Vec<FieldError>,
+) {
+    let mut found = Errors::default();
+    checked(node, value, Trail::ROOT, correlated, &mut found);
+    errors.extend(told_once(found.into_inner()));
 }
 
 /// The same check can be met twice, through `allOf` and outside of it; it is told once.
-fn dedup(errors: &mut Errors, start: usize) {
-    let mut i = start;
-    while i < errors.len() {
-        let (seen, rest) = errors.split_at(i);
-        let error = &rest[0];
-        let repeated = seen[start..].iter().any(|other| {
-            other.kind == error.kind && other.detail == error.detail && other.path == error.path
-        });
-        if repeated {
-            errors.remove(i);
-        } else {
-            i += 1;
-        }
-    }
+fn told_once(mut errors: Vec<FieldError>) -> Vec<FieldError> {
+    let mut seen = HashSet::new();
+    let first: Vec<bool> =
+        errors.iter().map(|error| seen.insert((error.kind, &error.detail, &error.path))).collect();
+    let mut first = first.into_iter();
+    errors.retain(|_| first.next().unwrap_or(true));
+    errors
 }
 
 fn checked(
@@ -47,6 +46,9 @@ fn checked(
     correlated: Option<&Correlated<'_>>,
     errors: &mut Errors,
 ) -> usize {
+    if errors.is_enough() {
+        return 0;
+    }
     let start = errors.len();
     let passed = keywords(node, value, trail, correlated, errors);
     if errors.len() > start && correlated.is_some_and(Correlated::is_unchanged) {
@@ -76,7 +78,9 @@ fn keywords(
         Value::String(text) => passed += strings(node, text, trail, errors),
         Value::Number(number) => {
             passed += 2;
-            numbers::check(node, number, trail, errors);
+            let mut found = Vec::new();
+            numbers::check(node, number, trail, &mut found);
+            errors.extend(found);
         }
         Value::Array(elements) => passed += 2 + list(node, elements, trail, correlated, errors),
         _ => {}
@@ -270,38 +274,8 @@ fn object(
 }
 
 fn enumeration(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Errors) {
-    let allowed = &node.checks.enumeration;
-    if allowed.is_empty() || allowed.iter().any(|allowed| is_enumerated(value, allowed)) {
-        return;
-    }
-    let supported: Vec<String> = allowed
-        .iter()
-        .map(|allowed| allowed.as_str().map_or_else(|| text::json(allowed), str::to_owned))
-        .collect();
-    errors.push(FieldError::not_supported(&trail.to_path(), value.clone(), &supported));
-}
-
-/// Equality after Go's conversion to the type of the allowed value, which truncates numbers
-/// and reads an integer as a character; null equals nothing.
-fn is_enumerated(value: &Value, allowed: &Value) -> bool {
-    match (value, allowed) {
-        (Value::Null, _) | (_, Value::Null) => false,
-        (Value::Number(value), Value::Number(allowed)) => {
-            match (value.as_i64(), allowed.as_i64(), value.as_f64(), allowed.as_f64()) {
-                (Some(value), Some(allowed), ..) => value == allowed,
-                #[expect(clippy::cast_possible_truncation, reason = "Go truncates here")]
-                (None, Some(allowed), Some(value), _) => value as i64 == allowed,
-                #[expect(clippy::float_cmp, reason = "the schema's value must be met exactly")]
-                (_, None, Some(value), Some(allowed)) => value == allowed,
-                _ => false,
-            }
-        }
-        (Value::Number(value), Value::String(allowed)) => value.as_i64().is_some_and(|code| {
-            let c = u32::try_from(code).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
-            let mut chars = allowed.chars();
-            chars.next() == Some(c) && chars.next().is_none()
-        }),
-        (value, allowed) => value == allowed,
+    if let Some(supported) = node.checks.enumeration.refused(value) {
+        errors.push(FieldError::not_supported(&trail.to_path(), value.clone(), &supported));
     }
 }
 
@@ -318,7 +292,7 @@ fn compositions(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Error
         if outcome.valid == 0 {
             let name = text::quote(&trail.name());
             general(errors, format!("{name} must validate at least one schema (anyOf)"));
-            errors.extend(outcome.errors);
+            errors.extend(outcome.errors.into_inner());
         }
     }
     if !checks.one_of.is_empty() {
@@ -333,7 +307,7 @@ fn compositions(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Error
                 n => format!("Found {n} valid alternatives"),
             };
             general(errors, format!("{name} must validate one and only one schema (oneOf). {found}"));
-            errors.extend(outcome.errors);
+            errors.extend(outcome.errors.into_inner());
         }
     }
     let mut satisfied = 0;
@@ -348,7 +322,7 @@ fn compositions(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Error
         general(errors, format!("{name} must validate all the schemas (allOf){addition}"));
     }
     if let Some(not) = &checks.not {
-        let mut refused = Vec::new();
+        let mut refused = Errors::default();
         checked(not, value, trail, None, &mut refused);
         if refused.is_empty() {
             let name = text::quote(&trail.name());
@@ -368,17 +342,17 @@ struct Alternatives {
 }
 
 fn alternatives(schemas: &[Node], value: &Value, trail: Trail<'_>, first_is_enough: bool) -> Alternatives {
-    let mut outcome = Alternatives { valid: 0, passed: 0, errors: Vec::new() };
+    let mut outcome = Alternatives { valid: 0, passed: 0, errors: Errors::default() };
     let mut best: Option<usize> = None;
     for schema in schemas {
-        let mut errors = Vec::new();
+        let mut errors = Errors::default();
         let passed = checked(schema, value, trail, None, &mut errors);
         if errors.is_empty() {
             if outcome.valid == 0 {
                 outcome.passed = passed;
             }
             outcome.valid += 1;
-            outcome.errors.clear();
+            outcome.errors = Errors::default();
             if first_is_enough {
                 break;
             }

@@ -8,8 +8,20 @@ use super::{end::view, inner::Inner, job::Job, settle, table::Handle};
 use crate::{
     folders::{WorkspaceFolder, remove},
     record::{Journal, Record},
-    view::Running,
+    view::{Running, View},
 };
+
+/// The view of a workspace that is at rest. What is wrong with its state is told at once, not by its next run.
+pub(super) fn view_of(folder: &WorkspaceFolder, record: &Record) -> View {
+    match settle::checked(folder, record) {
+        Ok(state) => view(record, state),
+        Err(trouble) => View {
+            trouble: Some(trouble).filter(|_| record.current.is_none() && !record.remote),
+            touched: true,
+            ..view(record, None)
+        },
+    }
+}
 
 impl Inner {
     /// Learns of every workspace in the folder, and goes on with the runs that were under way.
@@ -17,14 +29,14 @@ impl Inner {
         let mut shapes = Vec::new();
         for entry in fs::read_dir(self.folders.workspaces())? {
             let folder = WorkspaceFolder(entry?.path());
-            // A record that cannot be read belongs to a workspace that cannot be named; its next run says what is wrong with it.
+            // A record that cannot be read belongs to a workspace that cannot be named; whoever opens it hears what is wrong with it.
             let Ok(Some(record)) = Record::read(&folder) else { continue };
             shapes.extend(record.shape.clone());
-            let state = settle::read(&folder).ok().flatten();
             {
+                let view = view_of(&folder, &record);
                 let mut table = self.table();
                 let entry = table.entry(&record.workspace);
-                entry.view = view(&record, state);
+                entry.view = view;
                 entry.known = self.options.keeper.is_none();
             }
             if let Some(journal) = record.current.clone() {
@@ -59,15 +71,20 @@ impl Inner {
         self.spawn(Box::pin(job.resume(record, journal, room)));
     }
 
-    /// Removes shapes that no workspace uses any more. One that is being made by a process that lives on is left alone.
+    /// Removes shapes that no workspace uses any more. One that is being made by a process that lives on is left alone, and what cannot be
+    /// removed is no reason not to start.
     fn clear_shapes(&self, used: &[String]) -> io::Result<()> {
         for entry in fs::read_dir(self.folders.shapes())? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let busy =
-                ["get", "init"].iter().any(|stage| crate::process::Files::new(entry.path(), stage).lives());
+            let busy = crate::shape::STAGES
+                .iter()
+                .any(|stage| crate::process::Files::new(entry.path(), stage).lives());
             if !used.contains(&name) && !busy {
-                remove(&entry.path())?;
+                let shape = entry.path();
+                if let Err(error) = remove(&shape) {
+                    tracing::warn!(shape = %shape.display(), %error, "a shape that nobody uses cannot be removed");
+                }
             }
         }
         Ok(())

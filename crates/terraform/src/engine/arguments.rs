@@ -2,7 +2,13 @@
 
 use std::{ffi::OsString, path::Path};
 
-use crate::{folders::WorkspaceFolder, inputs::Inputs, order::Operation, record::Stage};
+use crate::{
+    folders::{WorkspaceFolder, guest},
+    inputs::{Backend, Inputs},
+    module::Module,
+    order::Operation,
+    record::Stage,
+};
 
 /// The arguments of a stage. One process does the whole of it.
 pub(super) fn arguments(
@@ -23,13 +29,13 @@ pub(super) fn arguments(
     }
     add(&["-input=false"]);
     if !remote {
-        args.push(flag("-state=", &folder.state()));
+        args.push(flag("-state=", &folder.guest().join(guest::STATE)));
         if stage.changes() {
             args.push("-backup=-".into());
         }
     }
-    if stage == Stage::Plan {
-        args.push(flag("-out=", &folder.plan()));
+    if stage == Stage::Plan || (stage == Stage::Look && saves_plans(inputs, remote)) {
+        args.push(flag("-out=", &folder.guest().join(guest::PLAN)));
     }
     let further: &[&[String]] = match stage {
         Stage::Plan | Stage::Look => &[&inputs.args.plan],
@@ -41,10 +47,25 @@ pub(super) fn arguments(
     args.extend(further.iter().copied().flatten().map(OsString::from));
     match operation {
         Operation::Import { address, id } => args.extend([OsString::from(address), OsString::from(id)]),
-        _ if stage == Stage::ApplyPlan => args.push(folder.plan().into()),
+        _ if stage == Stage::ApplyPlan => args.push(folder.guest().join(guest::PLAN).into()),
         _ => {}
     }
     args
+}
+
+/// Whether a plan can be saved: the backend of that name, and no other, plans elsewhere and saves none.
+fn saves_plans(inputs: &Inputs, remote: bool) -> bool {
+    let elsewhere = |text: &str| text.contains("\"remote\"");
+    let backend = match &inputs.backend {
+        Backend::Hcl(text) => Some(text),
+        Backend::Local => None,
+    };
+    let module = match &inputs.module {
+        Module::Inline { text, .. } => Some(text),
+        Module::Source { .. } => None,
+    };
+    !remote
+        || ![backend, module, inputs.configuration.as_ref()].into_iter().flatten().any(|text| elsewhere(text))
 }
 
 fn flag(name: &str, path: &Path) -> OsString {

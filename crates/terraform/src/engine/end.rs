@@ -1,25 +1,29 @@
 //! The end of a run: the state in order and kept, the record written, the view told.
 
-use std::{fs, time::Duration};
+use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
 use super::{
     blocking,
     job::{Halt, Job, Verdict},
+    origin,
     prepare::Ground,
     settle,
     table::Why,
 };
 use crate::{
+    beneath::Dir,
     failure::{Failure, Reason},
     folders::{WorkspaceFolder, make_private, remove, write_private},
+    inputs::Inputs,
     log::Log,
     order::{Operation, RunId},
-    record::{Record, Stage},
+    record::{Record, Seal, Stage},
+    secrets,
     shape::work,
     state::State,
-    view::{Finished, Outcome, View},
+    view::{Finished, Outcome, Plan, Selected, View},
 };
 
 const STAGES: [Stage; 6] =
@@ -53,10 +57,15 @@ impl Job {
                 None
             }
         };
+        if ran {
+            self.seal(&mut ground, state.as_ref()).await;
+        }
         self.conclude(&mut ground, &mut verdict, state.as_ref());
         if self.operation.changes() && ran {
-            match self.keep(&ground.record, None).await {
-                Ok(()) | Err(Halt::Failed(_)) => {}
+            match self.keep(&ground.record, None, false).await {
+                Ok(()) => {}
+                // It is only here, which is less than was asked for.
+                Err(Halt::Failed(failure)) => verdict.outcome = Outcome::Failed(failure),
                 Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
                 // Not kept yet: the next engine finds the run as it is now, and keeps its end.
                 Err(Halt::Stopping) => return self.leave(),
@@ -66,7 +75,22 @@ impl Job {
         ground.record.last = Some(finished.clone());
         ground.record.current = None;
         self.write_end(&ground.record, ran).await;
+        let trouble = damage(&verdict.outcome);
         self.tell(verdict, Some(finished), Some(&ground.record), state);
+        if let Some(trouble) = trouble {
+            self.inner.update(&self.workspace, |view| view.trouble = Some(trouble));
+        }
+    }
+
+    /// Notes the state that the run leaves behind, and keeps a copy of it.
+    async fn seal(&self, ground: &mut Ground, state: Option<&State>) {
+        let (Some(state), false) = (state.cloned(), ground.remote) else { return };
+        let folder = self.folder.clone();
+        let seal = blocking(move || {
+            let bytes = fs::read(folder.state()).ok()?;
+            Some(Seal::of(&state, &bytes))
+        });
+        ground.record.state = seal.await.or(ground.record.state.take());
     }
 
     async fn record_at_hand(&self) -> Option<Ground> {
@@ -79,7 +103,7 @@ impl Job {
     /// The end of a run whose state can be written nowhere: its record and its files stay as they are, and whoever comes next,
     /// a run or an engine, finds all that it told in them.
     async fn end_unwritten(&self, ground: &Ground, mut verdict: Verdict) {
-        match self.keep(&ground.record, ground.told.dump.as_deref()).await {
+        match self.keep(&ground.record, ground.told.dump.as_deref(), false).await {
             Ok(()) | Err(Halt::Failed(_)) => {}
             Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
             Err(Halt::Stopping) => return self.leave(),
@@ -101,6 +125,7 @@ impl Job {
                 Some(journal) => settle::after(&folder, journal, &told),
                 None => settle::read(&folder),
             };
+
             (told, settled)
         })
         .await;
@@ -111,11 +136,17 @@ impl Job {
             let folder = self.folder.clone();
             state = blocking(move || settle::read(&folder)).await?;
         }
-        ground.record.unsaved.extend(ground.told.unsaved(state.as_ref()));
+        if ground.record.current.as_ref().is_some_and(|journal| journal.stage.changes()) {
+            ground.record.unsaved.extend(ground.told.unsaved(state.as_ref()));
+        }
         if ran {
             // What the run made may be secret too.
-            let redactor = ground
-                .redactor_with(state.as_ref().map(|state| state.secrets.as_slice()).unwrap_or_default());
+            let known = state.as_mut().map(|state| Arc::new(std::mem::take(&mut state.secrets)));
+            let known = known.unwrap_or_default();
+            let redactor = ground.redactor_with(Arc::clone(&known)).await;
+            if let Some(state) = &mut state {
+                state.secrets = Arc::unwrap_or_clone(known);
+            }
             if let Outcome::Failed(failure) = &mut verdict.outcome {
                 *failure = failure.clone().redacted(&redactor);
             }
@@ -132,15 +163,31 @@ impl Job {
     fn conclude(&self, ground: &mut Ground, verdict: &mut Verdict, state: Option<&State>) {
         let revision = ground.revision.clone();
         let record = &mut ground.record;
+        let blank = origin::is_blank(&self.folder, record, state);
         let done = verdict.outcome == Outcome::Done;
+        if done && matches!(self.operation, Operation::Apply | Operation::ApplyPlan(_)) {
+            record.masked.clear();
+        }
+        record.masked.extend(ground.inputs.iter().flat_map(|inputs| masked(inputs, state)));
         match &self.operation {
             Operation::Apply | Operation::ApplyPlan(_) if done => {
                 record.applied = revision;
                 record.planned = None;
+                record.looked = None;
+                let _ = remove(&self.folder.drift());
                 // Where the plan had nothing to do, no stage recorded them.
                 if let Some(inputs) = &ground.inputs {
+                    // The owner's code vouches for all that it has brought in order; lent code for what it began itself.
+                    if !inputs.lent || blank {
+                        record.made_by.clone_from(&inputs.origin);
+                    }
                     record.inputs = Some(inputs.clone());
                     record.touched = true;
+                    record.remote = ground.remote;
+                    // One that was adopted has noted it when it began.
+                    if ground.backend.is_some() {
+                        record.backend.clone_from(&ground.backend);
+                    }
                 }
             }
             Operation::Destroy if done && (ground.remote || state.is_none_or(State::is_empty)) => {
@@ -148,7 +195,8 @@ impl Job {
                 *record = Record { last, ..Record::new(self.workspace.clone()) };
                 work::take_out(&self.folder);
                 let _ = remove(&self.folder.plan());
-                let _ = remove(&self.folder.shadow());
+                let _ = remove(&self.folder.drift());
+                let _ = remove(&self.folder.copies());
             }
             Operation::Destroy if done => {
                 let left = state.map_or(0, |state| state.resources.len());
@@ -170,6 +218,7 @@ impl Job {
             plan: verdict.plan.clone(),
             drift: verdict.drift.clone(),
             warnings: verdict.warnings.clone(),
+            undeclared: verdict.undeclared.clone(),
             log: self.log(),
         }
     }
@@ -179,7 +228,7 @@ impl Job {
         let stages = STAGES.map(|stage| self.files(stage));
         let (kept, outcome) =
             (self.inner.options.runs_kept, record.last.as_ref().map(|last| last.outcome.clone()));
-        let log_bytes = self.inner.options.log_bytes;
+        let (log_bytes, scratch) = (self.inner.options.log_bytes, self.scratch());
         blocking(move || {
             // Where this fails (a full disk) the files stay, and the next engine reads the end from them again.
             if make_private(&run)
@@ -205,6 +254,9 @@ impl Job {
                 stages.iter().for_each(crate::process::Files::clear);
                 let _ = remove(&run.join("stopped"));
             }
+            settle::keep_copy(&folder, &record);
+            // What the run left there is for nobody else.
+            let _ = Dir::open(&scratch).and_then(|scratch| scratch.clear());
             prune(&folder, kept);
         })
         .await;
@@ -228,6 +280,7 @@ impl Job {
             plan: verdict.plan,
             drift: verdict.drift,
             warnings: verdict.warnings,
+            undeclared: verdict.undeclared,
             log: self.log(),
         });
         let took = Duration::try_from(finished.ended.duration_since(finished.started)).unwrap_or_default();
@@ -240,6 +293,7 @@ impl Job {
         }
         entry.view.last = Some(finished);
         entry.run = None;
+        entry.claims = None;
         table.under_way -= 1;
         self.inner.pump(&mut table);
         drop(table);
@@ -249,6 +303,14 @@ impl Job {
     /// Leaves everything to the next engine.
     fn leave(&self) {
         self.inner.table().under_way -= 1;
+    }
+}
+
+/// What keeps every further run from starting.
+fn damage(outcome: &Outcome) -> Option<Failure> {
+    match outcome {
+        Outcome::Failed(failure) if failure.reason.is_damage() => Some(failure.clone()),
+        _ => None,
     }
 }
 
@@ -267,9 +329,22 @@ fn stopped(why: Why) -> Outcome {
     }
 }
 
+/// Outputs of a state that hold a secret of inputs.
+fn masked(inputs: &Inputs, state: Option<&State>) -> BTreeSet<String> {
+    let open = state.into_iter().flat_map(|state| &state.outputs).filter(|(_, output)| !output.sensitive);
+    secrets::held(inputs, open.map(|(name, output)| (name.as_str(), &output.value)))
+}
+
 /// What a record and a state look like from outside.
 pub(super) fn view(record: &Record, state: Option<State>) -> View {
-    let state = state.unwrap_or_default();
+    let mut state = state.unwrap_or_default();
+    // The inputs are looked at again: a record of an older version lists none, and a state may have come from elsewhere.
+    let mut held = record.inputs.as_ref().map(|inputs| masked(inputs, Some(&state))).unwrap_or_default();
+    held.extend(record.masked.iter().cloned());
+    held.retain(|name| state.outputs.get(name).is_some_and(|output| !output.sensitive));
+    for name in &held {
+        state.outputs.entry(name.clone()).and_modify(|output| output.sensitive = true);
+    }
     let applicable = record
         .planned
         .as_ref()
@@ -279,10 +354,21 @@ pub(super) fn view(record: &Record, state: Option<State>) -> View {
         last: record.last.clone(),
         applied: record.applied.clone(),
         touched: record.touched || !state.resources.is_empty(),
-        plan: applicable.map(|planned| planned.plan.clone()),
+        begun: record.touched && record.inputs.is_some(),
+        plan: applicable
+            .map(|planned| Plan { origin: planned.inputs.origin.clone(), ..planned.plan.clone() }),
+        origin: record.made_by.clone(),
         resources: state.resources.len(),
         serial: state.serial,
         outputs: state.outputs.into(),
+        backend: record.backend.clone(),
+        selected: match record.inputs.as_ref().map(|inputs| &inputs.workspace) {
+            None => Selected::Unknown,
+            Some(None) => Selected::Default,
+            Some(Some(name)) => Selected::Named(name.clone()),
+        },
+        trouble: None,
+        masked: held.into_iter().collect(),
     }
 }
 

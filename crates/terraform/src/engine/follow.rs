@@ -5,13 +5,15 @@ use std::{fs, pin::pin, time::Duration};
 use futures::FutureExt;
 use tokio::{
     sync::watch,
+    task::yield_now,
     time::{Instant, MissedTickBehavior, interval_at, sleep_until},
 };
 
-use super::{inner::Inner, job::phase, settle::Shadow, table::Why, told::Told};
+use super::{inner::Inner, job::phase, settle::Following, table::Why, told::Told};
 use crate::{
     folders::write_private,
-    log::{Log, Tail},
+    guard::term::LAST_GRACE,
+    log::{Log, Part, Tail},
     order::WorkspaceId,
     process::{
         Ended, Files, Process,
@@ -26,8 +28,8 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(100);
 /// Every so many looks memory is measured and the exit code looked for: that reads a few files.
 const MEASURE: u32 = 5;
-/// How long one that was interrupted twice may take; it does not save anything any more.
-const LAST_GRACE: Duration = Duration::from_secs(10);
+/// As many bytes of last words are kept.
+const WORDS: usize = 64 << 10;
 
 /// What was seen of a process.
 pub(super) struct Followed {
@@ -51,7 +53,8 @@ pub(super) struct Follower<'a> {
     pub stage: Stage,
     pub log: Log,
     pub tally: Tally,
-    pub shadow: Shadow,
+    /// The state that the run works on.
+    pub state: Following,
     pub peak: u64,
     pub told: Told,
     /// Of a run that changes something.
@@ -83,7 +86,7 @@ impl Follower<'_> {
             tokio::select! {
                 biased;
                 ended = process.ended() => break ended,
-                _ = stopping.wait_for(|stopping| *stopping) => return None,
+                () = stops(&mut stopping) => return None,
                 asked = wanted(&mut self.stop), if why.is_none() => self.halt(&mut why, asked, &mut interrupts, &mut process),
                 // Who tells its version is heard.
                 () = &mut doubted, if self.tally.binary.is_none() => process.kill(),
@@ -92,17 +95,19 @@ impl Follower<'_> {
                 }
                 _ = looks.tick() => {
                     self.read(&mut tail, &mut words, false);
-                    self.shadow.look();
+                    if self.stage.changes() {
+                        self.state.look().await;
+                    }
                     if why.is_none() && !self.keep_ahead() {
                         self.halt(&mut why, Why::Full, &mut interrupts, &mut process);
                     }
                     count += 1;
                     if count.is_multiple_of(MEASURE) {
                         self.peak = self.peak.max(process.peak_memory());
-                        // The end of a child is told once. Should that be missed, what the wrapper wrote is still there to see:
+                        // The end of a child is told once. Should that be missed, what the guard wrote is still there to see:
                         // a run that never ends would keep its slot.
-                        if let Some(code) = self.files.code() {
-                            break Ended::Code(code);
+                        if let Some(ended @ Ended::Code(_)) = self.files.ended() {
+                            break ended;
                         }
                     }
                     // On a full disk one that is killed would lose what it still knows.
@@ -112,11 +117,14 @@ impl Follower<'_> {
                 }
             }
         };
-        // What was stopped is stopped whole: Terraform ends the shell of a provisioner, not what that started.
-        if ended == Ended::Unknown || matches!(ended, Ended::Code(code) if code >= 128) || why.is_some() {
-            process.reap();
+        // Its guard was killed, and nobody else clears up.
+        if ended == Ended::Unknown {
+            process.gone().await;
         }
-        self.read(&mut tail, &mut words, true);
+        // One that printed without end is read without standing in the way of others.
+        while self.read(&mut tail, &mut words, true) {
+            yield_now().await;
+        }
         let errors = self.files.last_words();
         if !errors.trim().is_empty() {
             self.log.text(&errors, &self.redactor);
@@ -137,14 +145,15 @@ impl Follower<'_> {
     /// Sees to it that what there will be to tell can be written. False where it cannot.
     fn keep_ahead(&mut self) -> bool {
         let (least, progress) = (self.inner.options.reserve_bytes, self.tally.progress());
-        let rest = Rest { state: self.shadow.size(), steps: progress.total - progress.done };
+        let rest = Rest { state: self.state.size(), steps: progress.total - progress.done };
         self.ahead.as_mut().is_none_or(|ahead| ahead.keep(least, rest))
     }
 
-    fn read(&mut self, tail: &mut Tail, words: &mut String, end: bool) {
-        let Ok(lines) = tail.lines(end) else { return };
+    /// Reads the next part of the stream. True where there is more of it.
+    fn read(&mut self, tail: &mut Tail, words: &mut String, end: bool) -> bool {
+        let Ok(Part { lines, more }) = tail.lines(end) else { return false };
         if lines.is_empty() {
-            return;
+            return more;
         }
         for raw in &lines {
             let line = stream::parse(raw);
@@ -160,11 +169,13 @@ impl Follower<'_> {
             {
                 words.push_str(message);
                 words.push('\n');
+                words.drain(..words.floor_char_boundary(words.len().saturating_sub(WORDS)));
             }
             self.told.note(raw, &line);
             self.tally.push(&line);
         }
-        let (progress, phase) = (self.tally.progress(), phase(self.stage, self.tally.planned));
+        let (mut progress, phase) = (self.tally.progress(), phase(self.stage, self.tally.planned));
+        progress.current = progress.current.map(|address| self.redactor.clean(&address).into_owned());
         let mut table = self.inner.table();
         let run = &mut table.entry(self.workspace).view.run;
         if let Some(run) = run.as_mut().filter(|run| run.progress != progress || run.phase != phase) {
@@ -173,7 +184,13 @@ impl Follower<'_> {
             drop(table);
             self.inner.changed(self.workspace);
         }
+        more
     }
+}
+
+/// Waits until the engine stops.
+async fn stops(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
 /// Waits until somebody wants it stopped.
@@ -201,7 +218,7 @@ impl Interrupts {
     fn step(&mut self, process: &mut Process) {
         let now = Instant::now();
         match self.sent {
-            // The binary was not there yet: the wrapper was about to start it.
+            // The binary was not there yet: the guard was about to start it.
             0 if now < self.next => self.sent = u8::from(process.interrupt()),
             0 | 1 if now >= self.next => {
                 process.interrupt();
@@ -211,6 +228,12 @@ impl Interrupts {
             2 if now >= self.next => {
                 process.kill();
                 self.sent = 3;
+                self.next = now + LAST_GRACE;
+            }
+            // Not even the guard does what it should.
+            3 if now >= self.next => {
+                process.reap();
+                self.sent = 4;
             }
             _ => {}
         }

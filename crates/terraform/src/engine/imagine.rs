@@ -50,6 +50,7 @@ impl Inner {
             plan: None,
             drift: Vec::new(),
             warnings: Vec::new(),
+            undeclared: Vec::new(),
             log: PathBuf::new(),
         });
         table.count(order.operation.as_str(), &Outcome::Done, Duration::ZERO);

@@ -104,7 +104,10 @@ impl Inner {
         match order.operation {
             Operation::Destroy | Operation::Refresh => None,
             Operation::Plan | Operation::Apply | Operation::ApplyPlan(_) | Operation::Import { .. } => {
-                order.inputs.as_ref().and_then(|inputs| self.revision(inputs).ok())
+                // Whoever orders does not wait for the disk: of a module in a folder the job finds it out.
+                let inputs =
+                    order.inputs.as_ref().filter(|inputs| shape::local_folder(&inputs.module).is_none());
+                order.revision.clone().or_else(|| inputs.and_then(|inputs| self.revision(inputs).ok()))
             }
         }
     }
@@ -287,7 +290,16 @@ impl Inner {
         Ok(Reserved { inner: self.own(), workspace: workspace.clone() })
     }
 
+    /// Refuses inputs that would change what a run means, or that name a path of the host that is not theirs to name.
+    pub fn admit_inputs(&self, inputs: &Inputs) -> Result<(), Failure> {
+        let Options { folder, allow_paths, refuse_paths, .. } = &self.options;
+        inputs.check_words()?;
+        let never: Vec<_> = refuse_paths.iter().chain([folder]).cloned().collect();
+        inputs.check_paths(allow_paths, &never)
+    }
+
     pub fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
+        self.admit_inputs(inputs)?;
         if self.options.imagine.is_some() {
             return revision_of(inputs, "none");
         }

@@ -5,23 +5,25 @@
 //! ```
 //! A run that was adopted enters at "process".
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::{
     arguments::arguments,
+    blocking,
     follow::{Followed, Follower},
     inner::{Inner, Room},
+    keep::replaced,
     prepare::Ground,
-    settle::Shadow,
+    settle::Following,
     table::{Ticket, Why},
     told::Told,
 };
 use crate::{
     failure::{Failure, Reason},
-    folders::WorkspaceFolder,
+    folders::{WorkspaceFolder, guest},
     inputs::{Inputs, Revision},
     log::Log,
     order::{Operation, RunId, WorkspaceId},
@@ -31,9 +33,14 @@ use crate::{
         reserve::{Ahead, Rest},
     },
     record::{Journal, Record, Stage},
+    sandbox::Rules,
+    shape::Shape,
     stream::{Change, Tally},
     view::{Outcome, Phase, Plan},
 };
+
+/// Why a run is not gone on with that was adopted.
+const SINCE: &str = "another controller has gone on with it since";
 
 /// Why a run goes no further.
 pub(super) enum Halt {
@@ -57,11 +64,13 @@ pub(super) struct Verdict {
     pub plan: Option<Plan>,
     pub drift: Vec<Change>,
     pub warnings: Vec<String>,
+    /// Names of values that the module declares no variable for.
+    pub undeclared: Vec<String>,
 }
 
 impl Verdict {
     pub fn of(outcome: Outcome) -> Self {
-        Self { outcome, plan: None, drift: Vec::new(), warnings: Vec::new() }
+        Self { outcome, plan: None, drift: Vec::new(), warnings: Vec::new(), undeclared: Vec::new() }
     }
 }
 
@@ -77,6 +86,8 @@ pub(super) struct Job {
     pub aim: Option<Revision>,
     pub timeout: Duration,
     pub max_destroy: Option<u32>,
+    /// The backend must hold a state: something else has applied it.
+    pub expects_state: bool,
     pub stop: watch::Receiver<Option<Why>>,
     pub folder: WorkspaceFolder,
     pub started: Timestamp,
@@ -96,6 +107,7 @@ impl Job {
             aim: revision,
             timeout: order.timeout,
             max_destroy: order.max_destroy,
+            expects_state: order.expects_state,
             stop,
             folder,
             started: Timestamp::now(),
@@ -120,6 +132,8 @@ impl Job {
             aim: Some(journal.revision.clone()),
             timeout: journal.timeout,
             max_destroy: journal.max_destroy,
+            // It was looked for before the process began.
+            expects_state: false,
             stop,
             folder,
             started: journal.started,
@@ -130,14 +144,14 @@ impl Job {
     pub async fn conduct(mut self) {
         let mut ground = None;
         let ended = self.go(&mut ground).await;
-        self.end(ground, ended).await;
+        Box::pin(self.end(ground, ended)).await;
     }
 
     /// Goes on with one that was adopted.
     pub async fn resume(mut self, record: Record, journal: Journal, room: Room) {
         let mut ground = Some(Ground::of_journal(record, &journal));
         let ended = self.rejoin(&mut ground, journal, room).await;
-        self.end(ground, ended).await;
+        Box::pin(self.end(ground, ended)).await;
     }
 
     async fn go(&mut self, ground: &mut Option<Ground>) -> Result<Verdict, Halt> {
@@ -155,6 +169,7 @@ impl Job {
         };
         let ground = ground.insert(prepared);
         let mut warnings = self.hand_in(ground).await?;
+        self.find(ground).await?;
         if !ground.record.unsaved.is_empty()
             && matches!(self.operation, Operation::Apply | Operation::Destroy)
         {
@@ -181,8 +196,20 @@ impl Job {
         let held = ground.as_mut().expect("set by the caller");
         self.await_beside().await?;
         let files = self.files(journal.stage);
+        let superseded = self.superseded(&journal).await?;
+        if superseded.is_some() {
+            self.inner.fence(&self.workspace, SINCE.to_owned());
+        }
         let followed = self.follow(held, journal.stage, Process::find(files), true).await?;
         drop(room);
+        if let Some(kept) = superseded {
+            let folder = self.folder.clone();
+            // What this run left behind is older than what is kept, and not written over it.
+            held.record = blocking(move || replaced(&folder, &kept))
+                .await
+                .map_err(|error| Failure::io("take over what is kept", &error))?;
+            return Err(Halt::Stopped(Why::Fenced(SINCE.to_owned())));
+        }
         let first = self.judge(held, journal.stage, &followed).await?;
         if journal.stage != Stage::Plan
             || self.operation != Operation::Apply
@@ -240,15 +267,18 @@ impl Job {
             return Err(Failure::new(Reason::BinaryNotFound, "nothing was prepared".to_owned()));
         };
         let environment = &self.inner.shapes.workshop().environment;
-        let data = shape.data.clone().unwrap_or_else(|| self.folder.0.join("data"));
+        let data = self.data(shape);
+        let scratch = self.scratch();
         let start = Start {
+            guard: self.inner.options.guard.clone(),
+            fence: if stage.changes() { self.fence(ground, true) } else { None },
             program: binary.path.clone(),
             args: arguments(stage, &self.operation, inputs, &self.folder, ground.remote),
             folder: ground.start.clone(),
             env: environment
-                .of(inputs, &data, !shape.plugins)
+                .of_run(inputs, &data, &scratch, !shape.plugins)
                 .map_err(|error| Failure::io("write a CLI configuration", &error))?,
-            sandbox: environment.sandbox(&self.folder.0, inputs),
+            sandbox: self.confinement(shape, inputs),
             reserve: if stage.changes() { self.reserve() } else { 0 },
         };
         self.inner.table().numbers.processes += 1;
@@ -277,16 +307,16 @@ impl Job {
             files: self.files(stage),
             stop: self.stop.clone(),
             deadline: self.deadline(adopted),
-            redactor: ground.redactor(),
+            redactor: ground.redactor().await,
             stage,
             log,
             tally: Tally::new(),
-            shadow: Shadow::new(&self.folder),
+            state: Following::new(&self.folder),
             peak: 0,
             told: Told::default(),
             ahead: stage.changes().then(|| Ahead::of(&self.files(stage).output(), self.reserve())),
         };
-        let mirror = self.mirror(ground);
+        let mirror = stage.changes().then(|| self.mirror(ground)).flatten();
         let doubted = async {
             if ground.binary.as_ref().is_none_or(|binary| binary.version.is_some()) {
                 std::future::pending::<()>().await;
@@ -331,7 +361,25 @@ impl Job {
         Files::new(self.folder.run(&self.id), stage.as_str())
     }
 
-    pub fn log(&self) -> std::path::PathBuf {
+    /// HOME and TMPDIR of the run.
+    pub fn scratch(&self) -> PathBuf {
+        self.inner.folders.scratch(self.workspace.as_str())
+    }
+
+    /// `TF_DATA_DIR`: what was initialised, or nothing at all.
+    pub fn data(&self, shape: &Shape) -> PathBuf {
+        shape.data.clone().unwrap_or_else(|| self.folder.guest().join(guest::DATA))
+    }
+
+    /// The run writes its guest folder and its scratch, and nothing else.
+    pub fn confinement(&self, shape: &Shape, inputs: &Inputs) -> Option<Rules> {
+        let environment = &self.inner.shapes.workshop().environment;
+        let (guest, scratch) = (self.folder.guest(), self.scratch());
+        let shared = self.inner.folders.shape(&shape.key);
+        environment.sandbox(&[&guest, &scratch], &[&shared], inputs, false)
+    }
+
+    pub fn log(&self) -> PathBuf {
         self.folder.run(&self.id).join("log")
     }
 
@@ -381,5 +429,9 @@ fn merged(first: Verdict, last: Verdict) -> Verdict {
     warnings.dedup();
     let mut drift = first.drift;
     drift.extend(last.drift);
-    Verdict { outcome: last.outcome, plan: last.plan.or(first.plan), drift, warnings }
+    let mut undeclared = first.undeclared;
+    undeclared.extend(last.undeclared);
+    undeclared.sort();
+    undeclared.dedup();
+    Verdict { outcome: last.outcome, plan: last.plan.or(first.plan), drift, warnings, undeclared }
 }

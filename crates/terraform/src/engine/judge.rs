@@ -1,16 +1,14 @@
 //! What the end of a process means.
 
-use std::fs;
-
 use super::{
     blocking,
     follow::Followed,
     job::{Halt, Job, Verdict},
-    prepare::{Ground, until_another_is_installed},
+    prepare::Ground,
     settle,
 };
 use crate::{
-    failure::{self, Failure},
+    failure::{self, Failure, Reason},
     inputs::{Revision, sha256},
     order::{Operation, PlanId},
     process::Ended,
@@ -44,19 +42,28 @@ impl Job {
             return Err(Halt::Stopped(why.clone()));
         }
         self.get_to_know(ground, followed).await?;
-        let redactor = ground.redactor();
+        let redactor = ground.redactor().await;
         if !good {
-            return Err(failure(stage, followed).redacted(&redactor).into());
+            let failure = failure(stage, followed).redacted(&redactor);
+            // What it was about to do is told with what became of it.
+            return match self.plan_of_failed(ground, stage, followed, &redactor) {
+                None => Err(failure.into()),
+                plan => Ok(Verdict { plan, ..Verdict::of(Outcome::Failed(failure)) }),
+            };
         }
         let tally = &followed.tally;
+        if !summed_up(stage, tally) {
+            return Err(no_summary(stage, followed).redacted(&redactor).into());
+        }
         let mut verdict = Verdict {
             warnings: warnings(&tally.warnings, &redactor),
-            drift: tally.drift.clone(),
+            undeclared: failure::inputs::undeclared(&tally.warnings),
+            drift: cleaned(&tally.drift, &redactor),
             ..Verdict::of(Outcome::Done)
         };
         match stage {
             Stage::Plan => {
-                let plan = self.take_plan(ground, tally).await?;
+                let plan = self.take_plan(ground, tally, &redactor).await?;
                 let too_many = self.max_destroy.is_some_and(|most| plan.destroy > most);
                 verdict.outcome = match self.operation {
                     Operation::Apply if followed.ended == Ended::Code(0) => Outcome::Done,
@@ -69,9 +76,12 @@ impl Job {
                 let known: Vec<String> = verdict.drift.iter().map(|change| change.address.clone()).collect();
                 let wanted =
                     |change: &&Change| !known.contains(&change.address) && change.action != Action::Read;
-                verdict.drift.extend(tally.changes.iter().filter(wanted).cloned());
+                verdict
+                    .drift
+                    .extend(cleaned(&tally.changes, &redactor).into_iter().filter(|change| wanted(&change)));
+                self.keep_drift(ground, !verdict.drift.is_empty()).await;
             }
-            Stage::Apply | Stage::Destroy => verdict.plan = self.what_was_planned(ground, tally),
+            Stage::Apply | Stage::Destroy => verdict.plan = self.what_was_planned(ground, tally, &redactor),
             Stage::ApplyPlan => {
                 verdict.plan = ground.record.planned.as_ref().map(|planned| planned.plan.clone());
             }
@@ -80,55 +90,98 @@ impl Job {
         Ok(verdict)
     }
 
-    /// Learns the version of a binary that was run unasked. One that did not tell it, or is too old, is the cause of whatever
-    /// came of the run.
+    /// Doubts a binary that was run unasked, where the run told no version or one that will not do: then the binary may be the cause of
+    /// whatever came of the run. It is asked, since the module may have told that.
     async fn get_to_know(&self, ground: &Ground, followed: &Followed) -> Result<(), Failure> {
         let Some(binary) = ground.binary.as_ref().filter(|binary| binary.version.is_none()) else {
             return Ok(());
         };
         match (&followed.tally.binary, &ground.inputs) {
-            (Some((_, version)), Some(inputs)) => {
-                binary.learn(version, &inputs.binary).map_err(until_another_is_installed)
-            }
+            (Some((_, version)), Some(inputs)) if binary.would_do(version, &inputs.binary) => Ok(()),
             _ => self.ask(ground).await,
         }
     }
 
+    /// Keeps the plan of a look that found drift. What was found counts without it.
+    async fn keep_drift(&self, ground: &mut Ground, found: bool) {
+        let folder = self.folder.clone();
+        let kept = blocking(move || settle::keep_drift(&folder, found)).await;
+        ground.record.looked = if kept.is_ok_and(|kept| kept) { ground.inputs.clone() } else { None };
+    }
+
     /// Reads the plan that was just made, and keeps it with what it was made from.
-    async fn take_plan(&self, ground: &mut Ground, tally: &Tally) -> Result<Plan, Failure> {
+    async fn take_plan(
+        &self,
+        ground: &mut Ground,
+        tally: &Tally,
+        redactor: &Redactor,
+    ) -> Result<Plan, Failure> {
         let folder = self.folder.clone();
         let (state, file) = blocking(move || {
             let state = settle::read(&folder)?;
-            let bytes = fs::read(folder.plan()).map_err(|error| Failure::io("read the plan", &error))?;
+            let bytes =
+                settle::collect_plan(&folder).map_err(|error| Failure::io("take in the plan", &error))?;
             Ok::<_, Failure>((state, sha256([bytes.as_slice()])))
         })
         .await?;
         let state = state.unwrap_or_default();
         let revision = ground.revision.clone().expect("whoever planned had inputs");
-        let parts = [revision.as_str(), &state.lineage, &state.serial.to_string(), &file];
+        let origin = ground.inputs.as_ref().and_then(|inputs| inputs.origin.clone());
+        let serial = state.serial.to_string();
+        let mut parts = vec![revision.as_str(), &state.lineage, &serial, &file];
+        parts.extend(origin.as_deref());
         let id = PlanId(sha256(parts.iter().map(|part| part.as_bytes()))[..16].to_owned());
-        let plan = plan(id, revision, state.serial, tally);
+        let plan = Plan { origin, ..plan(id, revision, state.serial, tally, redactor) };
         ground.planned(plan.clone(), state.lineage, file);
         Ok(plan)
     }
 
+    /// The plan of an apply that failed on its way.
+    fn plan_of_failed(
+        &self,
+        ground: &Ground,
+        stage: Stage,
+        followed: &Followed,
+        redactor: &Redactor,
+    ) -> Option<Plan> {
+        match stage {
+            Stage::Apply if followed.tally.planned => {
+                self.what_was_planned(ground, &followed.tally, redactor)
+            }
+            Stage::ApplyPlan => ground.record.planned.as_ref().map(|planned| planned.plan.clone()),
+            _ => None,
+        }
+    }
+
     /// The plan of an apply that planned by itself: it has no file, so nobody can approve it.
-    fn what_was_planned(&self, ground: &Ground, tally: &Tally) -> Option<Plan> {
+    fn what_was_planned(&self, ground: &Ground, tally: &Tally, redactor: &Redactor) -> Option<Plan> {
         let revision = ground.revision.clone()?;
-        Some(plan(PlanId(self.id.as_str().to_owned()), revision, 0, tally))
+        Some(plan(PlanId(self.id.as_str().to_owned()), revision, 0, tally, redactor))
     }
 }
 
-fn plan(id: PlanId, revision: Revision, serial: u64, tally: &Tally) -> Plan {
+/// Changes as they may be shown: keys of `for_each` are values.
+fn cleaned(changes: &[Change], redactor: &Redactor) -> Vec<Change> {
+    let clean = |text: &str| redactor.clean(text).into_owned();
+    let clean = |change: &Change| Change {
+        address: clean(&change.address),
+        previous: change.previous.as_deref().map(clean),
+        ..change.clone()
+    };
+    changes.iter().map(clean).collect()
+}
+
+fn plan(id: PlanId, revision: Revision, serial: u64, tally: &Tally, redactor: &Redactor) -> Plan {
     let counts = tally.plan;
     Plan {
         id,
         revision,
+        origin: None,
         serial,
         add: counts.add,
         change: counts.change,
         destroy: counts.destroy,
-        changes: tally.changes.clone(),
+        changes: cleaned(&tally.changes, redactor),
     }
 }
 
@@ -148,6 +201,26 @@ fn failure(stage: Stage, followed: &Followed) -> Failure {
         return Failure::killed(format!("{} was killed before it ended", stage.as_str()));
     }
     failure::classify(operation, &followed.tally.errors, code, &followed.words)
+}
+
+/// Whether a stage told what it did. An exit code alone is no success: a wrapper, or an argument that asks for help, ends with
+/// 0 as well. An import prints no stream.
+fn summed_up(stage: Stage, tally: &Tally) -> bool {
+    match stage {
+        Stage::Plan | Stage::Look => tally.planned,
+        Stage::Apply | Stage::ApplyPlan | Stage::Destroy => tally.finished,
+        Stage::Import => true,
+    }
+}
+
+fn no_summary(stage: Stage, followed: &Followed) -> Failure {
+    let said = failure::last_words(&followed.words);
+    let said = if said.is_empty() { String::new() } else { format!("; its last words: {said}") };
+    let message = format!(
+        "{} ended with exit code 0 and printed no summary of what it did, so nothing is known to be done{said}",
+        stage.as_str()
+    );
+    Failure::new(Reason::NoSummary, message)
 }
 
 fn warnings(diagnostics: &[Diagnostic], redactor: &Redactor) -> Vec<String> {

@@ -10,8 +10,10 @@ mod job;
 mod judge;
 mod keep;
 mod options;
+mod origin;
 mod prepare;
 mod pull;
+mod settings;
 mod settle;
 mod table;
 mod told;
@@ -26,7 +28,10 @@ use std::{
 use tokio::sync::{broadcast, watch};
 
 pub use imagine::Imagine;
-pub use options::Options;
+pub use keep::last_state;
+pub use options::{Lease, Options};
+pub use settings::Settings;
+pub(crate) use settle::copies;
 
 use self::{inner::Inner, table::Table};
 use crate::{
@@ -35,9 +40,10 @@ use crate::{
     failure::Failure,
     folders::{Folders, create_private, write_durable},
     inputs::{Choice, Inputs, Revision},
-    keeper::{KeepError, Kept},
+    keeper::KeepError,
     metrics::Snapshot,
     order::{Order, Refused, RunId, WorkspaceId},
+    record::{Record, Seal},
     shape::{Shapes, Workshop},
     state::State,
     view::View,
@@ -82,6 +88,27 @@ pub enum WorkspaceError {
     /// The state that was given is none.
     #[error("read the given state: {0}")]
     BadState(String),
+    /// The record is damaged.
+    #[error(
+        "{workspace}: the record {record} is damaged ({source}); nothing is run until it is back: restore the file, or remove it and give \
+         the state with `capt import-state`"
+    )]
+    Damaged {
+        /// The workspace.
+        workspace: WorkspaceId,
+        /// The file.
+        record: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No good copy of the state is kept.
+    #[error("{workspace}: no good copy of the state is kept{}", serial.map(|serial| format!(" with serial {serial}")).unwrap_or_default())]
+    NoCopy {
+        /// The workspace.
+        workspace: WorkspaceId,
+        /// The one that was asked for.
+        serial: Option<u64>,
+    },
     /// The keeper failed.
     #[error(transparent)]
     Keeper(#[from] KeepError),
@@ -118,9 +145,12 @@ impl Engine {
         .await
         .map_err(trouble)?;
         let Some(lock) = lock else { return Err(StartError::InUse(folder)) };
+        let (place, settings) = (folders.settings(), Settings::of(&options));
+        // For people who look: no reason not to start on a full disk.
+        let _ = blocking(move || settings.write(&place)).await;
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
         let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox);
-        let shapes = Shapes::new(Workshop::new(folders.clone(), environment));
+        let shapes = Shapes::new(Workshop::new(folders.clone(), environment, options.guard.clone()));
         let runtime = tokio::runtime::Handle::current();
         let inner = Arc::new_cyclic(|own| Inner {
             table: Mutex::new(Table::new(options.slots)),
@@ -156,15 +186,25 @@ impl Engine {
         if let Some(view) = done {
             return Ok(view);
         }
-        let record = self.inner.load(workspace).await?;
+        let loaded = match self.inner.load(workspace).await {
+            Err(error @ (WorkspaceError::Damaged { .. } | WorkspaceError::Keeper(KeepError::Damaged(_)))) => {
+                Err(Failure::of_workspace(&error))
+            }
+            loaded => Ok(loaded?),
+        };
+        // What is damaged is looked at again: the keeper may have it.
+        let known = loaded.is_ok();
         let folder = self.inner.folders.workspace(workspace);
-        let state = blocking(move || settle::read(&folder))
-            .await
-            .map_err(|failure| WorkspaceError::BadState(failure.message))?;
+        let view = blocking(move || match loaded {
+            Ok(record) => adopt::view_of(&folder, &record),
+            Err(trouble) => View { trouble: Some(trouble), touched: true, ..View::default() },
+        })
+        .await;
         let mut table = self.inner.table();
         let entry = table.entry(workspace);
+        entry.known = known;
         if entry.run.is_none() {
-            entry.view = end::view(&record, state);
+            entry.view = view;
         }
         Ok(entry.view.clone())
     }
@@ -189,7 +229,8 @@ impl Engine {
         self.inner.cancel(workspace)
     }
 
-    /// Forgets a workspace: folder, plan, inputs, state, here and with the keeper. Refused during a run.
+    /// Forgets a workspace: folder, plan, inputs, state, here and with the keeper. Refused during a run. The log and the end of its
+    /// last failed run stay for a while.
     pub async fn forget(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
         let _reserved = self.inner.reserve(workspace)?;
         if self.inner.options.imagine.is_some() {
@@ -201,12 +242,44 @@ impl Engine {
             keeper.remove(workspace).await?;
         }
         let folder = self.inner.folders.workspace(workspace);
-        blocking(move || crate::folders::remove(&folder.0))
+        let scratch = self.inner.folders.scratch(workspace.as_str());
+        let (folders, id) = (self.inner.folders.clone(), workspace.clone());
+        let kept = move || {
+            // Without it there is less to read, and nothing else.
+            if let Err(error) = crate::failed::keep(&folders, &id) {
+                tracing::warn!(workspace = %id, %error, "its failed run is not kept");
+            }
+            folder.forget(&scratch)
+        };
+        blocking(kept)
             .await
             .map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
         self.inner.table().entries.remove(workspace);
         self.inner.changed(workspace);
         Ok(())
+    }
+
+    /// Whether a workspace was forgotten, and nobody was told yet that it is released.
+    pub fn has_forgotten(&self, workspace: &WorkspaceId) -> bool {
+        let shared = self.inner.options.keeper.as_ref().is_some_and(|keeper| keeper.shares(workspace));
+        shared || self.inner.folders.workspace(workspace).forgotten().exists()
+    }
+
+    /// Removes the trace of a workspace that was forgotten, once nobody can ask for it any more.
+    pub async fn released(&self, workspace: &WorkspaceId) {
+        let folder = self.inner.folders.workspace(workspace);
+        blocking(move || {
+            if folder.forgotten().exists() {
+                // Best effort: what is left is one empty file.
+                let _ = crate::folders::remove(&folder.0);
+            }
+        })
+        .await;
+    }
+
+    /// Whether it knows after a restart what it did before.
+    pub fn remembers(&self) -> bool {
+        self.inner.options.imagine.is_none()
     }
 
     /// Takes over an existing state. Refused where one with resources is there.
@@ -218,12 +291,54 @@ impl Engine {
         if resources > 0 {
             return Err(WorkspaceError::HasState { workspace: workspace.clone(), resources });
         }
-        let mut record = self.inner.load(workspace).await?;
+        let record = self.inner.load(workspace).await?;
+        // Whoever gave it, nobody vouches for it.
+        self.put_in_place(workspace, Record { made_by: None, ..record }, taken, state.to_vec()).await
+    }
+
+    /// Restores a good copy of the state: the newest, or the one with that serial. Returns its serial. The next apply compares it with what
+    /// is really there.
+    pub async fn restore_state(
+        &self,
+        workspace: &WorkspaceId,
+        serial: Option<u64>,
+    ) -> Result<u64, WorkspaceError> {
+        let _reserved = self.inner.reserve(workspace)?;
+        let (record, damaged) = match self.inner.load(workspace).await {
+            Err(WorkspaceError::Keeper(KeepError::Damaged(_))) => (self.inner.here(workspace).await?, true),
+            loaded => (loaded?, false),
+        };
+        let (folder, known) = (self.inner.folders.workspace(workspace), record.clone());
+        let copies = blocking(move || copies(&folder, &known)).await;
+        let wanted = copies.into_iter().find(|copy| serial.is_none_or(|serial| serial == copy.state.serial));
+        let Some(copy) = wanted else {
+            return Err(WorkspaceError::NoCopy { workspace: workspace.clone(), serial });
+        };
+        let serial = copy.state.serial;
+        let made_by = record.made_by.clone().filter(|_| copy.is_theirs);
+        if let (Some(keeper), true) = (&self.inner.options.keeper, damaged) {
+            // What a keeper keeps is written over where somebody can tell who wrote it. A person has decided here.
+            keeper.remove(workspace).await?;
+            self.inner.table().entry(workspace).known = true;
+        }
+        self.put_in_place(workspace, Record { made_by, ..record }, copy.state, copy.bytes).await?;
+        Ok(serial)
+    }
+
+    /// Makes a state the state of record.
+    async fn put_in_place(
+        &self,
+        workspace: &WorkspaceId,
+        mut record: Record,
+        state: State,
+        bytes: Vec<u8>,
+    ) -> Result<(), WorkspaceError> {
         record.touched = true;
         record.applied = None;
         record.planned = None;
-        let (folder, bytes, written) =
-            (self.inner.folders.workspace(workspace), state.to_vec(), record.clone());
+        record.state = Some(Seal::of(&state, &bytes));
+        let kept = record.kept(bytes.clone(), None);
+        let (folder, written) = (self.inner.folders.workspace(workspace), record.clone());
         blocking(move || {
             folder.make()?;
             write_durable(&folder.state(), &bytes)?;
@@ -232,15 +347,20 @@ impl Engine {
         .await
         .map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
         if let Some(keeper) = &self.inner.options.keeper {
-            keeper.keep(workspace, Kept { record: record.essence(), state: state.to_vec() }).await?;
+            keeper.keep(workspace, kept).await?;
         }
-        self.inner.update(workspace, |view| *view = end::view(&record, Some(taken)));
+        self.inner.update(workspace, |view| *view = end::view(&record, Some(state)));
         Ok(())
     }
 
-    /// The revision of inputs: no process is needed where it equals [`View::applied`].
-    pub fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
-        self.inner.revision(inputs)
+    /// The revision of inputs: no process is needed where it equals [`View::applied`]. A module in a folder of this machine is read for it,
+    /// off the runtime's threads.
+    pub async fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
+        if crate::shape::local_folder(&inputs.module).is_none() {
+            return self.inner.revision(inputs);
+        }
+        let (inner, inputs) = (self.inner.clone(), inputs.clone());
+        blocking(move || inner.revision(&inputs)).await
     }
 
     /// The binary a choice means. Asks for its version once per path and modification time, which blocks for that long.

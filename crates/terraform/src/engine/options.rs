@@ -20,6 +20,14 @@ pub struct Options {
     pub keeper: Option<Arc<dyn Keeper>>,
     /// Whether runs are shut in with Landlock, where the kernel has it.
     pub sandbox: bool,
+    /// Folders of the host that inputs may name: local modules, plugin mirrors and caches lie below one of them. Default: none.
+    pub allow_paths: Vec<PathBuf>,
+    /// Folders that inputs may never name, whatever is allowed; the data folder is one of them.
+    pub refuse_paths: Vec<PathBuf>,
+    /// The program that guards runs: one that begins with [`dispatch`](crate::guard::dispatch). Default: this one.
+    pub guard: PathBuf,
+    /// The lease that runs go on under, where somebody else can take it over.
+    pub lease: Option<Lease>,
     /// How long an interrupted run has to save its state, before it is interrupted again, and then killed.
     pub grace: Duration,
     /// Size of a run's log; of a longer one the last part is kept.
@@ -34,6 +42,13 @@ pub struct Options {
     pub imagine: Option<Imagine>,
 }
 
+/// The lease of an engine. Its holder renews the [`Term`](crate::guard::term::Term) of the data folder.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    /// How long it lasts after its last renewal.
+    pub lasts: Duration,
+}
+
 impl Options {
     /// Defaults, in that folder.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
@@ -44,6 +59,10 @@ impl Options {
             path: None,
             keeper: None,
             sandbox: false,
+            allow_paths: Vec::new(),
+            refuse_paths: Vec::new(),
+            lease: None,
+            guard: crate::guard::THIS_PROGRAM.into(),
             grace: Duration::from_secs(60),
             log_bytes: 4 << 20,
             reserve_bytes: 1 << 20,

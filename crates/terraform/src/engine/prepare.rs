@@ -8,10 +8,11 @@ use super::{
     blocking,
     inner::revision_of,
     job::{Halt, Job},
-    settle::{self, Shadow},
+    origin, settle,
     told::Told,
 };
 use crate::{
+    beneath::Dir,
     binary::Program,
     failure::{Class, Failure, Reason},
     folders::make_private,
@@ -34,12 +35,16 @@ pub(super) struct Ground {
     pub shape: Option<Arc<Shape>>,
     pub start: PathBuf,
     pub remote: bool,
+    /// The hash of the place that a backend keeps the state in.
+    pub backend: Option<String>,
     pub nothing_to_destroy: bool,
+    /// Nothing was there when the run began.
+    pub blank: bool,
     /// What the last process told.
     pub told: Told,
     estimate: u64,
     /// Secrets of the state as it was.
-    secrets: Vec<String>,
+    secrets: Arc<Vec<String>>,
 }
 
 impl Ground {
@@ -52,10 +57,12 @@ impl Ground {
             shape: None,
             start: PathBuf::new(),
             remote: false,
+            backend: None,
             nothing_to_destroy: false,
+            blank: false,
             told: Told::default(),
             estimate: 0,
-            secrets: Vec::new(),
+            secrets: Arc::default(),
         }
     }
 
@@ -83,15 +90,19 @@ impl Ground {
         self.shape.as_ref().map_or(self.estimate, |shape| shape.estimate())
     }
 
-    pub fn redactor(&self) -> Redactor {
-        self.redactor_with(&self.secrets)
+    /// Takes out what the inputs and the state of before hold.
+    pub async fn redactor(&self) -> Redactor {
+        self.redactor_with(Arc::clone(&self.secrets)).await
     }
 
-    pub fn redactor_with(&self, of_state: &[String]) -> Redactor {
-        match &self.inputs {
-            Some(inputs) => secrets::redactor(inputs, of_state),
+    /// The same with secrets of another state. These can be many, so nobody else waits while it is made.
+    pub async fn redactor_with(&self, of_state: Arc<Vec<String>>) -> Redactor {
+        let inputs = self.inputs.clone();
+        blocking(move || match &inputs {
+            Some(inputs) => secrets::redactor(inputs, &of_state),
             None => Redactor::new(of_state.iter().cloned()),
-        }
+        })
+        .await
     }
 }
 
@@ -99,14 +110,16 @@ impl Job {
     pub async fn prepare(&self) -> Result<Ground, Halt> {
         let record = self.inner.load(&self.workspace).await.map_err(|error| Failure::of_workspace(&error))?;
         let (folder, own) = (self.folder.clone(), self.id.clone());
-        let (record, state) = blocking(move || {
+        let (record, mut state) = blocking(move || {
             let record = settle::catch_up(&folder, record, &own)?;
-            let state = settle::read(&folder).or_else(|_| settle::settle(&folder, &folder.work(), false))?;
+            let state =
+                if record.remote { settle::read(&folder)? } else { settle::checked(&folder, &record)? };
             Ok::<_, Failure>((record, state))
         })
         .await?;
         let mut ground = Ground::bare(record);
         if self.operation == Operation::Destroy
+            && !self.expects_state
             && !ground.record.remote
             && state.as_ref().is_none_or(State::is_empty)
         {
@@ -114,11 +127,20 @@ impl Job {
             return Ok(ground);
         }
         let inputs = self.choose(&ground.record)?;
+        ground.blank = origin::is_blank(&self.folder, &ground.record, state.as_ref());
+        if origin::check(&ground.record, ground.blank, self.given.as_ref(), &inputs)? {
+            let (folder, record, by) = (self.folder.clone(), ground.record, inputs.origin.clone());
+            ground.record = blocking(move || origin::start_over(&folder, record, by.as_deref()))
+                .await
+                .map_err(|error| Failure::io("clear the workspace's folder", &error))?;
+            state = None;
+        }
         let (inner, chosen) = (self.inner.clone(), inputs.clone());
         // An import tells nothing of itself.
         let tells = !matches!(self.operation, Operation::Import { .. });
         let plain = tells && state.as_ref().is_none_or(State::builtin_only) && shape::is_plain(&inputs);
         let (binary, revision) = blocking(move || {
+            inner.admit_inputs(&chosen)?;
             let binary = inner.binaries.find_to_run(&chosen.binary, plain);
             let binary = binary.map_err(until_another_is_installed)?;
             let revision = revision_of(&chosen, &binary.name)?;
@@ -129,6 +151,7 @@ impl Job {
             self.fresh(&ground.record, id, state.as_ref()).await?;
         }
         let shape = self.shape(&inputs, &binary, state.as_ref()).await?;
+        ground.backend = self.claim(&inputs, &shape)?;
         let (folder, rendered, of) = (self.folder.clone(), inputs.clone(), shape.clone());
         ground.start = blocking(move || {
             folder.make().map_err(|error| Failure::io("make the workspace's folder", &error))?;
@@ -138,11 +161,32 @@ impl Job {
             })
         })
         .await?;
-        ground.secrets = state.map(|state| state.secrets).unwrap_or_default();
+        let mut known = state.map(|state| state.secrets).unwrap_or_default();
+        // What is there was made from these, and may be told of while it is changed.
+        known.extend(ground.record.inputs.iter().flat_map(secrets::values));
+        ground.secrets = Arc::new(known);
         ground.remote = shape.remote;
         (ground.inputs, ground.binary, ground.shape, ground.revision) =
             (Some(inputs), Some(binary), Some(shape), Some(revision));
         Ok(ground)
+    }
+
+    /// Takes the place of the state for this workspace alone. Here all is known that names a backend: what was fetched, what overrides it,
+    /// what `init` was given.
+    fn claim(&self, inputs: &Inputs, shape: &Shape) -> Result<Option<String>, Failure> {
+        let place = shape.backend.as_ref().filter(|_| shape.remote).map(|backend| backend.place(inputs));
+        let claimed = self.inner.table().claim(&self.workspace, place.clone());
+        let Err(user) = claimed else { return Ok(place) };
+        // What another namespace has is not told.
+        let shown = if user.tenant() == self.workspace.tenant() {
+            format!("workspace {user}")
+        } else {
+            "a workspace of another namespace".to_owned()
+        };
+        let message = format!(
+            "its backend keeps the state of {shown}: they would share one state; give each a key of its own, with ${{WORKSPACE_NAME}}"
+        );
+        Err(Failure::new(Reason::BackendInUse, message))
     }
 
     /// Whether the binary will do: asks it, unless somebody knows.
@@ -192,28 +236,39 @@ impl Job {
     }
 
     /// The inputs of a run. What is there to be destroyed or looked at was made from those of the last apply; only what lets a
-    /// run reach the cloud may be newer.
+    /// run reach the cloud may be newer, if it was meant for that code.
     fn choose(&self, record: &Record) -> Result<Inputs, Failure> {
         let unknown = || {
-            Failure::new(
-                Reason::InvalidModule,
-                "no inputs are given, and none are kept of an apply".to_owned(),
-            )
+            let text = "no inputs of the last apply are kept, and the object gives none now: bring back what it refers to";
+            Failure::new(Reason::InvalidModule, text.to_owned())
         };
         let base = match &self.operation {
             Operation::Plan | Operation::Apply | Operation::Import { .. } => {
                 return self.given.clone().or_else(|| record.inputs.clone()).ok_or_else(unknown);
             }
             Operation::ApplyPlan(_) => {
-                record.planned.as_ref().map(|planned| planned.inputs.clone()).ok_or_else(stale)?
+                let of = |planned: &&Planned| {
+                    let origin = planned.inputs.origin.as_deref();
+                    self.given.as_ref().is_none_or(|given| given.may_apply(origin))
+                };
+                record.planned.as_ref().filter(of).map(|planned| planned.inputs.clone()).ok_or_else(stale)?
             }
             Operation::Destroy | Operation::Refresh => {
                 record.inputs.clone().or_else(|| self.given.clone()).ok_or_else(unknown)?
             }
         };
         Ok(match self.given.clone() {
-            Some(Inputs { env, files, binary, plugins, .. }) => {
-                Inputs { env, files, binary, plugins, ..base }
+            Some(given) => {
+                let mut inputs = base;
+                if given.lend_to(&inputs) {
+                    (inputs.env, inputs.files) = (given.env, given.files);
+                }
+                (inputs.binary, inputs.plugins) = (given.binary, given.plugins);
+                // Arguments that were applied before they were refused: the object's can be mended, the kept ones cannot.
+                if inputs.check_arguments().is_err() {
+                    inputs.args = given.args;
+                }
+                inputs
             }
             None => base,
         })
@@ -253,9 +308,14 @@ impl Job {
             if record.applied.as_ref() != Some(revision) || stage == Stage::Destroy {
                 record.applied = None;
             }
+            if ground.blank || record.made_by != inputs.origin {
+                // Whoever begins with nothing vouches for all of it; with what others left, for nothing yet.
+                record.made_by = inputs.origin.clone().filter(|_| ground.blank);
+            }
             record.inputs = Some(inputs.clone());
             record.touched = true;
             record.remote = ground.remote;
+            record.backend.clone_from(&ground.backend);
         }
         record.shape = ground.shape.as_ref().map(|shape| shape.key.clone());
         record.current = Some(Journal {
@@ -270,22 +330,25 @@ impl Job {
             started: Timestamp::now(),
             timeout: self.timeout,
             max_destroy: self.max_destroy,
+            shared: self.shared(),
         });
         let (written, folder, run) = (record.clone(), self.folder.clone(), self.folder.run(&self.id));
+        let scratch = self.scratch();
         blocking(move || {
             make_private(&run)?;
-            if changes {
-                Shadow::new(&folder).look();
-            }
+            // What a run that was cut off left there is not for this one.
+            Dir::make(&scratch)?.clear()?;
+            settle::lend(&folder, stage == Stage::ApplyPlan)?;
             written.write(&folder)
         })
         .await
         .map_err(|error| Failure::io("record the run", &error))?;
         if changes {
-            self.keep(&ground.record, None).await?;
+            self.keep(&ground.record, None, true).await?;
         }
         self.inner.update(&self.workspace, |view| {
             view.touched |= changes;
+            view.begun |= changes;
             view.applied.clone_from(&ground.record.applied);
             if let Some(run) = view.run.as_mut() {
                 run.revision = Some(revision.clone());

@@ -1,23 +1,26 @@
 //! Small commands beside a run: fetching a state that is kept elsewhere, and taking in again what a killed run made.
 
-use std::{ffi::OsString, fs, time::Duration};
+use std::{ffi::OsString, fs, path::Path, time::Duration};
 
 use tokio::time::timeout;
 
 use super::{
+    blocking,
     job::{Halt, Job},
     prepare::Ground,
     settle,
 };
 use crate::{
     failure::{self, Class, Failure, Reason, Step},
-    folders::{make_private, remove, write_durable},
+    folders::{guest, make_private, read_optional, remove, write_durable},
     process::{Ended, Files, Process, Start},
-    state::State,
+    record::Damage,
 };
 
 /// The stage of imports beside a run.
 const IMPORT: &str = "import-beside";
+/// Where a state lies that is handed in, below the guest's folder.
+const PENDING: &str = "state/pending.tfstate";
 /// How long a backend may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -28,7 +31,7 @@ impl Job {
         let _ = self.push(ground).await;
         if let Some(Said { ended: Ended::Code(0), output, .. }) =
             self.beside(ground, "pull", &["state".into(), "pull".into()]).await
-            && State::read(&output).is_ok()
+            && settle::sound(&output).is_some()
         {
             let _ = write_durable(&self.folder.state(), &output);
         }
@@ -56,14 +59,92 @@ impl Job {
         }
     }
 
+    /// Finds in the backend what the last run left there: a state that is gone, or another one, is not taken for an empty one. Where the
+    /// backend does not answer, the run will tell why.
+    pub async fn find(&self, ground: &Ground) -> Result<(), Halt> {
+        if ground.blank && ground.remote && ground.inputs.as_ref().is_some_and(|inputs| inputs.lent) {
+            return Ok(self.nothing_there(ground).await?);
+        }
+        if self.expects_state && !ground.record.touched {
+            return Ok(self.expected(ground).await?);
+        }
+        if !ground.remote {
+            return Ok(());
+        }
+        let folder = self.folder.clone();
+        let known = blocking(move || settle::known(&folder)).await?;
+        let Some(known) = known.filter(|known| known.resources > 0) else { return Ok(()) };
+        let Some(Said { ended: Ended::Code(0), output, .. }) =
+            self.beside(ground, "find", &["state".into(), "pull".into()]).await
+        else {
+            return Ok(());
+        };
+        let found = settle::sound(&output);
+        let found = found.as_ref().map(|state| (state, output.as_slice()));
+        match known.check(found) {
+            // Another program may write it differently.
+            Ok(()) | Err(Damage::Altered) => Ok(()),
+            Err(damage) => Err(damage.in_backend(&self.folder.state()).into()),
+        }
+    }
+
+    /// Finds nothing in the backend that lent code begins with: whoever can write there names what is destroyed, and providers that are
+    /// started.
+    async fn nothing_there(&self, ground: &Ground) -> Result<(), Failure> {
+        let output = self.state_in_backend(ground).await?;
+        let empty = settle::sound(&output).is_some_and(|state| state.is_empty());
+        if empty || output.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let message = "its backend holds a state already, of which nobody knows who made it, and a template that another namespace lends \
+                       does not work on it: use a template of its own namespace, or another place in the backend";
+        Err(Failure::new(Reason::StateNotTrusted, message))
+    }
+
+    /// The state as the backend gives it.
+    async fn state_in_backend(&self, ground: &Ground) -> Result<Vec<u8>, Failure> {
+        let Some(said) = self.beside(ground, "find", &["state".into(), "pull".into()]).await else {
+            return Err(Failure::killed("the state could not be looked for in its backend".to_owned()));
+        };
+        if said.ended != Ended::Code(0) {
+            return Err(said.failure(Step::Plan).redacted(&ground.redactor().await));
+        }
+        Ok(said.output)
+    }
+
+    /// Finds in the backend what something else has applied; else it would be built a second time.
+    async fn expected(&self, ground: &Ground) -> Result<(), Failure> {
+        let selected = ground.inputs.as_ref().and_then(|inputs| inputs.workspace.as_deref());
+        let lost = |what: &str| {
+            let message = format!(
+                "something else has applied this, and {what}, in Terraform workspace {}; nothing is built or destroyed until its state is \
+                 there, or is given with `capt import-state`",
+                selected.unwrap_or("default")
+            );
+            Failure::new(Reason::StateLost, message)
+        };
+        if !ground.remote {
+            return Err(lost("its module names no backend that could hold a state of it"));
+        }
+        match settle::sound(&self.state_in_backend(ground).await?) {
+            Some(state) if !state.is_empty() => Ok(()),
+            _ => Err(lost("its backend holds no state of it")),
+        }
+    }
+
     /// Pushes the state that has to be handed in, if there is one.
     async fn push(&self, ground: &Ground) -> Result<(), Failure> {
         let pending = self.folder.pending();
         if !pending.exists() {
             return Ok(());
         }
-        let said =
-            self.beside(ground, "push", &["state".into(), "push".into(), pending.clone().into()]).await;
+        // The command cannot read what is ours.
+        let given = self.folder.guest().join(PENDING);
+        let lent = read_optional(&pending).and_then(|bytes| {
+            self.folder.open_guest()?.write(Path::new(PENDING), &bytes.unwrap_or_default())
+        });
+        lent.map_err(|error| Failure::io("hand in a state", &error))?;
+        let said = self.beside(ground, "push", &["state".into(), "push".into(), given.into()]).await;
         match said {
             Some(Said { ended: Ended::Code(0), .. }) => {
                 remove(&pending).map_err(|error| Failure::io("remove a state that was handed in", &error))
@@ -79,20 +160,25 @@ impl Job {
         let saved = settle::read(&self.folder)?.unwrap_or_default();
         let mut lost = Vec::new();
         while let Some((address, id)) = ground.record.unsaved.pop_first() {
-            if saved.resources.iter().any(|resource| resource.address == address) {
+            // One that begins with a dash would be an argument: the stream is the module's to fill.
+            if address.starts_with('-') || saved.resources.iter().any(|resource| resource.address == address)
+            {
                 continue;
             }
             let mut args: Vec<OsString> =
                 ["import", "-no-color", "-input=false"].map(OsString::from).to_vec();
             if !ground.remote {
                 let mut state = OsString::from("-state=");
-                state.push(self.folder.state());
+                state.push(self.folder.guest().join(guest::STATE));
                 args.extend([state, "-backup=-".into()]);
             }
             args.extend([OsString::from(&address), OsString::from(&id)]);
             let failure = match self.beside(ground, IMPORT, &args).await {
-                Some(Said { ended: Ended::Code(0), .. }) => continue,
-                Some(said) => said.failure(Step::Import).redacted(&ground.redactor()),
+                Some(Said { ended: Ended::Code(0), .. }) => {
+                    settle::collect(&self.folder, &ground.start, ground.remote, None, 0)?;
+                    continue;
+                }
+                Some(said) => said.failure(Step::Import).redacted(&ground.redactor().await),
                 None => Failure::killed(format!("{address} could not be taken into the state")),
             };
             if failure.class == Class::Transient && failure.reason != Reason::ImportFailed {
@@ -124,15 +210,18 @@ impl Job {
     async fn beside(&self, ground: &Ground, name: &'static str, args: &[OsString]) -> Option<Said> {
         let (shape, binary, inputs) =
             (ground.shape.as_ref()?, ground.binary.as_ref()?, ground.inputs.as_ref()?);
-        let data = shape.data.clone().unwrap_or_else(|| self.folder.0.join("data"));
+        let (data, scratch) = (self.data(shape), self.scratch());
         make_private(&self.folder.run(&self.id)).ok()?;
+        make_private(&scratch).ok()?;
         let environment = &self.inner.shapes.workshop().environment;
         let start = Start {
+            guard: self.inner.options.guard.clone(),
+            fence: self.fence(ground, false),
             program: binary.path.clone(),
             args: args.to_vec(),
             folder: ground.start.clone(),
-            env: environment.of(inputs, &data, false).ok()?,
-            sandbox: environment.sandbox(&self.folder.0, inputs),
+            env: environment.of_run(inputs, &data, &scratch, false).ok()?,
+            sandbox: self.confinement(shape, inputs),
             reserve: 0,
         };
         let files = Files::new(self.folder.run(&self.id), name);
@@ -140,10 +229,12 @@ impl Job {
         let ended = timeout(PATIENCE, process.ended()).await;
         if ended.is_err() {
             process.kill();
+            process.ended().await;
         }
         let said = Said {
             ended: ended.unwrap_or(Ended::Unknown),
-            output: fs::read(files.output()).unwrap_or_default(),
+            // Cut, a longer one is no state.
+            output: files.printed(settle::LARGEST),
             errors: files.last_words(),
         };
         files.clear();

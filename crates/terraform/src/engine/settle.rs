@@ -1,115 +1,258 @@
-//! The state after a process: whole, newest, and without its process's lock.
+//! The state of record, and the copy of it that runs work on.
+//!
+//! ```text
+//! state/terraform.tfstate ──lend──> guest/state/terraform.tfstate ──(run)──> checks ──collect──> state/terraform.tfstate
+//! ```
+//! A run never touches the state of record. What it leaves behind is taken in only if it is a regular file of our own, whole, of the same
+//! lineage and not older. What is damaged is never taken for empty: see [`crate::record::Seal`].
 
 use std::{
-    fs::{self, Metadata, Permissions},
     io,
-    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
+
+use tokio::task::spawn_blocking;
 
 use super::told::Told;
 use crate::{
+    beneath::{Dir, Stamp},
     failure::{Failure, Reason},
-    folders::{WorkspaceFolder, read_optional, remove, write_durable, write_private, write_whole},
+    folders::{
+        WorkspaceFolder, guest, is_damage, read_optional, remove, write_durable, write_private, write_whole,
+    },
     order::RunId,
     process::Files,
-    record::{Journal, Record},
+    record::{Damage, Journal, Record, Seal, way_out},
     state::{State, StateError},
 };
 
-/// The state of a workspace; `None` where there is none.
+/// No state is larger.
+pub(super) const LARGEST: u64 = 256 << 20;
+/// No state has more objects.
+const OBJECTS: usize = 1_000_000;
+/// Nor more values.
+const VALUES: usize = 4_000_000;
+/// What Terraform leaves beside the module when it cannot write the state.
+const ERRORED: &str = "errored.tfstate";
+/// What a process that was killed leaves of its lock.
+const LOCK: &str = "state/.terraform.tfstate.lock.info";
+
+/// The state of record; `None` where there is none.
 pub(super) fn read(folder: &WorkspaceFolder) -> Result<Option<State>, Failure> {
-    let bytes = read_optional(&folder.state()).map_err(|error| Failure::io("read the state", &error))?;
-    bytes.map(|bytes| State::read(&bytes)).transpose().map_err(|error| unreadable(folder, &error))
+    Ok(whole(folder)?.map(|(state, _)| state))
+}
+
+/// What is known of the state of record, or of the copy of one that is kept elsewhere.
+pub(super) fn known(folder: &WorkspaceFolder) -> Result<Option<Seal>, Failure> {
+    Ok(whole(folder)?.map(|(state, bytes)| Seal::of(&state, &bytes)))
+}
+
+/// The state of record, after comparing it with what the record knows of it.
+pub(super) fn checked(folder: &WorkspaceFolder, record: &Record) -> Result<Option<State>, Failure> {
+    let kept = || copies(folder, record).len();
+    let found = whole(folder).map_err(|mut failure| {
+        if failure.reason == Reason::StateDamaged {
+            failure.message.extend(["; ", &way_out(kept())]);
+        }
+        failure
+    })?;
+    if let Some(seal) = &record.state {
+        let found = found.as_ref().map(|(state, bytes)| (state, bytes.as_slice()));
+        seal.check(found).map_err(|damage| damage.failure(&folder.state(), kept()))?;
+    } else if found.is_none()
+        && let Some(copy) = copies(folder, record).first()
+    {
+        let missing = Damage::Missing { resources: copy.state.resources.len() };
+        return Err(missing.failure(&folder.state(), kept()));
+    }
+    Ok(found.map(|(state, _)| state))
+}
+
+fn whole(folder: &WorkspaceFolder) -> Result<Option<(State, Vec<u8>)>, Failure> {
+    let bytes = read_optional(&folder.state()).map_err(|error| {
+        if is_damage(&error) {
+            return Failure::new(Reason::StateDamaged, format!("{}: {error}", folder.state().display()));
+        }
+        Failure::io("read the state", &error)
+    })?;
+    let Some(bytes) = bytes else { return Ok(None) };
+    match State::read(&bytes) {
+        Ok(state) => Ok(Some((state, bytes))),
+        Err(error) => Err(unreadable(folder, &error)),
+    }
 }
 
 fn unreadable(folder: &WorkspaceFolder, error: &StateError) -> Failure {
-    Failure::new(Reason::StateUnreadable, format!("{}: {error}", folder.state().display()))
+    let reason = match error {
+        StateError::Empty | StateError::Malformed(_) => Reason::StateDamaged,
+        StateError::Encrypted | StateError::Version { .. } => Reason::StateUnreadable,
+    };
+    Failure::new(reason, format!("{}: {error}", folder.state().display()))
 }
 
-/// Puts the state in order after a process that ended, or died:
-/// - a state that was only half written is replaced by its shadow; an empty one that was never more is none;
-/// - `errored.tfstate`, which Terraform leaves when it cannot write the state, takes its place if it is newer; one that belongs
-///   to a backend waits to be handed in;
-/// - the information about a lock that died with its process goes.
-pub(super) fn settle(folder: &WorkspaceFolder, start: &Path, remote: bool) -> Result<Option<State>, Failure> {
-    let io = |error: io::Error| Failure::io("put the state in order", &error);
-    remove(&folder.state().with_file_name(".terraform.tfstate.lock.info")).map_err(io)?;
-    let path = folder.state();
-    let errored = start.join("errored.tfstate");
+/// A state that a run left, where it is whole. One of more objects or values than any real one has would take all memory.
+pub(super) fn sound(bytes: &[u8]) -> Option<State> {
+    let (mut objects, mut values) = (0, 0);
+    let (mut quoted, mut escaped) = (false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' if !quoted => objects += 1,
+            b',' if !quoted => values += 1,
+            _ => {}
+        }
+    }
+    if objects <= OBJECTS && values <= VALUES { State::read(bytes).ok() } else { None }
+}
+
+/// Gives the next process its copy of the state, and of the kept plan where it `applies` that.
+pub(super) fn lend(folder: &WorkspaceFolder, applies: bool) -> io::Result<()> {
+    let run = folder.open_guest()?;
+    // Where nothing was initialised, Terraform looks there for backends and workspaces.
+    run.remove(Path::new(guest::DATA))?;
+    place(&run, guest::STATE, read_optional(&folder.state())?)?;
+    place(&run, guest::PLAN, if applies { read_optional(&folder.plan())? } else { None })
+}
+
+fn place(run: &Dir, name: &str, bytes: Option<Vec<u8>>) -> io::Result<()> {
+    let path = Path::new(name);
+    match bytes {
+        None => run.remove(path),
+        // Also what is the same: somebody may still have the file open that the run before left.
+        Some(bytes) => run.write(path, &bytes),
+    }
+}
+
+/// The plan that a process left.
+pub(super) fn collect_plan(folder: &WorkspaceFolder) -> io::Result<Vec<u8>> {
+    let plan = folder.open_guest()?.read(Path::new(guest::PLAN), LARGEST)?;
+    let plan = plan.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    write_private(&folder.plan(), &plan)?;
+    Ok(plan)
+}
+
+/// Keeps the plan of a look that found drift, for people; without one, that of an earlier look goes.
+pub(super) fn keep_drift(folder: &WorkspaceFolder, found: bool) -> io::Result<bool> {
+    let plan = if found { folder.open_guest()?.read(Path::new(guest::PLAN), LARGEST)? } else { None };
+    match &plan {
+        Some(plan) => write_private(&folder.drift(), plan)?,
+        None => remove(&folder.drift())?,
+    }
+    Ok(plan.is_some())
+}
+
+/// Takes in what a process left that ended, or died, and what it printed because it could write it nowhere. The newest that is whole
+/// counts; a state that was only half written is passed over, unless the process ended well and says that it `changed` something. One that
+/// belongs to a backend waits to be handed in.
+pub(super) fn collect(
+    folder: &WorkspaceFolder,
+    start: &Path,
+    remote: bool,
+    dump: Option<&[u8]>,
+    changed: usize,
+) -> Result<Option<State>, Failure> {
+    let io = |error: io::Error| Failure::io("take in the state", &error);
+    let run = folder.open_guest().map_err(io)?;
+    run.remove(Path::new(LOCK)).map_err(io)?;
+    // A run of an older layout started elsewhere.
+    let errored = start.strip_prefix(folder.guest()).map(|start| start.join(ERRORED)).ok();
+    let left = match &errored {
+        Some(path) => run.read(path, LARGEST).map_err(|error| left_behind(&error))?,
+        None => None,
+    };
+    let left = [dump.map(<[u8]>::to_vec), left].into_iter().flatten();
     // Half of one, on a full disk, is none.
-    let left = read_optional(&errored).map_err(io)?.and_then(|bytes| State::read(&bytes).ok());
+    let left: Vec<_> = left.filter_map(|bytes| Some((sound(&bytes)?, bytes))).collect();
+    let discard = || errored.as_ref().map_or(Ok(()), |path| run.remove(path)).map_err(io);
     if remote {
-        if left.is_some() {
-            put(&errored, &folder.pending()).map_err(io)?;
+        if let Some((_, bytes)) = left.into_iter().max_by_key(|(state, _)| state.serial) {
+            write_durable(&folder.pending(), &bytes).map_err(io)?;
+            discard()?;
         }
         return read(folder);
     }
-    let (here, copy) = match whole(folder) {
-        Ok((here, copy)) => (here, copy),
-        Err(_) if left.is_some() => (None, None),
-        Err(failure) => return Err(failure),
+    let found = run.read(Path::new(guest::STATE), LARGEST).map_err(|error| left_behind(&error))?;
+    let worked_on = found.as_ref().and_then(|bytes| Some((sound(bytes)?, bytes.clone())));
+    let here = match whole(folder) {
+        Err(failure) if left.is_empty() && worked_on.is_none() => return Err(failure),
+        here => here.unwrap_or_default(),
     };
-    let newer = |left: &State| {
-        here.as_ref().is_none_or(|here| here.lineage == left.lineage && here.serial <= left.serial)
-    };
-    if left.as_ref().is_some_and(newer) {
-        put(&errored, &path).map_err(io)?;
-        return read(folder);
+    if let (Some((here, _)), Some((other, bytes))) = (&here, &worked_on)
+        && here.lineage != other.lineage
+    {
+        write_private(&folder.0.join("state/foreign.tfstate"), bytes).map_err(io)?;
+        let message =
+            "the run left a state of another lineage, which is not taken in (kept as state/foreign.tfstate)";
+        return Err(Failure::new(Reason::StateDamaged, message));
     }
-    if left.is_some() {
-        // Of another line: nobody can tell which is right. It stays for a person to look at.
-        put(&errored, &folder.0.join("state/errored.tfstate")).map_err(io)?;
-    }
-    match (&here, copy) {
-        (_, Some(copy)) => write_durable(&path, &copy).map_err(io)?,
-        (None, None) => remove(&path).map_err(io)?,
-        (Some(_), None) => {}
-    }
-    Ok(here)
-}
-
-/// The state, and the copy of it where it is whole only there.
-fn whole(folder: &WorkspaceFolder) -> Result<(Option<State>, Option<Vec<u8>>), Failure> {
-    let io = |error: io::Error| Failure::io("read the state", &error);
-    let Some(bytes) = read_optional(&folder.state()).map_err(io)? else { return Ok((None, None)) };
-    let error = match State::read(&bytes) {
-        Ok(state) => return Ok((Some(state), None)),
-        Err(error) => error,
-    };
-    if let StateError::Empty | StateError::Malformed(_) = error {
-        let shadow = read_optional(&folder.shadow()).map_err(io)?;
-        if let Some((state, bytes)) = shadow.and_then(|bytes| Some((State::read(&bytes).ok()?, bytes))) {
-            return Ok((Some(state), Some(bytes)));
-        }
-        if bytes.is_empty() {
-            return Ok((None, None));
+    let mut newest = here;
+    let before = newest.as_ref().map(|(_, bytes)| bytes.clone());
+    let serial = newest.as_ref().map(|(state, _)| state.serial);
+    let worked_on_serial = worked_on.as_ref().map(|(state, _)| state.serial);
+    for (state, bytes) in worked_on.into_iter().chain(left) {
+        match &newest {
+            Some((known, _)) if known.lineage != state.lineage => {
+                // Nobody can tell which is right. It stays for a person to look at.
+                write_private(&folder.0.join("state").join(ERRORED), &bytes).map_err(io)?;
+            }
+            Some((known, _)) if known.serial > state.serial => {}
+            _ => newest = Some((state, bytes)),
         }
     }
-    Err(unreadable(folder, &error))
+    let told = newest.as_ref().is_some_and(|(state, _)| {
+        worked_on_serial == Some(state.serial) || serial.is_none_or(|serial| state.serial > serial)
+    });
+    if changed > 0 && !told {
+        return Err(untold(folder, changed, found.as_deref()));
+    }
+    if let Some((_, bytes)) = newest.as_ref().filter(|(_, bytes)| before.as_ref() != Some(bytes)) {
+        write_whole(&folder.state(), bytes).map_err(io)?;
+    }
+    discard()?;
+    Ok(newest.map(|(state, _)| state))
 }
 
-/// Moves a file of Terraform's to where it is kept, durably. That takes no space, which a full disk would not give.
-fn put(from: &Path, to: &Path) -> io::Result<()> {
-    fs::set_permissions(from, Permissions::from_mode(0o600))?;
-    fs::File::open(from)?.sync_all()?;
-    fs::rename(from, to)?;
-    fs::File::open(to.parent().expect("a file of the data folder has a folder"))?.sync_all()
+/// A run that ended well, and left no state that tells of it. What it left is kept for a person to look at.
+fn untold(folder: &WorkspaceFolder, changed: usize, found: Option<&[u8]>) -> Failure {
+    const REFUSED: &str = "state/refused.tfstate";
+    let kept = found.is_some_and(|bytes| write_private(&folder.0.join(REFUSED), bytes).is_ok());
+    let left = if kept { format!("what it left is kept as {REFUSED}") } else { "it left none".to_owned() };
+    let message = format!(
+        "the run made, changed or destroyed {changed} objects, and left no state that tells of it; {left}"
+    );
+    Failure::new(Reason::StateDamaged, message)
 }
 
-/// Puts the state in order after a process whose stream told this. What it printed because it could write it nowhere is written
-/// now: the space that was set aside for the stream is free again.
+/// A state that a run left, and that is none: a link, a device, an endless file.
+fn left_behind(error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::InvalidData {
+        return Failure::new(
+            Reason::StateDamaged,
+            format!("the state that the run left is not taken in: {error}"),
+        );
+    }
+    Failure::io("take in the state", error)
+}
+
+/// Takes in what a process left whose stream told this. The space that was set aside for the stream is free again. Where it was not to
+/// change anything, nothing is taken in: a plan runs programs of the module, too, and a state of their making is nobody's.
 pub(super) fn after(
     folder: &WorkspaceFolder,
     journal: &Journal,
     told: &Told,
 ) -> Result<Option<State>, Failure> {
-    Files::new(folder.run(&journal.id), journal.stage.as_str()).release();
-    if let Some(dump) = &told.dump {
-        write_whole(&journal.start.join("errored.tfstate"), dump)
-            .map_err(|error| Failure::io("write the state that a run printed", &error))?;
+    let files = Files::new(folder.run(&journal.id), journal.stage.as_str());
+    files.release();
+    if !journal.stage.changes() {
+        let removed = folder.open_guest().and_then(|run| run.remove(Path::new(LOCK)));
+        removed.map_err(|error| Failure::io("take in the state", &error))?;
+        return read(folder);
     }
-    settle(folder, &journal.start, journal.remote)
+    let changed = if files.code() == Some(0) { told.changed } else { 0 };
+    collect(folder, &journal.start, journal.remote, told.dump.as_deref(), changed)
 }
 
 /// Writes down the end of the run before, where a full disk kept that from being done.
@@ -125,173 +268,161 @@ pub(super) fn catch_up(
     let files = Files::new(folder.run(&journal.id), journal.stage.as_str());
     let told = Told::read(files.output()).map_err(io)?;
     let state = after(folder, &journal, &told)?;
-    record.unsaved.extend(told.unsaved(state.as_ref()));
+    if journal.stage.changes() {
+        record.unsaved.extend(told.unsaved(state.as_ref()));
+    }
     record.current = None;
     record.write(folder).map_err(io)?;
     files.clear();
     Ok(record)
 }
 
-/// The newest state that is whole, to be kept elsewhere; nothing where there is none.
-pub(super) fn newest(folder: &WorkspaceFolder, dump: Option<&[u8]>) -> Vec<u8> {
-    let at = |path: PathBuf| fs::read(path).ok().filter(|bytes| State::read(bytes).is_ok());
-    dump.map(<[u8]>::to_vec)
-        .or_else(|| at(folder.state()))
-        .or_else(|| at(folder.shadow()))
-        .unwrap_or_default()
+/// The newest state that is whole, to be kept elsewhere; nothing where there is none. That of a run counts where it `changes` something.
+pub(super) fn newest(folder: &WorkspaceFolder, dump: Option<&[u8]>, changes: bool) -> Vec<u8> {
+    let here = whole(folder).ok().flatten();
+    let state = here.as_ref().map(|(state, _)| state);
+    let dumped = dump.filter(|dump| sound(dump).is_some_and(|dumped| goes_on(&dumped, state)));
+    let left = || dumped.map(<[u8]>::to_vec).or_else(|| WorkedOn::new(folder).whole(state));
+    let run = changes.then(left).flatten();
+    run.or(here.map(|(_, bytes)| bytes)).unwrap_or_default()
 }
 
-/// Copies the state whenever it changed and is whole.
-pub(super) struct Shadow {
-    state: PathBuf,
-    copy: PathBuf,
-    seen: Option<(i64, i64, u64)>,
+/// Whether a state that a run left goes on from the state of record.
+fn goes_on(left: &State, here: Option<&State>) -> bool {
+    here.is_none_or(|here| here.lineage == left.lineage && here.serial <= left.serial)
 }
 
-impl Shadow {
+/// Follows the state that a run works on. It can be large, so it is read off the threads that serve the API.
+pub(super) struct Following {
+    worked_on: Arc<WorkedOn>,
+    seen: Option<Stamp>,
+    size: u64,
+}
+
+impl Following {
     pub fn new(folder: &WorkspaceFolder) -> Self {
-        Self { state: folder.state(), copy: folder.shadow(), seen: None }
+        Self { worked_on: Arc::new(WorkedOn::new(folder)), seen: None, size: 0 }
     }
 
     /// How large the state was when it was last looked at.
     pub fn size(&self) -> u64 {
-        self.seen.map_or(0, |(_, _, size)| size)
+        self.size
     }
 
-    /// Best effort: without a shadow a run is as safe as Terraform itself makes it.
-    pub fn look(&mut self) {
-        let Some(now) = fs::metadata(&self.state).ok().map(|metadata| stamp(&metadata)) else { return };
-        if self.seen == Some(now) {
-            return;
+    /// Whether it changed since the last call.
+    pub fn changed(&mut self) -> bool {
+        let now = self.worked_on.run.as_ref().and_then(|run| run.stamp(Path::new(guest::STATE)));
+        let changed = now.is_some() && now != self.seen;
+        if let Some((_, _, size, _)) = now {
+            self.seen = now;
+            self.size = size;
         }
-        self.seen = Some(now);
-        let Ok(bytes) = fs::read(&self.state) else { return };
-        let same = fs::read(&self.copy).is_ok_and(|shadow| shadow == bytes);
-        if !same && State::read(&bytes).is_ok() {
-            let temporary = self.copy.with_extension("tmp");
-            let copied = write_private(&temporary, &bytes).and_then(|()| fs::rename(&temporary, &self.copy));
-            if copied.is_err() {
-                // On a full disk half a copy is in the way of the state itself.
-                let _ = fs::remove_file(temporary);
-            }
+        changed
+    }
+
+    /// The state that the run works on, where it is whole and goes on from the state of record.
+    pub async fn whole(&self) -> Option<Vec<u8>> {
+        let worked_on = Arc::clone(&self.worked_on);
+        let read = spawn_blocking(move || worked_on.whole(read(&worked_on.folder).ok().flatten().as_ref()));
+        read.await.ok().flatten()
+    }
+
+    /// Takes it in where it changed and is whole. Best effort: the end of the run takes it in, too.
+    pub async fn look(&mut self) {
+        if self.changed() {
+            let worked_on = Arc::clone(&self.worked_on);
+            let _ = spawn_blocking(move || worked_on.take_in()).await;
         }
     }
 }
 
-/// Tells one version of a file from the next.
-pub(super) fn stamp(metadata: &Metadata) -> (i64, i64, u64) {
-    (metadata.mtime(), metadata.mtime_nsec(), metadata.len())
+/// The state that a run works on.
+struct WorkedOn {
+    folder: WorkspaceFolder,
+    run: Option<Dir>,
+}
+
+impl WorkedOn {
+    fn new(folder: &WorkspaceFolder) -> Self {
+        Self { folder: folder.clone(), run: folder.open_guest().ok() }
+    }
+
+    /// Where it is whole and goes on from `here`.
+    fn whole(&self, here: Option<&State>) -> Option<Vec<u8>> {
+        let bytes = self.run.as_ref()?.read(Path::new(guest::STATE), LARGEST).ok()??;
+        goes_on(&sound(&bytes)?, here).then_some(bytes)
+    }
+
+    fn take_in(&self) {
+        let Ok(here) = whole(&self.folder) else { return };
+        if let Some(bytes) = self.whole(here.as_ref().map(|(state, _)| state))
+            && here.is_none_or(|(_, here)| here != bytes)
+        {
+            let _ = write_whole(&self.folder.state(), &bytes);
+        }
+    }
+}
+
+/// As many good states are kept.
+const KEPT: usize = 5;
+
+/// Keeps a copy of a state that a run ended with, and removes the oldest.
+pub(super) fn keep_copy(folder: &WorkspaceFolder, record: &Record) {
+    let Some(seal) = record.state.as_ref().filter(|seal| seal.resources > 0) else { return };
+    let name = seal.copy_name(record.made_by.as_deref());
+    let path = folder.copies().join(&name);
+    if path.exists() {
+        return;
+    }
+    // Best effort: on a full disk the state itself matters more.
+    let kept = read_optional(&folder.state())
+        .and_then(|bytes| crate::folders::make_private(&folder.copies()).map(|()| bytes.unwrap_or_default()))
+        .and_then(|bytes| write_private(&path, &bytes));
+    if kept.is_err() {
+        let _ = std::fs::remove_file(&path);
+        return;
+    }
+    let mut names = copy_names(folder);
+    names.truncate(names.len().saturating_sub(KEPT));
+    for old in names {
+        let _ = std::fs::remove_file(folder.copies().join(old));
+    }
+}
+
+/// A good state that can be restored.
+pub(crate) struct StateCopy {
+    pub state: State,
+    pub path: PathBuf,
+    pub bytes: Vec<u8>,
+    /// Whether it was made by the code that made what the record tells of.
+    pub is_theirs: bool,
+}
+
+/// The good states that can be restored, the newest first. What was damaged itself is left out.
+pub(crate) fn copies(folder: &WorkspaceFolder, record: &Record) -> Vec<StateCopy> {
+    let lineage = record.state.as_ref().map(|seal| seal.lineage.as_str());
+    let mut names = copy_names(folder);
+    names.reverse();
+    let good = names.into_iter().filter_map(|name| {
+        let path = folder.copies().join(&name);
+        let bytes = std::fs::read(&path).ok()?;
+        let state = State::read(&bytes).ok()?;
+        let seal = Seal::of(&state, &bytes);
+        let is_theirs = seal.copy_name(record.made_by.as_deref()) == name;
+        let whole = name.strip_prefix(&seal.copy_stem()).is_some_and(|rest| rest.starts_with(['.', '-']));
+        let ours = lineage.is_none_or(|lineage| lineage == state.lineage);
+        (whole && ours).then_some(StateCopy { state, path, bytes, is_theirs })
+    });
+    good.collect()
+}
+
+/// Their names sort by serial.
+fn copy_names(folder: &WorkspaceFolder) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.copies()).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn state(serial: u64, lineage: &str) -> Vec<u8> {
-        format!(
-            r#"{{"version":4,"terraform_version":"1.11.4","serial":{serial},"lineage":"{lineage}","outputs":{{}},"resources":[]}}"#
-        )
-        .into_bytes()
-    }
-
-    struct Case {
-        _folder: tempfile::TempDir,
-        workspace: WorkspaceFolder,
-        start: PathBuf,
-    }
-
-    fn case(files: &[(&str, &[u8])]) -> Case {
-        let folder = tempfile::tempdir().expect("a folder");
-        let workspace = WorkspaceFolder(folder.path().join("w"));
-        workspace.make().expect("folders");
-        for (name, bytes) in files {
-            fs::write(workspace.0.join(name), bytes).expect("write");
-        }
-        let start = workspace.work();
-        Case { _folder: folder, workspace, start }
-    }
-
-    fn serial(case: &Case) -> Option<u64> {
-        settle(&case.workspace, &case.start, false).expect("settled").map(|state| state.serial)
-    }
-
-    const STATE: &str = "state/terraform.tfstate";
-    const ERRORED: &str = "work/errored.tfstate";
-
-    #[test]
-    fn what_could_not_be_written_is_put_in_place() {
-        assert_eq!(serial(&case(&[(STATE, &state(3, "a")), (ERRORED, &state(4, "a"))])), Some(4));
-        assert_eq!(serial(&case(&[(ERRORED, &state(4, "a"))])), Some(4));
-        assert_eq!(serial(&case(&[(STATE, b""), (ERRORED, &state(4, "a"))])), Some(4));
-        let done = case(&[(STATE, &state(3, "a")), (ERRORED, &state(4, "a"))]);
-        settle(&done.workspace, &done.start, false).expect("settled");
-        assert!(!done.start.join("errored.tfstate").exists(), "once");
-    }
-
-    #[test]
-    fn half_a_state_gives_way_to_a_whole_one() {
-        assert_eq!(
-            serial(&case(&[(STATE, b"{\"vers"), (ERRORED, &state(4, "a"))])),
-            Some(4),
-            "without a copy"
-        );
-        let (shadow, half) = (("state/shadow.tfstate", state(3, "a")), b"{\"vers".as_slice());
-        assert_eq!(
-            serial(&case(&[(STATE, half), (shadow.0, &shadow.1), (ERRORED, &state(4, "a"))])),
-            Some(4)
-        );
-        assert_eq!(
-            serial(&case(&[(STATE, half), (shadow.0, &shadow.1), (ERRORED, &state(2, "a"))])),
-            Some(3)
-        );
-        assert_eq!(serial(&case(&[(STATE, half), (shadow.0, &shadow.1), (ERRORED, half)])), Some(3));
-    }
-
-    #[test]
-    fn one_of_a_backend_waits_to_be_handed_in() {
-        let remote = case(&[(STATE, &state(3, "a")), (ERRORED, &state(4, "a"))]);
-        let copy = settle(&remote.workspace, &remote.start, true).expect("settled").expect("a copy");
-        assert_eq!(copy.serial, 3);
-        assert_eq!(fs::read(remote.workspace.pending()).expect("kept"), state(4, "a"));
-        assert!(!remote.start.join("errored.tfstate").exists());
-    }
-
-    #[test]
-    fn an_older_or_foreign_one_is_not() {
-        assert_eq!(serial(&case(&[(STATE, &state(3, "a")), (ERRORED, &state(2, "a"))])), Some(3));
-        let foreign = case(&[(STATE, &state(3, "a")), (ERRORED, &state(9, "b"))]);
-        assert_eq!(serial(&foreign), Some(3));
-        assert!(foreign.workspace.0.join("state/errored.tfstate").exists(), "kept for a person");
-    }
-
-    #[test]
-    fn a_half_written_state_is_replaced_by_its_shadow() {
-        assert_eq!(serial(&case(&[(STATE, b""), ("state/shadow.tfstate", &state(2, "a"))])), Some(2));
-        assert_eq!(
-            serial(&case(&[(STATE, b"{\"version\":4,"), ("state/shadow.tfstate", &state(2, "a"))])),
-            Some(2)
-        );
-        assert_eq!(serial(&case(&[(STATE, b"")])), None, "made by the lock, and never written");
-        let lost = case(&[(STATE, b"{\"vers")]);
-        let failure = settle(&lost.workspace, &lost.start, false).expect_err("nothing to replace it");
-        assert_eq!(failure.reason, Reason::StateUnreadable);
-    }
-
-    #[test]
-    fn the_lock_of_a_dead_process_goes() {
-        let locked = case(&[("state/.terraform.tfstate.lock.info", b"{}")]);
-        assert_eq!(serial(&locked), None);
-        assert!(!locked.workspace.0.join("state/.terraform.tfstate.lock.info").exists());
-    }
-
-    #[test]
-    fn a_shadow_follows_whole_states_only() {
-        let case = case(&[(STATE, &state(1, "a"))]);
-        let mut shadow = Shadow::new(&case.workspace);
-        shadow.look();
-        assert_eq!(fs::read(case.workspace.shadow()).expect("a shadow"), state(1, "a"));
-        fs::write(case.workspace.state(), b"{").expect("write");
-        shadow.look();
-        assert_eq!(fs::read(case.workspace.shadow()).expect("a shadow"), state(1, "a"));
-    }
-}
+mod tests;

@@ -54,6 +54,8 @@ pub(super) struct Entry {
     /// The folder was read, and the keeper asked.
     pub known: bool,
     pub run: Option<Handle>,
+    /// The place of its state in a backend, while its run is under way.
+    pub claims: Option<String>,
     /// Forgetting or taking over is under way.
     pub reserved: bool,
 }
@@ -89,6 +91,20 @@ impl Table {
 
     pub fn entry(&mut self, workspace: &WorkspaceId) -> &mut Entry {
         self.entries.entry(workspace.clone()).or_default()
+    }
+
+    /// Takes the place that a backend keeps a state in for a workspace; refused with the one whose state is there.
+    pub fn claim(&mut self, workspace: &WorkspaceId, place: Option<String>) -> Result<(), WorkspaceId> {
+        let has = |entry: &Entry| {
+            let built = entry.view.backend.as_ref().filter(|_| entry.view.touched);
+            place.is_some() && (entry.claims == place || built == place.as_ref())
+        };
+        let user = self.entries.iter().find(|(other, entry)| *other != workspace && has(entry));
+        if let Some((user, _)) = user {
+            return Err(user.clone());
+        }
+        self.entry(workspace).claims = place;
+        Ok(())
     }
 
     pub fn count(&mut self, operation: &'static str, outcome: &Outcome, took: Duration) {

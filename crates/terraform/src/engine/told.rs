@@ -3,19 +3,26 @@
 use std::{collections::BTreeMap, io, path::PathBuf};
 
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
+use super::settle;
 use crate::{
     log::Tail,
     state::State,
     stream::{self, Action, Line},
 };
 
+/// More than these objects are not kept, nor longer addresses and ids: a run can print what it likes.
+const MOST: usize = 10_000;
+const LONGEST: usize = 4096;
+
 /// What a stream told.
 #[derive(Default)]
 pub(super) struct Told {
     /// What was made, and not destroyed again, with its ids.
     pub made: BTreeMap<String, String>,
+    /// How many objects were made, changed or destroyed.
+    pub changed: usize,
     /// The state, printed because it could be written neither to its place nor beside the module.
     pub dump: Option<Vec<u8>>,
 }
@@ -23,21 +30,32 @@ pub(super) struct Told {
 impl Told {
     /// Reads a stream that ended.
     pub fn read(stream: PathBuf) -> io::Result<Self> {
-        let mut told = Self::default();
-        for raw in Tail::new(stream).lines(true)? {
-            told.note(&raw, &stream::parse(&raw));
+        let (mut told, mut tail) = (Self::default(), Tail::new(stream));
+        loop {
+            let part = tail.lines(true)?;
+            for raw in part.lines {
+                told.note(&raw, &stream::parse(&raw));
+            }
+            if !part.more {
+                return Ok(told);
+            }
         }
-        Ok(told)
     }
 
     /// Takes one line in.
     pub fn note(&mut self, raw: &str, line: &Line) {
+        if let Line::Complete {
+            action: Action::Create | Action::Update | Action::Delete | Action::Replace,
+            ..
+        } = line
+        {
+            self.changed += 1;
+        }
         match line {
-            Line::Complete { address, action: Action::Create, .. } => {
-                let id = serde_json::from_str::<Value>(raw)
-                    .ok()
-                    .and_then(|line| Some(line["hook"]["id_value"].as_str()?.to_owned()));
-                self.made.extend(id.map(|id| (address.clone(), id)));
+            Line::Complete { address, action: Action::Create, id, .. } => {
+                let fits = |id: &&String| id.len() + address.len() <= LONGEST && self.made.len() < MOST;
+                let id = id.as_ref().filter(fits);
+                self.made.extend(id.map(|id| (address.clone(), id.clone())));
             }
             Line::Complete { address, action: Action::Delete, .. } => {
                 self.made.remove(address);
@@ -65,7 +83,7 @@ fn dump(raw: &str) -> Option<Vec<u8>> {
         state: &'a RawValue,
     }
     let state = serde_json::from_str::<Dump<'_>>(raw).ok()?.state.get().as_bytes();
-    State::read(state).is_ok().then(|| state.to_vec())
+    settle::sound(state).map(|_| state.to_vec())
 }
 
 #[cfg(test)]
@@ -101,9 +119,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_is_bounded() {
+        let lines: Vec<_> = (0..MOST + 10).map(|name| complete(&format!("t{name}"), "create")).collect();
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        assert_eq!(told(&lines).made.len(), MOST);
+        assert!(told(&[&complete(&"t".repeat(LONGEST), "create")]).made.is_empty());
+    }
+
+    #[test]
     fn half_a_state_is_none() {
         assert!(told(&[&DUMP[..DUMP.len() - 40]]).dump.is_none());
         assert!(told(&[r#"{"type":"log","state":"fine"}"#]).dump.is_none());
+    }
+
+    #[test]
+    fn a_state_of_too_many_objects_is_none() {
+        let many = |count| {
+            let more = format!("\"serial\":61,\"x\":[{}],", vec!["{}"; count].join(","));
+            DUMP.replace("\"serial\":61,", &more)
+        };
+        assert!(told(&[&many(1000)]).dump.is_some());
+        assert!(told(&[&many(1_000_001)]).dump.is_none());
     }
 
     #[test]

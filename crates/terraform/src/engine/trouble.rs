@@ -27,13 +27,20 @@ impl Failure {
 
     pub(crate) fn of_workspace(error: &WorkspaceError) -> Self {
         match error {
+            WorkspaceError::Damaged { .. } => Self::new(Reason::RecordDamaged, error.to_string()),
             WorkspaceError::Folder { source, .. } => Self::io("read the record", source),
-            WorkspaceError::Keeper(KeepError::Fenced(_)) => Self::new(Reason::StateLocked, error.to_string()),
             WorkspaceError::Keeper(KeepError::Failed(_)) => Self::new(Reason::Network, error.to_string()),
-            WorkspaceError::BadState(_) => Self::new(Reason::StateUnreadable, error.to_string()),
-            WorkspaceError::Busy { .. } | WorkspaceError::HasState { .. } => {
-                Self::new(Reason::StateLocked, error.to_string())
+            WorkspaceError::Keeper(KeepError::TooLarge(_)) => {
+                Self::new(Reason::StateUnreadable, error.to_string())
             }
+            WorkspaceError::BadState(_)
+            | WorkspaceError::NoCopy { .. }
+            | WorkspaceError::Keeper(KeepError::Damaged(_)) => {
+                Self::new(Reason::StateDamaged, error.to_string())
+            }
+            WorkspaceError::Keeper(KeepError::Fenced(_) | KeepError::Unsettled(_))
+            | WorkspaceError::Busy { .. }
+            | WorkspaceError::HasState { .. } => Self::new(Reason::StateLocked, error.to_string()),
         }
     }
 

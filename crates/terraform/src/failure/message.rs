@@ -1,6 +1,7 @@
 //! Messages of one line.
 
-use super::Reason;
+use super::{Reason, fetch, inputs};
+use crate::shape::work::VALUES;
 use crate::stream::Diagnostic;
 
 /// About what a condition's message can show; details of providers run to pages.
@@ -9,11 +10,14 @@ const LONGEST: usize = 600;
 pub(super) fn of(error: &Diagnostic, reason: Reason, more: usize) -> String {
     let mut message = match (reason, lock_holder(&error.detail)) {
         (Reason::StateLocked, Some(holder)) => holder,
-        _ => sentence(error),
+        _ => inputs::sentence(error, reason)
+            .or_else(|| fetch::sentence(error))
+            .unwrap_or_else(|| sentence(error)),
     };
-    let file = match (&error.file, error.line) {
+    let named = error.file.as_deref().filter(|_| fetch::is_shown(error)).and_then(shown);
+    let file = match (named, error.line) {
         (Some(file), Some(line)) => Some(format!("{file}:{line}")),
-        (file, _) => file.clone(),
+        (file, _) => file,
     };
     shorten(&mut message, LONGEST);
     let places: Vec<String> =
@@ -45,7 +49,16 @@ fn sentence(error: &Diagnostic) -> String {
     }
 }
 
-fn words(text: &str) -> String {
+/// A file as whoever wrote it knows it; nothing for one that is generated.
+fn shown(file: &str) -> Option<String> {
+    let Some(rest) = file.strip_prefix(VALUES).and_then(|rest| rest.strip_prefix('-')) else {
+        return Some(file.to_owned());
+    };
+    let number: usize = rest.split('.').next()?.parse().ok()?;
+    Some(format!("varFiles[{number}]"))
+}
+
+pub(super) fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

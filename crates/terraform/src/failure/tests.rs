@@ -12,6 +12,7 @@ fn diagnostic(summary: &str, detail: &str) -> Diagnostic {
         file: Some("main.tf".to_owned()),
         line: Some(7),
         snippet: None,
+        variable: None,
     }
 }
 
@@ -20,9 +21,9 @@ fn diagnostic(summary: &str, detail: &str) -> Diagnostic {
 const RECORDED: &[(Step, &str, Reason, &str)] = &[
     (Step::Apply, "syntax", Reason::InvalidModule, "Invalid expression: Expected the start of an expression, but found an invalid expression token. (main.tf:2)"),
     (Step::Apply, "invalid", Reason::InvalidModule, "Reference to undeclared input variable: An input variable with the name \"nope\" has not been declared. This variable can be declared with a variable \"nope\" {} block. (main.tf:2)"),
-    (Step::Plan, "missing", Reason::MissingVariable, "No value for required variable: The root module input variable \"must\" is not set, and has no default value."),
-    (Step::Plan, "wrongtype", Reason::InvalidVariable, "Invalid value for input variable: Unsuitable value for var.must set using -var=\"must=...\": a number is required. (main.tf:1)"),
-    (Step::Plan, "validation", Reason::InvalidVariable, "Invalid value for variable: Too big. (main.tf:2)"),
+    (Step::Plan, "missing", Reason::MissingVariable, "variable \"must\" is not set, and the module has no default for it (main.tf:"),
+    (Step::Plan, "wrongtype", Reason::InvalidVariable, "variable \"must\": a number is required (main.tf:1)"),
+    (Step::Plan, "validation", Reason::InvalidVariable, "variable \"strict\": Too big (main.tf:2)"),
     (Step::Apply, "fail", Reason::ApplyFailed, "local-exec provisioner error: Error running command 'echo hello; echo oops >&2; exit 3': exit status 3. Output: hello oops (terraform_data.bad, main.tf:"),
     (Step::Plan, "locked", Reason::StateLocked, "the state is locked by someone@somewhere (apply) since 2026-01-01 00:00:00, lock id 00000000-0000-0000-0000-000000000001"),
     (Step::Apply, "stale", Reason::PlanStale, "Saved plan is stale: The given plan file can no longer be applied"),
@@ -242,9 +243,9 @@ fn runs_that_say_nothing() {
             &[],
             Some(1),
             "Error: write: no space left on device\n",
-            "Error: write: no space left on device",
+            "write: no space left on device",
         ),
-        (Reason::PlanFailed, &[], Some(1), "│ Error: odd\n╵\n", "exit code 1: │ Error: odd"),
+        (Reason::PlanFailed, &[], Some(1), "│ Error: odd\n╵\n", "odd"),
         (Reason::PlanFailed, &[], Some(3), "", "exit code 3"),
     ];
     for (reason, diagnostics, exit, stderr, message) in rows {
@@ -280,4 +281,145 @@ fn reasons_are_words() {
         );
         assert_eq!(serde_json::to_value(reason).expect("JSON"), reason.as_str());
     }
+}
+
+/// What a plan says of values in the files that CAPT writes, and what whoever gave them is told.
+#[test]
+fn inputs_are_named_as_they_were_given() {
+    let line = |summary: &str, detail: &str, code: &str, start: usize| {
+        let diagnostic = serde_json::json!({
+            "severity": "error", "summary": summary, "detail": detail,
+            "range": {"filename": "zzz-capt-variables.auto.tfvars.json", "start": {"line": 1, "column": 6, "byte": 5}},
+            "snippet": {"code": code, "highlight_start_offset": start, "values": []},
+        });
+        serde_json::json!({"type": "diagnostic", "diagnostic": diagnostic}).to_string()
+    };
+    let missing = "The root module input variable \"n\" is not set, and has no default value. Use a -var or -var-file \
+                   command line argument to provide a value for this variable.";
+    let unsuitable =
+        "The given value is not suitable for var.n declared at main.tf:1,1-13: a number is required.";
+    let rule = "At most 2 of them.\n\nThis was checked by the validation rule at main.tf:3,3-13.";
+    let null = "The given value is not suitable for var.n defined at main.tf:1,1-13: required variable may not be set to null.";
+    let object =
+        "The given value is not suitable for var.n declared at main.tf:1,1-13: attribute \"c\" is required.";
+    let rows = [
+        (
+            line("No value for required variable", missing, "", 0),
+            Reason::MissingVariable,
+            "spec.variables.n is not set, and the module has no default for it",
+        ),
+        (
+            line("Invalid value for input variable", unsuitable, "{\"n\":\"many\"}", 5),
+            Reason::InvalidVariable,
+            "spec.variables.n: a number is required",
+        ),
+        (
+            line("Invalid value for input variable", object, "{\"n\":{}}", 5),
+            Reason::InvalidVariable,
+            "spec.variables.n: attribute \"c\" is required",
+        ),
+        (
+            line("Invalid value for variable", rule, "{\"m\":1,\"n\":5}", 11),
+            Reason::InvalidVariable,
+            "spec.variables.n: At most 2 of them",
+        ),
+        (
+            line("Required variable not set", null, "{\"n\":null}", 5),
+            Reason::InvalidVariable,
+            "spec.variables.n: required variable may not be set to null",
+        ),
+    ];
+    for (line, reason, expected) in rows {
+        let mut tally = Tally::new();
+        tally.push(&stream::parse(&line));
+        let failure = classify(Step::Plan, &tally.errors, Some(1), "")
+            .given_as(|name| format!("spec.variables.{name}"));
+        assert_eq!(
+            (failure.reason, failure.message.as_str(), failure.variable.as_deref()),
+            (reason, expected, Some("n"))
+        );
+    }
+    let file = Diagnostic {
+        address: None,
+        file: Some("zzz-capt-0002.auto.tfvars".into()),
+        line: Some(3),
+        ..diagnostic("Missing newline after argument", "An argument definition must end with a newline.")
+    };
+    let failure = classify(Step::Plan, &[file], Some(1), "");
+    assert_eq!(failure.reason, Reason::InvalidVariable);
+    assert!(failure.message.ends_with("must end with a newline. (varFiles[2]:3)"), "{failure}");
+}
+
+/// What `get`, which has no stream, prints for people.
+#[test]
+fn modules_that_cannot_be_fetched_are_told_in_one_clean_sentence() {
+    let printed = |summary: &str, detail: &str| {
+        format!(
+            "Downloading git::https://x for m...\n\nWarning: Old\n\nIt is old.\n\nError: {summary}\n\n  on fetch.tf.json line 1, in module.fetched:\n   1: {{\"module\":1}}\n\n{detail}\n\n"
+        )
+    };
+    let rows = [
+        (
+            printed(
+                "Failed to download module",
+                "Could not download module \"fetched\" (fetch.tf.json:1) source code from\n\"git::file:///nowhere/repo.git\": error downloading\n'file:///nowhere/repo.git': /usr/bin/git exited with 128: Cloning into\n'/data/shapes/x/fetch/data/modules/fetched'...\nfatal: '/nowhere/repo.git' does not appear to be a git repository\nfatal: Could not read from remote repository.\n\nPlease make sure you have the correct access rights\nand the repository exists.",
+            ),
+            Reason::ModuleNotFound,
+            "module git::file:///nowhere/repo.git cannot be fetched: git: '/nowhere/repo.git' does not appear to be a git repository",
+        ),
+        (
+            printed(
+                "Failed to download module",
+                "Could not download module \"fetched\" (fetch.tf.json:1) source code from\n\"git::file:///r?ref=nope\": error downloading 'file:///r?ref=nope':\n/usr/bin/git exited with 1: error: pathspec 'nope' did not match any file(s)\nknown to git",
+            ),
+            Reason::ModuleNotFound,
+            "module git::file:///r?ref=nope cannot be fetched: git: pathspec 'nope' did not match any file(s) known to git",
+        ),
+        (
+            printed(
+                "Failed to download module",
+                "Could not download module \"fetched\" (fetch.tf.json:1) source code from\n\"https://127.0.0.1:9/x.zip\": Get \"https://127.0.0.1:9/x.zip\": dial tcp\n127.0.0.1:9: connect: connection refused",
+            ),
+            Reason::Network,
+            "module https://127.0.0.1:9/x.zip cannot be fetched: Get \"https://127.0.0.1:9/x.zip\": dial tcp 127.0.0.1:9: connect: connection refused",
+        ),
+        (
+            printed(
+                "Error accessing remote module registry",
+                "Failed to retrieve available versions for module \"fetched\" (fetch.tf.json:1)\nfrom registry.terraform.io: failed to request discovery document",
+            ),
+            Reason::Network,
+            "Failed to retrieve available versions for the module from registry.terraform.io: failed to request discovery document",
+        ),
+        (
+            "╷\n│ Error: Failed to download module\n│ \n│   on main.tf line 3, in module \"vpc\":\n│    3: module \"vpc\" {\n│ \n│ Could not download module \"vpc\" (main.tf:3) source code from \"git::https://x\":\n│ error downloading 'https://x': /usr/bin/git exited with 128: fatal: Repository\n│ not found\n╵\n".to_owned(),
+            Reason::ModuleNotFound,
+            "module \"vpc\" (main.tf:3) cannot be fetched from git::https://x: git: Repository not found",
+        ),
+        (
+            "\nError: Failed to expand subdir globs\n\nsubdir \"sub/dir\" not found\n".to_owned(),
+            Reason::ModuleNotFound,
+            "Failed to expand subdir globs: subdir \"sub/dir\" not found",
+        ),
+    ];
+    for (text, reason, expected) in rows {
+        let failure = classify(Step::Init, &[], Some(1), &text);
+        assert_eq!((failure.reason, failure.message.as_str()), (reason, expected), "{text}");
+    }
+}
+
+#[test]
+fn undeclared_variables_are_named() {
+    let warning = |name: &str| Diagnostic {
+        severity: Severity::Warning,
+        ..diagnostic(
+            "Value for undeclared variable",
+            &format!(
+                "The root module does not declare a variable named \"{name}\" but a value was found in file \"x\"."
+            ),
+        )
+    };
+    let other =
+        Diagnostic { severity: Severity::Warning, ..diagnostic("Argument is deprecated", "named \"x\"") };
+    assert_eq!(inputs::undeclared(&[warning("b"), other, warning("a"), warning("b")]), ["a", "b"]);
 }

@@ -3,6 +3,9 @@
 //! Inputs are kept on disk (0600) from before an apply until after the destroy, because template and Secrets may be gone
 //! by then. Their `Debug` shows no value that can be a secret.
 
+pub mod allowed;
+mod backend;
+mod paths;
 mod revision;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
@@ -10,14 +13,23 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use backend::place_of;
+pub use backend::{Place, divisible};
 pub use revision::Revision;
 pub(crate) use revision::{canonical, sha256};
 
-use crate::module::{self, Format, Module};
+use self::backend::backend_in;
+use crate::module::{BackendBlock, Format, Module};
 
 /// All that a run is made from.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
+    /// Whose code and credentials these are, such as the namespace of a template; nothing where nobody keeps owners apart.
+    #[serde(default)]
+    pub origin: Option<String>,
+    /// Whether that is somebody else than the workspace's owner, who may use them and neither read nor change them.
+    #[serde(default)]
+    pub lent: bool,
     /// The module.
     pub module: Module,
     /// Values of its variables. They win over `var_files`.
@@ -32,6 +44,9 @@ pub struct Inputs {
     /// Where the state is.
     #[serde(default)]
     pub backend: Backend,
+    /// The Terraform workspace that is selected in the backend; nothing for the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
     /// Environment of the run, beside the few names every run gets.
     #[serde(default)]
     pub env: BTreeMap<String, EnvValue>,
@@ -54,11 +69,14 @@ impl Inputs {
     /// Inputs of a module and nothing else.
     pub fn new(module: Module) -> Self {
         Self {
+            origin: None,
+            lent: false,
             module,
             variables: BTreeMap::new(),
             var_files: Vec::new(),
             configuration: None,
             backend: Backend::Local,
+            workspace: None,
             env: BTreeMap::new(),
             files: BTreeMap::new(),
             binary: Choice::default(),
@@ -72,30 +90,31 @@ impl Inputs {
         Self::new(Module::Inline { text: text.into(), format: Format::Hcl })
     }
 
-    /// A hash of the backend that keeps the state: workspaces with the same one would share it. Nothing where the state is kept
-    /// here, or where it is not known before the module is fetched.
-    pub fn backend_hash(&self) -> Option<String> {
-        let block = match (&self.backend, &self.module) {
-            (Backend::Hcl(text), _) => {
-                let wrapped = format!("terraform {{\n{text}\n}}\n");
-                // Not remembered: people write keys into backends.
-                let read = |text: &str| module::read(text, Format::Hcl).ok()?.backend;
-                read(text).or_else(|| read(&wrapped))?
-            }
-            (Backend::Local, Module::Inline { text, format }) => {
-                module::declared(text, *format).ok()?.backend?
-            }
-            (Backend::Local, Module::Source { .. }) => return None,
+    /// Whether credentials that were given for these inputs may be used with others: code of the same origin, or the same code.
+    pub(crate) fn lend_to(&self, others: &Self) -> bool {
+        let Self { origin, lent, env, files, binary, plugins, .. } = self.clone();
+        origin.is_none()
+            || origin == others.origin
+            || *self == Self { origin, lent, env, files, binary, plugins, ..others.clone() }
+    }
+
+    /// Whether a plan that code of that origin made is one of these inputs. One without an origin is of a version that noted none: enough
+    /// for the workspace's owner, and not for whoever lends.
+    pub fn may_apply(&self, planned_by: Option<&str>) -> bool {
+        self.origin.is_none() || self.origin.as_deref() == planned_by || !self.lent && planned_by.is_none()
+    }
+
+    /// Whether the state is where a backend says, of the inputs or of their module, and not here.
+    pub(crate) fn keeps_state_elsewhere(&self, of_module: Option<&BackendBlock>) -> bool {
+        let block = match &self.backend {
+            Backend::Local => of_module.cloned(),
+            Backend::Hcl(text) => match backend_in(text) {
+                None => return true,
+                block => block,
+            },
         };
-        // A file with a relative path is in the workspace's own folder.
-        if block.kind == "local" && !block.text.contains("\"/") {
-            return None;
-        }
-        // The rest of a block can be given to `init`, or in the environment.
-        let env = self.env.iter().filter(|(name, _)| name.starts_with("TF_"));
-        let env = env.flat_map(|(name, value)| [name.as_bytes(), value.value.as_bytes()]);
-        let args = self.args.init.iter().map(String::as_bytes);
-        Some(sha256([block.text.as_bytes()].into_iter().chain(args).chain(env))[..16].to_owned())
+        // What is missing in a block may be given to `init`.
+        block.is_some_and(|block| !block.is_own_file() || !self.args.init.is_empty())
     }
 }
 
@@ -232,34 +251,5 @@ mod encoded {
             .into_iter()
             .map(|(name, text)| Ok((name, BASE64_STANDARD.decode(text).map_err(D::Error::custom)?)))
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_backend_tells_workspaces_apart() {
-        let of = |text: &str| Inputs::inline(text).backend_hash();
-        let s3 = |key: &str| format!("terraform {{\n  backend \"s3\" {{\n    key = \"{key}\"\n  }}\n}}\n");
-        assert_eq!(of("resource \"terraform_data\" \"a\" {}"), None);
-        assert_eq!(of("terraform {\n  backend \"local\" {}\n}"), None, "in its own folder");
-        assert!(of("terraform {\n  backend \"local\" {\n    path = \"/var/x\"\n  }\n}").is_some());
-        let one = of(&s3("one"));
-        assert!(one.is_some());
-        assert_eq!(one, of(&(s3("one") + "locals {}\n")), "whatever else the module has");
-        assert_ne!(one, of(&s3("two")));
-
-        let configured = |text: &str| {
-            let mut inputs = Inputs::inline("");
-            inputs.backend = Backend::Hcl(text.to_owned());
-            inputs
-        };
-        assert_eq!(configured("backend \"s3\" {\n    key = \"one\"\n  }").backend_hash(), one);
-        assert_eq!(configured(&s3("one")).backend_hash(), one);
-        let mut partial = configured(&s3("one"));
-        partial.args.init.push("-backend-config=bucket=b".into());
-        assert_ne!(partial.backend_hash(), one);
     }
 }

@@ -20,11 +20,14 @@ impl Revision {
     /// The revision of inputs as `binary` (`tofu` or `terraform`) runs them; `content` stands for a module that lies in a folder.
     pub(crate) fn of(inputs: &Inputs, binary: &str, content: Option<&str>) -> Self {
         let Inputs {
+            origin: _,
+            lent: _,
             module,
             variables,
             var_files,
             configuration,
             backend,
+            workspace,
             env,
             files,
             binary: _,
@@ -37,11 +40,15 @@ impl Revision {
             Backend::Local => None,
             Backend::Hcl(text) => Some(text),
         };
-        let all = json!({
+        let mut all = json!({
             "module": module, "variables": variables, "varFiles": var_files, "configuration": configuration,
             "backend": backend, "env": env, "files": files.keys().collect::<Vec<_>>(), "args": args,
             "binary": binary, "content": content,
         });
+        // Of those that select none the revision stays what it was before there was a choice.
+        if let Some(workspace) = workspace {
+            all["workspace"] = Value::from(workspace.as_str());
+        }
         Self(sha256([canonical(&all).as_bytes()])[..16].to_owned())
     }
 

@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use hcl_edit::{
-    Span as _,
+    Span,
     structure::{Block, Body, Structure},
 };
 
@@ -92,6 +92,24 @@ fn split_settings(
         }
     }
     any
+}
+
+/// A configuration without its `backend` block; nothing where it cannot be read.
+pub fn without_backend(configuration: &str) -> Option<String> {
+    let (text, mark) = hcl::without_mark(configuration);
+    let body = hcl::parse(text).ok()?;
+    let settings = body.blocks().filter(|block| block.ident.as_str() == "terraform");
+    let inner = settings.flat_map(|block| &block.body);
+    let backends =
+        inner.filter(|structure| structure.as_block().is_some_and(|block| block.ident.as_str() == "backend"));
+    let spans: Vec<Range<usize>> = backends.filter_map(Span::span).collect();
+    let cut = blank(text, &spans);
+    // What is left of the lines that were blanked.
+    let kept: Vec<&str> = cut.lines().map(str::trim_end).collect();
+    let kept =
+        kept.iter().zip(text.lines()).filter(|(now, before)| !now.is_empty() || before.trim().is_empty());
+    let kept: Vec<&str> = kept.map(|(now, _)| *now).collect();
+    Some(configuration[..mark].to_owned() + &kept.join("\n") + "\n")
 }
 
 fn identity(provider: &Block) -> (String, Option<String>) {

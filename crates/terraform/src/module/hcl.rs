@@ -6,7 +6,9 @@ use hcl_edit::{
     structure::{Block, Body},
 };
 
-use super::{Collector, Declaration, Problem};
+use serde_json::Value;
+
+use super::{BackendBlock, Collector, Declaration, Problem};
 
 /// Terraform lets a text begin with one; the parser does not.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -83,13 +85,24 @@ fn settings(body: &Body, text: &str, to: &mut Collector) {
                     to.requires(attribute.key.as_str(), source_of(&attribute.value));
                 }
             }
-            "backend" => {
-                let kind = block.labels.first().map_or("", |label| label.as_str());
-                to.has_backend(kind, block.span().and_then(|span| text.get(span)).unwrap_or_default());
-            }
+            "backend" => to.has_backend(backend(block, text)),
             "cloud" => to.has_cloud(block.span().and_then(|span| line_of(text, span.start))),
+            "encryption" => to.has_encryption(block.span().and_then(|span| line_of(text, span.start))),
             _ => to.unknown_block(),
         }
+    }
+}
+
+fn backend(block: &Block, text: &str) -> BackendBlock {
+    let literal =
+        |value: &Expression| value.as_str().map(Value::from).or_else(|| value.as_bool().map(Value::from));
+    let settings = block.body.attributes();
+    let settings = settings.map(|setting| (setting.key.as_str().to_owned(), literal(&setting.value)));
+    let blocks = block.body.blocks().map(|inner| (inner.ident.as_str().to_owned(), None));
+    BackendBlock {
+        kind: block.labels.first().map_or("", |label| label.as_str()).to_owned(),
+        text: block.span().and_then(|span| text.get(span)).unwrap_or_default().to_owned(),
+        settings: settings.chain(blocks).collect(),
     }
 }
 

@@ -1,8 +1,14 @@
 //! Modules written in JSON. There a block is an object, and a list of objects is the same block several times.
 
+use std::{collections::BTreeSet, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::Value;
 
-use super::{Collector, Declaration, Problem, hcl::without_mark};
+use super::{BackendBlock, Collector, Declaration, Problem, hcl::without_mark};
 
 pub(super) fn collect(text: &str, to: &mut Collector) -> Result<(), Problem> {
     let (text, _) = without_mark(text);
@@ -12,6 +18,15 @@ pub(super) fn collect(text: &str, to: &mut Collector) -> Result<(), Problem> {
         line: u32::try_from(error.line()).ok(),
         column: u32::try_from(error.column()).ok(),
     })?;
+    // Of a key that is there twice, what is read here is the last alone, and Terraform takes both.
+    if serde_json::from_str::<Keys>(text).is_ok_and(|keys| keys.twice) {
+        return Err(Problem {
+            message: "a key is there twice".to_owned(),
+            file: None,
+            line: None,
+            column: None,
+        });
+    }
     if !module.is_object() && !module.is_array() {
         return Err(Problem {
             message: "not a JSON object".to_owned(),
@@ -24,6 +39,35 @@ pub(super) fn collect(text: &str, to: &mut Collector) -> Result<(), Problem> {
         top(kind, value, to);
     }
     Ok(())
+}
+
+/// The keys of an object.
+struct Keys {
+    twice: bool,
+}
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let (mut seen, mut twice) = (BTreeSet::new(), false);
+                while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
+                    twice |= !seen.insert(key);
+                }
+                Ok(Keys { twice })
+            }
+        }
+
+        from.deserialize_map(Reader)
+    }
 }
 
 fn top(kind: &str, value: &Value, to: &mut Collector) {
@@ -93,11 +137,27 @@ fn settings(body: &Value, to: &mut Collector) {
                     to.requires(name, requirement["source"].as_str());
                 }
             }
-            "backend" => members(value).for_each(|(kind, body)| to.has_backend(kind, &body.to_string())),
+            "backend" => members(value).for_each(|(kind, body)| to.has_backend(backend(kind, body))),
             "cloud" => to.has_cloud(None),
+            "encryption" => to.has_encryption(None),
             "//" => {}
             _ => to.unknown_block(),
         }
+    }
+}
+
+fn backend(kind: &str, body: &Value) -> BackendBlock {
+    // A text with a template in it is computed.
+    let literal = |value: &Value| match value {
+        Value::String(text) if text.contains("${") || text.contains("%{") => None,
+        Value::Object(_) | Value::Array(_) => None,
+        value => Some(value.clone()),
+    };
+    let settings = members(body).filter(|(name, _)| *name != "//");
+    BackendBlock {
+        kind: kind.to_owned(),
+        text: body.to_string(),
+        settings: settings.map(|(name, value)| (name.to_owned(), literal(value))).collect(),
     }
 }
 

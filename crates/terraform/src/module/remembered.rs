@@ -1,5 +1,8 @@
 //! What the texts that were read last declare: every workspace of a template asks for the same text, and asks each time it is
 //! looked at.
+//!
+//! A text takes hundreds of times its length while it is read, and a large one seconds: those are read one after the other, beside
+//! the threads that serve others, and known by their hash.
 
 use std::{
     collections::VecDeque,
@@ -7,11 +10,14 @@ use std::{
 };
 
 use super::{Declared, Format, Problem, read};
+use crate::{aside::aside, inputs::sha256};
 
 /// As many texts are remembered.
 const TEXTS: usize = 32;
-/// Longer ones are not.
+/// Longer ones are large.
 const LONGEST: usize = 64 << 10;
+/// As many large ones are: what they declare may be large as well.
+const LARGE: usize = 8;
 
 struct Read {
     text: Box<str>,
@@ -21,24 +27,42 @@ struct Read {
 
 /// The newest first.
 static READ: Mutex<VecDeque<Read>> = Mutex::new(VecDeque::new());
+/// The same of large ones, of which one is read at a time. In place of the text is its hash.
+static READ_LARGE: Mutex<VecDeque<Read>> = Mutex::new(VecDeque::new());
 
 pub(super) fn declared(text: &str, format: Format) -> Result<Declared, Problem> {
     if text.len() > LONGEST {
-        return read(text, format);
+        return aside(|| large(text, format));
     }
-    let mut all = READ.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = all.iter().position(|read| read.format == format && *read.text == *text);
-    if let Some(known) = known.and_then(|at| all.remove(at)) {
-        let found = known.found.clone();
-        all.push_front(known);
+    if let Some(found) = known(&mut READ.lock().unwrap_or_else(PoisonError::into_inner), text, format) {
         return found;
     }
-    drop(all);
     let found = read(text, format);
     let mut all = READ.lock().unwrap_or_else(PoisonError::into_inner);
     all.truncate(TEXTS - 1);
     all.push_front(Read { text: text.into(), format, found: found.clone() });
     found
+}
+
+fn large(text: &str, format: Format) -> Result<Declared, Problem> {
+    let name = sha256([text.as_bytes()]);
+    let mut all = READ_LARGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known(&mut all, &name, format) {
+        return found;
+    }
+    let found = read(text, format);
+    all.truncate(LARGE - 1);
+    all.push_front(Read { text: name.into(), format, found: found.clone() });
+    found
+}
+
+/// What is known of a text, which is the newest then.
+fn known(all: &mut VecDeque<Read>, text: &str, format: Format) -> Option<Result<Declared, Problem>> {
+    let at = all.iter().position(|read| read.format == format && *read.text == *text)?;
+    let read = all.remove(at)?;
+    let found = read.found.clone();
+    all.push_front(read);
+    Some(found)
 }
 
 #[cfg(test)]
@@ -59,6 +83,13 @@ mod tests {
                 );
             }
         }
+        let padding = "# large\n".repeat(LONGEST / 8);
+        for number in (0..LARGE + 2).chain(0..2) {
+            let text = format!("{padding}variable \"large{number}\" {{}}");
+            assert_eq!(variables(&text, Format::Hcl), [format!("large{number}")]);
+            assert_eq!(variables(&text, Format::Hcl), [format!("large{number}")], "from memory");
+        }
+        assert!(READ_LARGE.lock().unwrap_or_else(PoisonError::into_inner).len() <= LARGE);
         let both = r#"{"variable": {"a": {}}}"#;
         assert_eq!(variables(both, Format::Json), ["a"]);
         assert!(declared(both, Format::Hcl).is_err(), "another format is another text");

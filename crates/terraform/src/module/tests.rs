@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use super::*;
 
@@ -135,6 +136,61 @@ fn what_needs_no_init() {
     for (expected, text) in rows {
         assert_eq!(json(text).builtin_only, expected, "{text}");
     }
+}
+
+#[test]
+fn an_encryption_block_is_refused_wherever_it_stands() {
+    let block = "terraform {\n  encryption {\n    key_provider \"external\" \"x\" {\n      command = [\"sh\"]\n    }\n  }\n}\n";
+    assert!(hcl(block).refused.is_some());
+    assert!(json(r#"{"terraform": {"encr\u0079ption": {}}}"#).refused.is_some());
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("write");
+    let refused =
+        |tofu| declared_in_folder(folder.path(), tofu).is_ok_and(|declared| declared.refused.is_some());
+    write("main.tf", "");
+    assert!(!refused(true));
+    write("x_override.tf", block);
+    assert!(refused(false), "in what overrides others");
+    write("x_override.tf", "");
+    write("text", block);
+    std::os::unix::fs::symlink("text", folder.path().join("linked.tf")).expect("linked");
+    assert!(refused(true), "behind a link");
+    fs::remove_file(folder.path().join("linked.tf")).expect("removed");
+    std::os::unix::fs::symlink("/etc/hostname", folder.path().join("linked.tf")).expect("linked");
+    assert!(refused(true), "a link that leads out");
+    fs::remove_file(folder.path().join("linked.tf")).expect("removed");
+    write("odd.tf", &format!("{block} ]]"));
+    assert!(refused(true), "in what is not understood");
+    write("odd.tf", "]]");
+    declared_in_folder(folder.path(), true).expect_err("a hint only");
+    fs::remove_file(folder.path().join("odd.tf")).expect("removed");
+
+    // Names and JSON that OpenTofu reads, each in its own way.
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let escaped = format!(r#"{{"locals": {{"x": {deep}}}, "terraform": {{"\u0065ncryption": {{}}}}}}"#);
+    let rows: [(&[u8], &str); 4] = [
+        (b"#x.tofu", block),
+        (b"\xffx.tofu", block),
+        (b"twice.tofu.json", r#"{"terraform": {"encryption": {}}, "terraform": {}}"#),
+        (b"deep.tofu.json", &escaped),
+    ];
+    for (name, text) in rows {
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(name));
+        fs::write(&path, text).expect("write");
+        assert!(refused(true), "{}", path.display());
+        fs::remove_file(path).expect("removed");
+    }
+    write("#left by an editor.tf#", block);
+    assert!(!refused(true));
+}
+
+#[test]
+fn a_backend_in_what_overrides_others_counts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("override.tf"), "terraform {\n  backend \"s3\" {}\n}\n").expect("write");
+    let declared = declared_in_folder(folder.path(), false).expect("a module");
+    assert_eq!(declared.backend.map(|backend| backend.kind).as_deref(), Some("s3"));
+    assert!(!declared.builtin_only);
 }
 
 #[test]

@@ -1,11 +1,8 @@
 //! One process of a run, which outlives the engine.
 //!
-//! ```text
-//! engine ── wrapper (sh; leader of its own group) ── terraform ── plugins
-//! ```
-//! Whether it lives is told by a lock: its standard input is an empty file that is locked before it starts, and the lock goes
-//! when the last process that has it open is gone. No pid can be mistaken for another one's. The wrapper writes the exit code
-//! to a file, so that an engine that was not there still learns it.
+//! Between it and the engine is its [guard](crate::guard). Whether it lives is told by a lock: the guard's standard input is an empty
+//! file that is locked before it starts, and the lock goes when the guard is gone. No pid can be mistaken for another one's. The
+//! guard writes the exit code to a file, so that an engine that was not there still learns it.
 
 pub(crate) mod reserve;
 pub(crate) mod signal;
@@ -13,29 +10,42 @@ pub(crate) mod signal;
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions, TryLockError},
-    io,
+    io::{self, Read, Seek, SeekFrom},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     process::Stdio,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{
     process::{Child, Command},
-    runtime::Handle,
     time::sleep,
 };
 
-use crate::{folders::create_private, sandbox::Rules};
-
-/// Runs the rest, keeps its exit code where `$0` says, and has it itself.
-const WRAPPER: &str = r#""$@"; code=$?; echo $code >"$0"; exit $code"#;
+use crate::{
+    aside::aside,
+    folders::create_private,
+    guard::{self, Fence, Spec},
+    sandbox::Rules,
+};
 
 /// How often one that is not our child is looked at.
 const LOOK: Duration = Duration::from_millis(25);
 
+/// Between a kill and the next look.
+const PAUSE: Duration = Duration::from_millis(1);
+/// How long what was killed is waited for. What the kernel does not let go by then never runs any code of its own again.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// As much of standard error is read.
+const WORDS: u64 = 8192;
+
 /// What to start.
 pub(crate) struct Start {
+    /// The program that guards it.
+    pub guard: PathBuf,
+    /// What ends it when a lease's term is over.
+    pub fence: Option<Fence>,
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub folder: PathBuf,
@@ -93,7 +103,15 @@ impl Files {
         fs::read_to_string(self.exit()).ok()?.strip_suffix('\n')?.parse().ok()
     }
 
-    /// True while any process of it lives.
+    /// How it ended, once nothing of it is left.
+    pub fn ended(&self) -> Option<Ended> {
+        // In this order: the code is there before the lock goes.
+        let lives = self.lives();
+        let ended = self.code().map_or(Ended::Unknown, Ended::Code);
+        (!lives).then_some(ended)
+    }
+
+    /// True while its guard lives.
     pub fn lives(&self) -> bool {
         match File::open(self.alive()) {
             Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
@@ -103,8 +121,27 @@ impl Files {
 
     /// The last words on standard error.
     pub fn last_words(&self) -> String {
-        let bytes = fs::read(self.errors()).unwrap_or_default();
-        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(8192)..]).into_owned()
+        let mut bytes = Vec::new();
+        // The end alone: a run can make the file as long as it likes.
+        let read = File::open(self.errors()).and_then(|mut file| {
+            let from = file.metadata()?.len().saturating_sub(WORDS);
+            file.seek(SeekFrom::Start(from))?;
+            file.take(WORDS).read_to_end(&mut bytes)
+        });
+        if read.is_err() {
+            bytes.clear();
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// What it printed, up to a size.
+    pub fn printed(&self, most: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = File::open(self.output()).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        if read.is_err() {
+            bytes.clear();
+        }
+        bytes
     }
 
     /// Gives back the space that was set aside for its stream.
@@ -126,7 +163,7 @@ impl Files {
 pub(crate) enum Ended {
     /// With that code.
     Code(i32),
-    /// Nobody knows: it was killed, and its wrapper with it.
+    /// Nobody knows: its guard was killed, and it with that.
     Unknown,
 }
 
@@ -134,7 +171,7 @@ pub(crate) enum Ended {
 pub(crate) struct Process {
     child: Option<Child>,
     files: Files,
-    wrapper: Option<u32>,
+    guard: Option<u32>,
 }
 
 impl Process {
@@ -143,57 +180,43 @@ impl Process {
         let alive = alive_file(&files.alive())?;
         let output = create_private(&files.output())?;
         reserve::reserve(&output, start.reserve)?;
-        let mut command = Command::new("/bin/sh");
+        let Start { guard, fence, program, args, folder, env, sandbox, .. } = start;
+        let rules = sandbox.map(|rules| rules.around(&program));
+        let spec = Spec { exit: files.exit(), rules, fence, guard: None, program, args };
+        let mut command = Command::new(guard);
         command
-            .arg("-c")
-            .arg(WRAPPER)
-            .arg(files.exit())
-            .arg(&start.program)
-            .args(&start.args)
-            .current_dir(&start.folder)
+            .arg0("capt")
+            .arg(guard::GUARD)
+            .args(spec.arguments())
+            .current_dir(folder)
             .env_clear()
-            .envs(start.env)
+            .envs(guard::veiled(env))
             .env(signal::RUN_VARIABLE, files.mark())
             .stdin(Stdio::from(alive))
             .stdout(output)
             .stderr(create_private(&files.errors())?)
             .process_group(0);
-        let child = match start.sandbox {
-            None => command.spawn()?,
-            Some(rules) => {
-                let runtime = Handle::current();
-                rules.around(&start.program, || {
-                    let _within = runtime.enter();
-                    command.spawn()
-                })?
-            }
-        };
-        let wrapper = child.id();
-        Ok(Self { child: Some(child), files, wrapper })
+        let child = command.spawn()?;
+        let guard = child.id();
+        Ok(Self { child: Some(child), files, guard })
     }
 
     /// Takes up one that another engine started, alive or not.
     pub fn find(files: Files) -> Self {
-        Self { child: None, files, wrapper: None }
+        Self { child: None, files, guard: None }
     }
 
-    /// Waits for its end. Can be dropped and called again.
+    /// Waits for its end, when nothing of it is left. Can be dropped and called again.
     pub async fn ended(&mut self) -> Ended {
         if let Some(child) = &mut self.child {
             let status = child.wait().await;
             if let Some(code) = self.files.code().or_else(|| status.ok()?.code()) {
                 return Ended::Code(code);
             }
-            // The wrapper was killed; what it wrapped may live on.
         }
         loop {
-            // In this order: the code is there before the lock goes.
-            let lives = self.files.lives();
-            if let Some(code) = self.files.code() {
-                return Ended::Code(code);
-            }
-            if !lives {
-                return Ended::Unknown;
+            if let Some(ended) = self.files.ended() {
+                return ended;
             }
             sleep(LOOK).await;
         }
@@ -201,35 +224,49 @@ impl Process {
 
     /// Interrupts the binary, not its plugins: they must live to finish what they do. False where it is not found (yet).
     pub fn interrupt(&mut self) -> bool {
-        let Some(wrapper) = self.wrapper() else { return false };
-        signal::children(wrapper).first().is_some_and(|binary| signal::interrupt(*binary))
+        let Some(guard) = self.guard() else { return false };
+        signal::children(guard).first().is_some_and(|binary| signal::interrupt(*binary))
     }
 
-    /// Kills it, and what it left behind.
+    /// Kills it; its guard kills what it left behind.
     pub fn kill(&mut self) {
-        if let Some(wrapper) = self.wrapper() {
-            signal::kill_group(wrapper);
-        }
-        self.reap();
-    }
-
-    /// Kills what a killed one left behind.
-    pub fn reap(&self) {
-        for process in signal::of_run(&self.files.mark()) {
+        let guard = self.guard();
+        for process in guard.map(signal::children).unwrap_or_default() {
             signal::kill(process);
         }
     }
 
-    /// The most memory it had so far.
-    pub fn peak_memory(&mut self) -> u64 {
-        self.wrapper().map_or(0, signal::peak_memory)
+    /// Kills what is left of one whose guard is of no use any more.
+    pub fn reap(&self) {
+        for process in self.all() {
+            signal::kill(process);
+        }
     }
 
-    fn wrapper(&mut self) -> Option<u32> {
-        if self.wrapper.is_none() {
-            self.wrapper = signal::eldest(&signal::of_run(&self.files.mark()));
+    /// Kills what is left of one whose guard was killed, until nothing is: what was killed may take a moment to go, and must not meet
+    /// the next run.
+    pub async fn gone(&self) {
+        let begin = Instant::now();
+        while !self.all().is_empty() && begin.elapsed() < PATIENCE {
+            self.reap();
+            sleep(PAUSE).await;
         }
-        self.wrapper
+    }
+
+    fn all(&self) -> Vec<u32> {
+        aside(|| signal::of_run(&self.files.mark()))
+    }
+
+    /// The most memory it had so far.
+    pub fn peak_memory(&mut self) -> u64 {
+        aside(|| self.guard().map_or(0, signal::peak_memory))
+    }
+
+    fn guard(&mut self) -> Option<u32> {
+        if self.guard.is_none() {
+            self.guard = aside(|| signal::guard_of(&self.files.mark(), &self.files.alive()));
+        }
+        self.guard
     }
 }
 
@@ -239,4 +276,24 @@ fn alive_file(path: &Path) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.try_lock().map_err(|error| io::Error::new(io::ErrorKind::WouldBlock, error.to_string()))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_one_when_nobody_holds_the_lock() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = Files::new(folder.path(), "apply");
+        let lock = alive_file(&files.alive()).expect("locked");
+        fs::write(files.exit(), "0\n").expect("write");
+        assert_eq!(files.ended(), None, "something of it is left");
+        drop(lock);
+        assert_eq!(files.ended(), Some(Ended::Code(0)));
+        for unfinished in ["", "0"] {
+            fs::write(files.exit(), unfinished).expect("write");
+            assert_eq!(files.ended(), Some(Ended::Unknown));
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Making a shape: fetch, look, `init`.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     ffi::OsString,
     fs, io,
@@ -16,13 +17,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Shape, content, is_plain, key, local_folder};
+use super::{SetUp, Shape, content, is_plain, key, local_folder, open_local, plugins};
 use crate::{
+    aside::aside,
+    beneath::{Dir, copy_tree},
     binary::{OLDEST, Program},
-    environment::Environment,
-    failure::{self, Failure, Reason},
-    folders::{Folders, copy_tree, make_private, read_optional, remove, write_durable, write_private},
-    inputs::{Backend, Inputs},
+    environment::{CLI_VARIABLE, Environment},
+    failure::{
+        self, Failure, Reason,
+        fetch::{CALL, FETCHED},
+    },
+    folders::{Folders, make_private, read_optional, remove, write_durable, write_private},
+    inputs::{Backend, Inputs, Plugins},
     module::{self, Configuration, Declared, Module},
     order::WorkspaceId,
     process::{Ended, Files, Process, Start},
@@ -32,13 +38,26 @@ use crate::{
 /// How long fetching and initialising may take: a provider of 700 MB over a slow line.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
+/// The largest list of modules or lock file.
+const LISTED: u64 = 16 << 20;
+/// As much of what a command prints is looked at.
+const PRINTED: u64 = 16 << 20;
+
 /// Lets a binary that was not asked for its version refuse to run where it is too old.
 const OLDEST_FILE: &str = "capt_version.tf";
+
+/// The commands that make a shape.
+pub(crate) const STAGES: [&str; 3] = ["get", "init", "install"];
+
+/// The CLI configuration of an `init` with plugins of its own, in the folder of the shape.
+const STAGED_CLI: &str = "init.tfrc";
 
 /// Makes shapes.
 pub(crate) struct Workshop {
     pub folders: Folders,
     pub environment: Environment,
+    /// The program that guards processes.
+    guard: PathBuf,
     pub inits: AtomicU64,
     /// One `init` at a time in a plugin cache: Terraform's own does not bear two.
     caches: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
@@ -55,9 +74,25 @@ struct Made {
     remote: bool,
 }
 
+/// `modules.json`: what was fetched. Code of a module may have written it.
+#[derive(Deserialize)]
+struct Listed<'a> {
+    #[serde(rename = "Modules", borrow)]
+    modules: Vec<ListedModule<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct ListedModule<'a> {
+    #[serde(borrow)]
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    dir: Cow<'a, str>,
+}
+
 impl Workshop {
-    pub fn new(folders: Folders, environment: Environment) -> Self {
-        Self { folders, environment, inits: AtomicU64::new(0), caches: Mutex::default() }
+    pub fn new(folders: Folders, environment: Environment, guard: PathBuf) -> Self {
+        Self { folders, environment, guard, inits: AtomicU64::new(0), caches: Mutex::default() }
     }
 
     /// Makes a shape, or takes the one that is there. `state`: `init` looks into it for providers too.
@@ -72,16 +107,20 @@ impl Workshop {
         if let Some(made) = read_made(&folder) {
             return self.shape(key, &made, &inputs, &binary).map(Arc::new);
         }
+        super::work::check_names(&inputs)
+            .map_err(|error| Failure::new(Reason::InvalidVariable, error.to_string()))?;
         settle(&folder).await.map_err(|error| Failure::io("clear an unfinished shape", &error))?;
         let (root, fetched) = self.fetch(&folder, &inputs, &binary).await?;
-        let (declared, texts) = look(&inputs, &folder.join("package").join(&root), &binary)?;
-        let remote = declared.backend.is_some() || inputs.backend != Backend::Local;
-        let initialised = !declared.builtin_only || remote || !inputs.args.init.is_empty() || state.is_some();
+        let (declared, texts) = look(&inputs, &folder.join("package"), &root, &binary)?;
+        let remote = inputs.keeps_state_elsewhere(declared.backend.as_ref());
+        let backend = declared.backend.is_some() || inputs.backend != Backend::Local;
+        let initialised =
+            !declared.builtin_only || backend || !inputs.args.init.is_empty() || state.is_some();
         let made =
             Made { root, fetched, initialised, plugins: !declared.builtin_only || state.is_some(), remote };
         if initialised {
             let files = init_files(&texts, &inputs, state);
-            self.init(&folder, &made.root, &files, &inputs, &binary).await?;
+            self.init(&folder, &made.root, &files, declared.calls_modules, &inputs, &binary).await?;
         }
         if initialised || fetched {
             let bytes = serde_json::to_vec(&made).expect("paths of the data folder are text");
@@ -94,7 +133,14 @@ impl Workshop {
     fn shape(&self, key: String, made: &Made, inputs: &Inputs, binary: &Program) -> Result<Shape, Failure> {
         let folder = self.folders.shape(&key);
         let package = folder.join("package");
-        let (_, texts) = look(inputs, &package.join(&made.root), binary)?;
+        let (_, texts) = look(inputs, &package, &made.root, binary)?;
+        let data = made.initialised.then(|| folder.join("data"));
+        let backend = match &data {
+            Some(data) => {
+                SetUp::read(data).map_err(|error| Failure::io("read which backend is set up", &error))?
+            }
+            None => None,
+        };
         let lock = read_optional(&folder.join("lock.hcl"))
             .map_err(|error| Failure::io("read a lock file", &error))?;
         Ok(Shape {
@@ -102,10 +148,12 @@ impl Workshop {
             package: made.fetched.then_some(package),
             root: made.root.clone(),
             texts,
-            data: made.initialised.then(|| folder.join("data")),
+            data,
             lock,
             plugins: made.plugins,
-            remote: made.remote,
+            // Also where nobody here understood the text that names it.
+            remote: made.remote || backend.as_ref().is_some_and(|backend| !backend.is_here()),
+            backend,
             peak: AtomicU64::new(0),
         })
     }
@@ -122,7 +170,11 @@ impl Workshop {
         };
         let package = folder.join("package");
         let below = if let Some((from, below)) = local_folder(&inputs.module) {
-            copy_tree(&from, &package).map_err(|error| not_found(&inputs.module, &error))?;
+            // Off the runtime's threads: it may be large, and its disk slow.
+            let into = package.clone();
+            let copied = tokio::task::spawn_blocking(move || copy(&open_local(&from)?, &into)).await;
+            let copied = copied.unwrap_or_else(|error| Err(io::Error::other(error)));
+            copied.map_err(|error| not_found(&inputs.module, &error))?;
             below
         } else {
             self.download(folder, inputs, binary).await?
@@ -131,8 +183,7 @@ impl Workshop {
             Some(entrypoint) => below.join(entrypoint.trim_start_matches("./").trim_matches('/')),
             None => below,
         };
-        let inside = root.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-        if !inside || !package.join(&root).is_dir() {
+        if Dir::open(&package).and_then(|package| package.below(&root)).is_err() {
             let message = format!("{source} has no folder {}", root.display());
             return Err(Failure::new(Reason::ModuleNotFound, message));
         }
@@ -145,26 +196,37 @@ impl Workshop {
         let scratch = folder.join("fetch");
         let io = |error: io::Error| Failure::io("fetch a module", &error);
         make_private(&scratch).map_err(io)?;
-        let mut call = serde_json::json!({"module": {"fetched": {"source": source}}});
+        let mut call = serde_json::json!({"module": {FETCHED: {"source": source}}});
         if let Some(version) = version {
-            call["module"]["fetched"]["version"] = Value::from(version.as_str());
+            call["module"][FETCHED]["version"] = Value::from(version.as_str());
         }
-        write_private(&scratch.join("main.tf.json"), call.to_string().as_bytes()).map_err(io)?;
+        write_private(&scratch.join(CALL), call.to_string().as_bytes()).map_err(io)?;
         let args = ["get", "-no-color"].map(OsString::from).to_vec();
         self.step(
-            Step { stage: "get", folder, start: &scratch, data: &scratch.join("data"), args },
+            Step {
+                stage: "get",
+                folder,
+                top: &scratch,
+                start: &scratch,
+                data: &scratch.join("data"),
+                cache: Cache::Read,
+                args,
+            },
             inputs,
             binary,
         )
-        .await?;
-        let listed = fs::read(scratch.join("data/modules/modules.json")).map_err(io)?;
-        let listed: Value = serde_json::from_slice(&listed).map_err(|error| io(error.into()))?;
-        let root =
-            listed["Modules"].as_array().into_iter().flatten().find(|module| module["Key"] == "fetched");
-        let root = root.and_then(|module| module["Dir"].as_str()).map(PathBuf::from).unwrap_or_default();
-        let package = scratch.join("data/modules/fetched");
+        .await
+        .map_err(|failure| of_source(failure, source))?;
+        let fetched = Dir::open(&scratch).map_err(io)?;
+        let listed = fetched.read(Path::new("data/modules/modules.json"), LISTED).map_err(io)?;
+        let listed = listed.unwrap_or_default();
+        let Listed { modules } = serde_json::from_slice(&listed).map_err(|error| io(error.into()))?;
+        let root = modules.iter().find(|module| module.key == FETCHED);
+        let root = root.map(|module| PathBuf::from(&*module.dir)).unwrap_or_default();
+        let package = scratch.join("data/modules").join(FETCHED);
         let below = root.strip_prefix(&package).map(Path::to_path_buf).unwrap_or_default();
-        copy_tree(&package, &folder.join("package")).map_err(io)?;
+        let package = fetched.below(&Path::new("data/modules").join(FETCHED)).map_err(io)?;
+        copy(&package, &folder.join("package")).map_err(|error| not_found(&inputs.module, &error))?;
         remove(&scratch).map_err(io)?;
         Ok(below)
     }
@@ -175,6 +237,7 @@ impl Workshop {
         folder: &Path,
         root: &Path,
         files: &[(String, Vec<u8>)],
+        fetches: bool,
         inputs: &Inputs,
         binary: &Program,
     ) -> Result<(), Failure> {
@@ -182,45 +245,118 @@ impl Workshop {
         // A package is copied into each workspace: what `init` needs beside it must not end up there.
         let start = folder.join("init");
         if folder.join("package").exists() {
-            copy_tree(&folder.join("package"), &start).map_err(io)?;
+            copy(&Dir::open(&folder.join("package")).map_err(io)?, &start).map_err(io)?;
         }
+        let place = Dir::make(&start).and_then(|start| start.make_below(root)).map_err(io)?;
         let root = start.join(root);
-        make_private(&root).map_err(io)?;
         for (name, bytes) in files {
-            if let Some(parent) = root.join(name).parent() {
-                make_private(parent).map_err(io)?;
-            }
-            write_private(&root.join(name), bytes).map_err(io)?;
+            place.write(Path::new(name), bytes).map_err(io)?;
         }
-        let mut args: Vec<OsString> = ["init", "-input=false", "-no-color"].map(OsString::from).to_vec();
+        let data = folder.join("data");
+        make_private(&data).map_err(io)?;
+        let staged =
+            if inputs.plugins.mirror.is_none() { Some(self.stage(folder, inputs).await?) } else { None };
+        let fetched = if fetches { self.get(folder, &start, &root, inputs, binary).await } else { Ok(()) };
+        let mut args: Vec<OsString> =
+            ["init", "-input=false", "-no-color", "-get=false"].map(OsString::from).to_vec();
         if binary.version.as_deref().is_some_and(speaks_json) {
             args.push("-json".into());
         }
         args.extend(inputs.args.init.iter().map(OsString::from));
-        let data = folder.join("data");
-        make_private(&data).map_err(io)?;
-        let cache = self.cache(inputs);
-        let turn = cache.lock().await;
         self.inits.fetch_add(1, Ordering::Relaxed);
-        self.step(Step { stage: "init", folder, start: &root, data: &data, args }, inputs, binary).await?;
-        drop(turn);
-        if let Some(lock) = read_optional(&root.join(".terraform.lock.hcl")).map_err(io)? {
-            write_private(
-                &folder.join("lock.hcl"),
-                without_hashes(&String::from_utf8_lossy(&lock)).as_bytes(),
-            )
-            .map_err(io)?;
+        let cache = if staged.is_some() { Cache::Staged } else { Cache::Read };
+        let step = Step { stage: "init", folder, top: &start, start: &root, data: &data, cache, args };
+        let initialised = self.step(step, inputs, binary).await;
+        match (fetched, initialised) {
+            // Of a module that is wrong `init` says where.
+            (_, Err(failure)) if failure.reason == Reason::InvalidModule => return Err(failure),
+            (fetched, initialised) => fetched.and(initialised)?,
+        }
+        let lock = place.read(Path::new(".terraform.lock.hcl"), LISTED).map_err(io)?;
+        let lock = lock.map(|lock| without_hashes(&String::from_utf8_lossy(&lock)));
+        if let Some(staged) = staged {
+            self.install(folder, lock.as_deref().unwrap_or_default(), inputs, binary).await?;
+            remove(&staged).map_err(io)?;
+        }
+        if let Some(lock) = lock {
+            write_private(&folder.join("lock.hcl"), lock.as_bytes()).map_err(io)?;
         }
         remove(&start).map_err(io)
     }
 
-    fn cache(&self, inputs: &Inputs) -> Arc<tokio::sync::Mutex<()>> {
-        let plugins = &inputs.plugins;
-        let path = plugins
-            .mirror
-            .clone()
-            .or_else(|| plugins.cache.clone())
-            .unwrap_or_else(|| self.folders.plugins());
+    /// Makes the folder that an `init` of a module installs into, and the CLI configuration that names it.
+    async fn stage(&self, folder: &Path, inputs: &Inputs) -> Result<PathBuf, Failure> {
+        let io = |error: io::Error| Failure::io("look into the plugin cache", &error);
+        let (cache, staged) = (self.cache_folder(inputs), folder.join("plugins"));
+        make_private(&cache).map_err(io)?;
+        let text =
+            Environment::cli_text(&Plugins { cache: Some(staged.clone()), mirror: None }, &self.folders);
+        write_private(&folder.join(STAGED_CLI), text.map_err(io)?.as_bytes()).map_err(io)?;
+        // Not while another one is being installed.
+        let turns = self.turns(cache.clone());
+        let _turn = turns.lock().await;
+        plugins::stage(&cache, &staged).map_err(io)?;
+        Ok(staged)
+    }
+
+    /// Installs into the cache what a lock file names and the cache lacks, and has the shape use it.
+    async fn install(
+        &self,
+        folder: &Path,
+        lock: &str,
+        inputs: &Inputs,
+        binary: &Program,
+    ) -> Result<(), Failure> {
+        let io = |error: io::Error| Failure::io("install plugins", &error);
+        let forged = || Failure::new(Reason::InitFailed, "init wrote a lock file that names no providers");
+        let (chosen, cache) = (plugins::chosen(lock).ok_or_else(forged)?, self.cache_folder(inputs));
+        let turns = self.turns(cache.clone());
+        let turn = turns.lock().await;
+        let missing = plugins::missing(&cache, &chosen);
+        if !missing.is_empty() {
+            let start = folder.join("install");
+            make_private(&start).map_err(io)?;
+            write_private(&start.join("main.tf.json"), plugins::module(&missing).to_string().as_bytes())
+                .map_err(io)?;
+            let args = ["init", "-input=false", "-no-color", "-backend=false"].map(OsString::from).to_vec();
+            let (data, cache) = (start.join("data"), Cache::Filled);
+            let step =
+                Step { stage: "install", folder, top: &start, start: &start, data: &data, cache, args };
+            self.step(step, inputs, binary).await?;
+            remove(&start).map_err(io)?;
+        }
+        drop(turn);
+        plugins::link(&cache, &chosen, &folder.join("data")).map_err(io)
+    }
+
+    /// Fetches the modules that the root calls. That runs git, which can be made to run more: so it is done apart from `init`, where nothing
+    /// can be written that others use.
+    async fn get(
+        &self,
+        folder: &Path,
+        top: &Path,
+        root: &Path,
+        inputs: &Inputs,
+        binary: &Program,
+    ) -> Result<(), Failure> {
+        let update = inputs.args.init.iter().any(|arg| arg.trim_start_matches('-') == "upgrade");
+        let args = ["get", "-no-color"].into_iter().chain(update.then_some("-update"));
+        let (args, data) = (args.map(OsString::from).collect(), folder.join("data"));
+        let step = Step { stage: "get", folder, top, start: root, data: &data, cache: Cache::Read, args };
+        self.step(step, inputs, binary).await.map_err(|failure| match failure.reason {
+            Reason::InitFailed => Failure::new(Reason::ModuleNotFound, failure.message),
+            _ => failure,
+        })?;
+        let cleared = Dir::open(&data).and_then(|data| data.remove(Path::new("providers")));
+        cleared.map_err(|error| Failure::io("fetch modules", &error))
+    }
+
+    fn cache_folder(&self, inputs: &Inputs) -> PathBuf {
+        inputs.plugins.cache.clone().unwrap_or_else(|| self.folders.plugins())
+    }
+
+    /// Turns at a cache.
+    fn turns(&self, path: PathBuf) -> Arc<tokio::sync::Mutex<()>> {
         self.caches.lock().unwrap_or_else(PoisonError::into_inner).entry(path).or_default().clone()
     }
 
@@ -228,20 +364,39 @@ impl Workshop {
     async fn step(&self, step: Step<'_>, inputs: &Inputs, binary: &Program) -> Result<(), Failure> {
         let files = Files::new(step.folder, step.stage);
         let io = |error: io::Error| Failure::io("start the binary", &error);
+        let scratch = self.folders.scratch(&step.folder.to_string_lossy());
+        Dir::make(&scratch).and_then(|scratch| scratch.clear()).map_err(io)?;
+        let (cli, staged) = (step.folder.join(STAGED_CLI), step.folder.join("plugins"));
+        let write = [step.top, step.data, &scratch, &staged];
         let start = Start {
+            guard: self.guard.clone(),
+            fence: None,
             program: binary.path.clone(),
             args: step.args,
             folder: step.start.to_owned(),
-            env: self.environment.of(inputs, step.data, false).map_err(io)?,
-            sandbox: self.environment.sandbox(step.folder, inputs),
+            env: self
+                .environment
+                .of(inputs, step.data, &scratch, false)
+                .map_err(io)?
+                .into_iter()
+                .chain(git())
+                .chain((step.cache == Cache::Staged).then_some((CLI_VARIABLE.into(), cli.into())))
+                .collect(),
+            sandbox: self.environment.sandbox(
+                if step.cache == Cache::Staged { &write } else { &write[..3] },
+                &[step.folder],
+                inputs,
+                step.cache == Cache::Filled,
+            ),
             reserve: 0,
         };
         let mut process = Process::start(start, files.clone()).map_err(io)?;
         let ended = timeout(PATIENCE, process.ended()).await;
         if ended.is_err() {
             process.kill();
+            process.ended().await;
         }
-        let output = fs::read(files.output()).unwrap_or_default();
+        let output = files.printed(PRINTED);
         let mut tally = Tally::new();
         let mut words = files.last_words();
         for line in String::from_utf8_lossy(&output).lines() {
@@ -252,6 +407,7 @@ impl Workshop {
             }
         }
         files.clear();
+        let _ = remove(&scratch);
         match ended {
             Ok(Ended::Code(0)) => Ok(()),
             Ok(Ended::Code(code)) => {
@@ -268,6 +424,16 @@ impl Workshop {
     }
 }
 
+/// Keeps git from taking a folder of the module for a repository, whose configuration may name programs.
+fn git() -> impl Iterator<Item = (OsString, OsString)> {
+    let pairs = [
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+        ("GIT_CONFIG_VALUE_0", "explicit"),
+    ];
+    pairs.into_iter().map(|(name, value)| (name.into(), value.into()))
+}
+
 /// The name of a workspace's shape.
 pub(crate) fn name(workspace: &WorkspaceId, inputs: &Inputs, binary: &Program) -> Result<String, Failure> {
     let content = content(&inputs.module).map_err(|error| not_found(&inputs.module, &error))?;
@@ -280,16 +446,28 @@ pub(crate) fn name(workspace: &WorkspaceId, inputs: &Inputs, binary: &Program) -
         // A fetched module may name a backend: not known before it is fetched.
         (Backend::Local, Module::Source { .. }) => false,
     };
-    Ok(key(inputs, binary, content.as_deref(), own_backend.then_some(workspace)))
+    Ok(key(inputs, binary, content.as_deref(), own_backend.then_some(workspace), workspace.tenant()))
 }
 
 struct Step<'a> {
     stage: &'static str,
     /// The folder of the shape.
     folder: &'a Path,
+    /// What the command may write, besides its data.
+    top: &'a Path,
     start: &'a Path,
     data: &'a Path,
+    cache: Cache,
     args: Vec<OsString>,
+}
+
+/// What a command does to the plugin cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cache {
+    Read,
+    /// It has a folder of its own instead.
+    Staged,
+    Filled,
 }
 
 fn read_made(folder: &Path) -> Option<Made> {
@@ -298,7 +476,7 @@ fn read_made(folder: &Path) -> Option<Made> {
 
 /// Clears what an engine left that was killed while it made a shape, once its last process is gone.
 async fn settle(folder: &Path) -> io::Result<()> {
-    for stage in ["get", "init"] {
+    for stage in STAGES {
         let files = Files::new(folder, stage);
         if files.lives() {
             Process::find(files).ended().await;
@@ -308,10 +486,15 @@ async fn settle(folder: &Path) -> io::Result<()> {
     make_private(folder)
 }
 
+fn copy(from: &Dir, to: &Path) -> io::Result<()> {
+    aside(|| copy_tree(from, &Dir::make(to)?).map(drop))
+}
+
 /// What module and configuration declare together, and the files that are rendered into the root of the module. A text that is
 /// not understood promises nothing, and Terraform says what is wrong with it.
 fn look(
     inputs: &Inputs,
+    package: &Path,
     root: &Path,
     binary: &Program,
 ) -> Result<(Declared, Vec<(String, String)>), Failure> {
@@ -319,12 +502,13 @@ fn look(
     let mut declared = match &inputs.module {
         Module::Inline { text, format } => {
             texts.push((format.file_name().to_owned(), text.clone()));
-            module::declared(text, *format)
+            let unknown = |_| Declared { refused: module::may_encrypt(text), ..unknown() };
+            module::declared(text, *format).unwrap_or_else(unknown)
         }
-        Module::Source { .. } => module::declared_in_folder(root, binary.name == "tofu"),
-    }
-    .unwrap_or_default();
-    let backend_block = declared.backend.is_some();
+        Module::Source { .. } => {
+            module::declared_in_package(package, root, binary.name == "tofu").unwrap_or_else(|_| unknown())
+        }
+    };
     if let Some(configuration) = &inputs.configuration {
         let fitted = module::with_configuration(&declared, configuration);
         texts.push((Configuration::FILE.to_owned(), fitted.text));
@@ -337,8 +521,15 @@ fn look(
         } else {
             format!("terraform {{\n{text}\n}}\n")
         };
-        let name = if backend_block { "capt_backend_override.tf" } else { "capt_backend.tf" };
+        let name = if declared.backend.is_some() { "capt_backend_override.tf" } else { "capt_backend.tf" };
         texts.push((name.to_owned(), block));
+    }
+    let beside = inputs.configuration.iter().chain(match &inputs.backend {
+        Backend::Hcl(text) => Some(text),
+        Backend::Local => None,
+    });
+    for text in beside.filter(|text| module::read(text, module::Format::Hcl).is_err()) {
+        declared.refused = declared.refused.take().or_else(|| module::may_encrypt(text));
     }
     if is_plain(inputs) {
         let oldest = format!("terraform {{\n  required_version = \">= {OLDEST}\"\n}}\n");
@@ -349,6 +540,11 @@ fn look(
         return Err(Failure { file: problem.file.clone(), line: problem.line, ..failure });
     }
     Ok((declared, texts))
+}
+
+/// A module that is not understood: it may call others.
+fn unknown() -> Declared {
+    Declared { calls_modules: true, ..Declared::default() }
 }
 
 /// What `init` finds in the module's root: what a run finds there too, and the state where it matters.
@@ -378,6 +574,13 @@ fn without_hashes(lock: &str) -> String {
 fn speaks_json(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (1, 9)
+}
+
+/// Names the source where a failure to fetch it does not, and no file that nobody wrote.
+fn of_source(failure: Failure, source: &str) -> Failure {
+    let told = failure.message.contains(source);
+    let message = if told { failure.message } else { format!("module {source}: {}", failure.message) };
+    Failure { message, file: None, line: None, ..failure }
 }
 
 fn not_found(module: &Module, error: &io::Error) -> Failure {

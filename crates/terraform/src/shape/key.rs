@@ -8,6 +8,7 @@ use std::{
 use serde_json::json;
 
 use crate::{
+    beneath::{Dir, hash},
     binary::Program,
     inputs::{Backend, Inputs, canonical, sha256},
     module::{self, Module},
@@ -27,32 +28,13 @@ pub(crate) fn local_folder(module: &Module) -> Option<(PathBuf, PathBuf)> {
 
 /// A hash of the files of a module that lies on this machine: an edit there must reach the infrastructure.
 pub(crate) fn content(module: &Module) -> io::Result<Option<String>> {
-    fn walk(folder: &Path, parts: &mut Vec<Vec<u8>>) -> io::Result<()> {
-        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let name = entry.file_name();
-            if name == ".git"
-                || name == ".terraform"
-                || name.to_string_lossy().starts_with("terraform.tfstate")
-            {
-                continue;
-            }
-            parts.push(name.as_encoded_bytes().to_vec());
-            let path = entry.path();
-            if fs::metadata(&path)?.is_dir() {
-                walk(&path, parts)?;
-                parts.push(b"/".to_vec());
-            } else {
-                parts.push(fs::read(&path)?);
-            }
-        }
-        Ok(())
-    }
     let Some((package, _)) = local_folder(module) else { return Ok(None) };
-    let mut parts = Vec::new();
-    walk(&package, &mut parts)?;
-    Ok(Some(sha256(parts.iter().map(Vec::as_slice))))
+    hash(&open_local(&package)?).map(Some)
+}
+
+/// Opens the folder of a module on this machine. Whoever gives a path may give one with links.
+pub(crate) fn open_local(package: &Path) -> io::Result<Dir> {
+    Dir::open(&fs::canonicalize(package)?)
 }
 
 /// Whether nothing has to be initialised, as far as the inputs tell: then any version of the binary does the same.
@@ -71,16 +53,52 @@ pub(crate) fn key(
     binary: &Program,
     content: Option<&str>,
     workspace: Option<&WorkspaceId>,
+    tenant: Option<&str>,
 ) -> String {
     let backend = match &inputs.backend {
         Backend::Local => None,
         Backend::Hcl(text) => Some(text),
     };
     let version = binary.version.as_ref().filter(|_| !is_plain(inputs));
+    // What was fetched with somebody's credentials is for nobody who lacks them: not in another namespace, nor, where they were lent
+    // with a template, for other templates of the one that borrowed them.
+    let private = (!inputs.env.is_empty() || !inputs.files.is_empty()) && !is_plain(inputs);
+    let tenant = tenant.filter(|_| private);
+    let origin = inputs.origin.as_ref().filter(|_| private);
     let all = json!({
         "module": inputs.module, "content": content, "configuration": inputs.configuration, "backend": backend,
-        "workspace": workspace, "binary": binary.path, "version": version,
+        "workspace": workspace, "tenant": tenant, "origin": origin, "binary": binary.path, "version": version,
         "plugins": inputs.plugins, "init": inputs.args.init,
     });
     sha256([canonical(&all).as_bytes()])[..24].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inputs::EnvValue;
+
+    #[test]
+    fn what_was_fetched_with_lent_credentials_is_for_their_template() {
+        let module = Module::Source {
+            source: "git::https://example.com/private.git".into(),
+            version: None,
+            entrypoint: None,
+        };
+        let inputs = |origin: &str, token: Option<&str>| {
+            let mut inputs =
+                Inputs { module: module.clone(), origin: Some(origin.into()), ..Inputs::inline("") };
+            let value = |token: &str| EnvValue { value: token.into(), sensitive: true };
+            inputs.env = token.map(|token| ("TOKEN".into(), value(token))).into_iter().collect();
+            inputs
+        };
+        let binary = Program { name: "tofu".into(), path: "/bin/tofu".into(), version: None };
+        let name = |inputs: &Inputs, tenant: &str| key(inputs, &binary, None, None, Some(tenant));
+        let lent = name(&inputs("owner", Some("of the owner")), "b");
+        assert_ne!(lent, name(&inputs("b", Some("of b")), "b"), "a template of its own with the same source");
+        assert_ne!(lent, name(&inputs("owner", Some("of the owner")), "c"), "another namespace");
+        assert_eq!(lent, name(&inputs("owner", Some("renewed")), "b"), "once for all instances");
+        let open = name(&inputs("owner", None), "b");
+        assert_eq!(open, name(&inputs("b", None), "c"), "without credentials it is everybody's");
+    }
 }

@@ -5,21 +5,24 @@
 //!
 //! ```text
 //! shapes/HASH/
-//!   package/     the module as it was fetched (or rendered, for `init`); copied into each workspace
-//!   data/        TF_DATA_DIR after `init`: modules and plugins; read by all, written by none
+//!   package/     the module as it was fetched; copied into each workspace
+//!   data/        TF_DATA_DIR after `init`: modules and plugins; read by runs, written by none
 //!   lock.hcl     the lock file without hashes
 //!   shape.json   written last: the shape is whole
 //! ```
-//! The lock file has no hashes because `init` has just verified the plugins; with them nearly every command would hash the
+//! `get` and `init` run no code of the module, and they alone fill shapes and plugin cache; runs only read them, and only the shape of
+//! their own. The lock file has no hashes because `init` has just verified the plugins; with them nearly every command would hash the
 //! plugin again, which for the AWS provider is a third of the time of a plan.
 
 mod build;
 mod key;
+mod plugins;
 pub(crate) mod work;
 
 use std::{
-    collections::{BTreeSet, HashMap},
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -31,13 +34,18 @@ use futures::{
     future::{BoxFuture, Shared},
 };
 
-pub(crate) use build::Workshop;
-pub(crate) use key::{content, is_plain, key, local_folder};
+use serde::Deserialize;
+use serde_json::Value;
+
+pub(crate) use build::{STAGES, Workshop};
+pub(crate) use key::{content, is_plain, key, local_folder, open_local};
 
 use crate::{
+    aside::aside,
+    beneath::Dir,
     binary::Program,
     failure::Failure,
-    inputs::{Inputs, sha256},
+    inputs::{Inputs, place_of, sha256},
     module::BUILTIN,
     order::WorkspaceId,
 };
@@ -64,9 +72,14 @@ pub(crate) struct Shape {
     pub plugins: bool,
     /// The state is not here but where the backend says.
     pub remote: bool,
+    /// The backend that `init` has set up.
+    pub backend: Option<SetUp>,
     /// The most memory a run of it had.
     pub peak: AtomicU64,
 }
+
+/// No run is expected to need more: what is measured, its module can make look as it likes, and others wait for it.
+const MOST: u64 = 4 << 30;
 
 impl Shape {
     /// The memory a run is expected to need.
@@ -87,9 +100,46 @@ impl Shape {
 
     /// Learns from a run.
     pub fn learn(&self, peak: u64) {
-        self.peak.fetch_max(peak, Ordering::Relaxed);
+        self.peak.fetch_max(peak.min(MOST), Ordering::Relaxed);
     }
 }
+
+/// A backend as `init` has set it up, whoever named it: the module, files that override it, a configuration, arguments.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct SetUp {
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default)]
+    pub config: BTreeMap<String, Value>,
+}
+
+impl SetUp {
+    /// Reads it from the data of an `init`; nothing where no backend is set up.
+    fn read(data: &Path) -> io::Result<Option<Self>> {
+        #[derive(Deserialize)]
+        struct Data {
+            #[serde(default)]
+            backend: Option<SetUp>,
+        }
+        let bytes = Dir::open(data)?.read(Path::new("terraform.tfstate"), LARGEST_SETTINGS)?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let data: Data = serde_json::from_slice(&bytes)?;
+        Ok(data.backend.filter(|backend| !backend.kind.is_empty()))
+    }
+
+    /// Whether it keeps the state in the folder of the run, where `-state` says so.
+    fn is_here(&self) -> bool {
+        self.kind == "local"
+    }
+
+    /// The hash of the place that it keeps the state of inputs in.
+    pub fn place(&self, inputs: &Inputs) -> String {
+        place_of(&self.kind, &self.config, inputs)
+    }
+}
+
+/// The most that the settings of a backend may be.
+const LARGEST_SETTINGS: u64 = 1 << 20;
 
 /// What a state holds.
 pub(crate) struct Held {
@@ -124,7 +174,8 @@ impl Shapes {
         binary: &Program,
         state: Option<&Held>,
     ) -> Result<Arc<Shape>, Failure> {
-        let key = build::name(workspace, inputs, binary)?;
+        // Of a local module all files are read for it.
+        let key = aside(|| build::name(workspace, inputs, binary))?;
         let shape = self.made(key.clone(), inputs, binary, None).await?;
         let missing = |held: &&Held| held.providers.iter().any(|source| !shape.has(source));
         let Some(held) = state.filter(missing) else { return Ok(shape) };

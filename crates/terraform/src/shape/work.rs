@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    io,
     path::{Component, Path, PathBuf},
 };
 
@@ -13,13 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Shape;
 use crate::{
-    folders::{WorkspaceFolder, copy_tree, make_private, read_optional, remove, write_private},
+    beneath::{Dir, copy_tree},
+    folders::{WorkspaceFolder, guest, read_optional, remove, write_private},
     inputs::Inputs,
-    module::Format,
+    module::{Format, read_by_terraform},
 };
 
 /// Names of our value files: the last in the alphabet win, and these come after a module's own.
-const VALUES: &str = "zzz-capt";
+pub(crate) const VALUES: &str = "zzz-capt";
 
 /// Why a workspace could not be rendered.
 #[derive(Debug, thiserror::Error)]
@@ -43,47 +44,47 @@ pub(crate) fn render(
     inputs: &Inputs,
     folder: &WorkspaceFolder,
 ) -> Result<PathBuf, RenderError> {
-    let before: Rendered = read_optional(&folder.rendered())?
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default();
-    let root = folder.work().join(&shape.root);
+    let before = rendered(folder)?;
+    let work = folder.open_guest()?.make_below(Path::new(guest::WORK))?;
     let mut now = Rendered::default();
     if let Some(package) = &shape.package {
         now.package = Some(shape.key.clone());
-        if before.package == now.package {
-            now.files.extend(before.files.iter().filter(|file| package.join(file).exists()).cloned());
-        } else {
-            now.files.extend(copy_tree(package, &folder.work())?);
-        }
+        // Copied anew each time: the run before may have changed it.
+        now.files.extend(copy_tree(&Dir::open(package)?, &work)?);
     }
-    make_private(&root)?;
+    let root = work.make_below(&shape.root)?;
     for (name, bytes) in files(shape, inputs)? {
-        let path = root.join(&name);
-        if path.parent().is_some_and(|parent| parent != root) {
-            make_private(path.parent().expect("just seen"))?;
-        }
-        // What is the same stays: most runs of a workspace differ in nothing here.
-        if read_optional(&path)?.as_deref() != Some(&bytes) {
-            write_private(&path, &bytes)?;
-        }
+        // Also what is the same: somebody may still have the file open that the run before found there.
+        root.write(&name, &bytes)?;
         now.files.insert(shape.root.join(name));
     }
     for gone in before.files.difference(&now.files) {
-        remove(&folder.work().join(gone))?;
+        work.remove(gone)?;
+    }
+    // What the run before put beside the module must not become part of it.
+    let folders: BTreeSet<&Path> =
+        now.files.iter().filter_map(|file| file.parent()).chain([shape.root.as_path()]).collect();
+    for below in folders {
+        work.below(below)?.remove_where(|name| {
+            read_by_terraform(name.as_encoded_bytes()) && !now.files.contains(&below.join(name))
+        })?;
     }
     if before != now {
         write_private(&folder.rendered(), &serde_json::to_vec(&now).map_err(io::Error::from)?)?;
     }
-    Ok(root)
+    Ok(folder.guest().join(guest::WORK).join(&shape.root))
+}
+
+/// What was rendered before. A list that cannot be read, or is not ours, names nothing.
+fn rendered(folder: &WorkspaceFolder) -> io::Result<Rendered> {
+    let bytes = read_optional(&folder.rendered())?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
 }
 
 /// Takes everything out that may be secret.
 pub(crate) fn take_out(folder: &WorkspaceFolder) {
-    let rendered: Option<Rendered> =
-        fs::read(folder.rendered()).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    for file in rendered.map(|rendered| rendered.files).unwrap_or_default() {
-        let _ = remove(&folder.work().join(file));
-    }
+    // Best effort: the folder goes as a whole later.
+    let _ = folder.open_guest().and_then(|guest| guest.clear());
     let _ = remove(&folder.rendered());
 }
 
@@ -106,18 +107,21 @@ fn files(shape: &Shape, inputs: &Inputs) -> Result<Vec<(PathBuf, Vec<u8>)>, Rend
         let values = serde_json::to_vec(&values).map_err(io::Error::from)?;
         files.push((format!("{VALUES}-variables.auto.tfvars.json").into(), values));
     }
-    for (name, bytes) in &inputs.files {
+    check_names(inputs)?;
+    files.extend(inputs.files.iter().map(|(name, bytes)| (PathBuf::from(name), bytes.clone())));
+    Ok(files)
+}
+
+/// Refuses files of the inputs that would be part of the module, or lie outside of it.
+pub(crate) fn check_names(inputs: &Inputs) -> Result<(), RenderError> {
+    let refused = |name: &&String| {
         let path = Path::new(name);
         let relative =
             path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some();
-        let read_by_terraform =
-            [".tf", ".tf.json", ".tofu", ".tofu.json", ".tfvars", ".tfvars.json", ".tfstate", ".lock.hcl"]
-                .iter()
-                .any(|ending| name.ends_with(ending));
-        if !relative || read_by_terraform {
-            return Err(RenderError::FileName(name.clone()));
-        }
-        files.push((path.to_owned(), bytes.clone()));
+        !relative || read_by_terraform(name.as_bytes())
+    };
+    match inputs.files.keys().find(refused) {
+        Some(name) => Err(RenderError::FileName(name.clone())),
+        None => Ok(()),
     }
-    Ok(files)
 }

@@ -2,11 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Change, Diagnostic, Line, OutputLine, Severity, Stage, Summary};
+use super::{Action, Change, Diagnostic, Line, Severity, Stage, Summary};
 
 /// More errors or warnings than these are counted and not kept: a broken module of thousands of objects repeats one
 /// error for each.
 const KEPT: usize = 100;
+/// A run can print what it likes: more bytes of changes and drift are counted and not kept, nor longer texts of a diagnostic, nor more
+/// objects that are worked on at a time.
+const KEPT_BYTES: usize = 16 << 20;
+const LONGEST_TEXT: usize = 64 << 10;
+const RUNNING: usize = 1000;
 
 /// How many objects a plan will touch, or an apply touched. A replacement is one added and one destroyed, as in
 /// Terraform's own summary.
@@ -91,6 +96,7 @@ pub struct Tally {
     /// Who speaks: `("terraform", "1.11.4")`.
     pub binary: Option<(String, String)>,
     running: Vec<String>,
+    kept_bytes: usize,
 }
 
 impl Tally {
@@ -104,15 +110,19 @@ impl Tally {
         match line {
             Line::Version { binary, version } => self.binary = Some((binary.clone(), version.clone())),
             Line::PlannedChange(change) => self.plan_change(change),
-            Line::Drift(change) => self.drift.push(change.clone()),
-            Line::Summary(summary) => self.sum_up(summary),
-            Line::Outputs(outputs) => {
-                let changes = |output: &&OutputLine| !matches!(output.action, None | Some(Action::NoOp));
-                let changed = u32::try_from(outputs.values().filter(changes).count()).unwrap_or(u32::MAX);
-                // After an apply the same kind of line carries values and no actions.
-                self.changed_outputs = self.changed_outputs.max(changed);
+            Line::Drift(change) => {
+                if self.has_room(bytes_of(change)) {
+                    self.drift.push(change.clone());
+                }
             }
-            Line::Start { address, .. } => self.running.push(address.clone()),
+            Line::Summary(summary) => self.sum_up(summary),
+            // After an apply the same kind of line carries values and no actions.
+            Line::Outputs { changed } => self.changed_outputs = self.changed_outputs.max(*changed),
+            Line::Start { address, .. } => {
+                if self.running.len() < RUNNING && self.has_room(address.len()) {
+                    self.running.push(address.clone());
+                }
+            }
             Line::Complete { address, action, .. } => {
                 self.end(address);
                 self.applied.count(*action);
@@ -143,7 +153,16 @@ impl Tally {
         if change.imported && change.action != Action::Import {
             self.plan.import += 1;
         }
-        self.changes.push(change.clone());
+        // The first one stays in any case: it says that there are changes.
+        if self.has_room(bytes_of(change)) || self.changes.is_empty() {
+            self.changes.push(change.clone());
+        }
+    }
+
+    /// Whether something of that length is kept.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
+        self.kept_bytes <= KEPT_BYTES
     }
 
     fn sum_up(&mut self, summary: &Summary) {
@@ -165,7 +184,7 @@ impl Tally {
     /// One start ends: a replacement starts twice under one address.
     fn end(&mut self, address: &str) {
         if let Some(at) = self.running.iter().position(|running| running == address) {
-            self.running.remove(at);
+            self.kept_bytes -= self.running.remove(at).len();
         }
     }
 
@@ -178,9 +197,68 @@ impl Tally {
             return;
         }
         if kept.len() < KEPT {
-            kept.push(diagnostic.clone());
+            kept.push(shortened(diagnostic));
         } else if diagnostic.severity == Severity::Error {
             self.more_errors = self.more_errors.saturating_add(1);
         }
+    }
+}
+
+fn bytes_of(change: &Change) -> usize {
+    let Change { address, reason, previous, .. } = change;
+    let texts = [Some(address), reason.as_ref(), previous.as_ref()].into_iter().flatten();
+    texts.map(String::len).sum::<usize>() + size_of::<Change>()
+}
+
+fn shortened(diagnostic: &Diagnostic) -> Diagnostic {
+    let mut short = diagnostic.clone();
+    let Diagnostic { severity: _, summary, detail, address, file, line: _, snippet, variable } = &mut short;
+    for text in
+        [Some(summary), Some(detail), address.as_mut(), file.as_mut(), snippet.as_mut(), variable.as_mut()]
+            .into_iter()
+            .flatten()
+            .filter(|text| text.len() > LONGEST_TEXT)
+    {
+        text.truncate(text.floor_char_boundary(LONGEST_TEXT));
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_rest_is_counted() {
+        let change = |number: u32| Change {
+            address: format!("{number}-{}", "a".repeat(10_000)),
+            action: Action::Create,
+            reason: None,
+            previous: None,
+            imported: false,
+        };
+        let mut tally = Tally::new();
+        for number in 0..10_000 {
+            tally.push(&Line::PlannedChange(change(number)));
+            tally.push(&Line::Drift(change(number)));
+            tally.push(&Line::Start { address: change(number).address, action: Action::Create });
+        }
+        assert!(tally.changes.len() + tally.drift.len() + tally.running.len() < 2000);
+        assert_eq!(tally.plan.add, 10_000);
+        let mut endless = Diagnostic {
+            severity: Severity::Error,
+            summary: "é".repeat(LONGEST_TEXT),
+            detail: String::new(),
+            address: None,
+            file: None,
+            line: None,
+            snippet: Some("x".repeat(LONGEST_TEXT + 1)),
+            variable: None,
+        };
+        endless.detail.clone_from(&endless.summary);
+        tally.push(&Line::Diagnostic(endless));
+        let kept = &tally.errors[0];
+        assert!(kept.summary.len() + kept.detail.len() <= 2 * LONGEST_TEXT, "{}", kept.summary.len());
+        assert_eq!(kept.snippet.as_ref().map(String::len), Some(LONGEST_TEXT));
     }
 }

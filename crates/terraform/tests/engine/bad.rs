@@ -70,9 +70,59 @@ async fn bad_modules_say_what_and_where() {
         wrong.variables.insert("n".into(), Variable::from(json!({"not": "a number"})));
         assert_eq!(reason(&lab.apply("wrong", wrong).await), "InvalidVariable");
         let mut bad = lab.inputs("output \"x\" { value = 1 }");
-        bad.module = Module::Source { source: "/does/not/exist".into(), version: None, entrypoint: None };
+        let source = lab.path("no-such-module").display().to_string();
+        bad.module = Module::Source { source, version: None, entrypoint: None };
         assert_eq!(reason(&lab.apply("gone", bad).await), "ModuleNotFound");
         assert_eq!(lab.apply("good", lab.traced("good")).await.outcome, Outcome::Done, "undisturbed");
+    }
+}
+
+/// What a real binary says of values and sources, in the words of whoever gave them.
+#[tokio::test]
+async fn values_and_sources_are_named_not_flags_and_files() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let rule = "validation {\n condition = var.n < 3\n error_message = \"At most 2 of them.\"\n }";
+        let module = |body: &str| {
+            format!("variable \"n\" {{\n type = number\n {body}\n}}\noutput \"x\" {{ value = var.n }}\n")
+        };
+        let rows = [
+            (
+                "missing",
+                module(""),
+                None,
+                "spec.variables.n is not set, and the module has no default for it",
+            ),
+            ("wrong", module(""), Some(json!("many")), "spec.variables.n: a number is required"),
+            ("rule", module(rule), Some(json!(5)), "spec.variables.n: At most 2 of them"),
+        ];
+        for (name, text, value, expected) in rows {
+            let mut inputs = lab.inputs(&text);
+            inputs.variables.extend(value.map(|value| ("n".to_owned(), Variable::from(value))));
+            let failed = failure(lab.apply(name, inputs).await.outcome);
+            let told = failed.clone().given_as(|name| format!("spec.variables.{name}"));
+            // Some binaries add where the variable is declared.
+            assert_eq!(told.message.trim_end_matches(" (main.tf:1)"), expected, "{failed:?}");
+        }
+        let mut nowhere = lab.inputs("");
+        let source = "https://127.0.0.1:9/x.zip".to_owned();
+        nowhere.module = Module::Source { source, version: None, entrypoint: None };
+        let failed = failure(lab.apply("nowhere", nowhere).await.outcome);
+        assert_eq!(failed.reason.as_str(), "Network", "{failed:?}");
+        assert!(
+            failed.message.starts_with("module https://127.0.0.1:9/x.zip cannot be fetched: "),
+            "{failed:?}"
+        );
+        assert!(!failed.message.contains(".tf.json") && failed.file.is_none(), "{failed:?}");
+        // Of a module in a folder only the binary knows what it declares.
+        fs::create_dir_all(lab.path("module")).expect("a folder");
+        fs::write(lab.path("module/main.tf"), "output \"x\" { value = 1 }\n").expect("write");
+        let mut typo = lab.inputs("");
+        let source = lab.path("module").display().to_string();
+        typo.module = Module::Source { source, version: None, entrypoint: None };
+        typo.variables.insert("sise".into(), Variable::from(json!(1)));
+        let done = lab.apply("typo", typo).await;
+        assert_eq!((done.outcome, done.undeclared), (Outcome::Done, vec!["sise".to_owned()]));
     }
 }
 
@@ -96,7 +146,10 @@ async fn odd_names_and_large_modules_are_fine() {
 
 #[tokio::test]
 async fn bad_binaries_are_told_apart() {
-    let tells = r#"test "$1" = apply && echo '{"type":"version","terraform":"1.4.6","ui":"1.0"}'; exit 1"#;
+    let tells = r#"case "$1" in
+apply) echo '{"type":"version","terraform":"1.4.6","ui":"1.0"}'; exit 1;;
+version) echo '{"terraform_version":"1.4.6"}';;
+esac"#;
     let cases = [
         ("old and run before it is asked", tells, "BinaryTooOld"),
         ("old", "echo '{\"terraform_version\":\"1.4.6\"}'", "BinaryTooOld"),
@@ -116,7 +169,7 @@ async fn bad_binaries_are_told_apart() {
         let lab = Lab::with(&tool, |options| options.version_timeout = patience).await;
         let failed = lab.apply("a", lab.inputs("output \"x\" { value = 1 }")).await;
         assert_eq!(reason(&failed), expected, "{name}: {failed:?}");
-        assert!(lab.engine.revision(&lab.inputs("")).is_err());
+        assert!(lab.engine.revision(&lab.inputs("")).await.is_err());
     }
     let lab = Lab::new(&Tool { name: BinaryName::Auto, path: "/nowhere".into() }).await;
     assert_eq!(reason(&lab.apply("a", lab.inputs("output \"x\" { value = 1 }")).await), "BinaryNotFound");
@@ -140,9 +193,9 @@ async fn a_binary_that_will_do_at_last_goes_on_with_the_same_inputs() {
         let inputs = lab.inputs("resource \"terraform_data\" \"a\" {}");
         let failed = failure(lab.apply("a", inputs.clone()).await.outcome);
         assert_eq!((failed.reason.as_str(), failed.class), ("BinaryTooOld", Class::Transient));
-        assert_eq!(lab.engine.revision(&inputs).expect_err("known").class, Class::Terminal);
+        assert_eq!(lab.engine.revision(&inputs).await.expect_err("known").class, Class::Terminal);
         fs::rename(&kept, &path).expect("moved back");
-        lab.engine.revision(&inputs).expect("another one");
+        lab.engine.revision(&inputs).await.expect("another one");
         assert_eq!(lab.apply("a", inputs).await.outcome, Outcome::Done);
     }
 }
@@ -163,9 +216,9 @@ async fn a_binary_is_asked_for_its_version_only_where_that_matters() {
     let backend = "terraform {\n  backend \"local\" {}\n}";
     for tool in tools() {
         let cases = [
-            ("any will do", plain, None, "apply"),
+            ("any will do", plain, None, "apply version"),
             ("one is asked for", plain, Some(">= 1.5"), "version apply"),
-            ("it is initialised", backend, None, "version init apply state"),
+            ("it is initialised", backend, None, "version init apply"),
         ];
         for (case, text, constraint, expected) in cases {
             let bin = tempfile::tempdir().expect("a folder");
@@ -174,10 +227,11 @@ async fn a_binary_is_asked_for_its_version_only_where_that_matters() {
             let mut inputs = lab.inputs(text);
             inputs.binary.constraint = constraint.map(Into::into);
             assert_eq!(lab.apply("a", inputs.clone()).await.outcome, Outcome::Done, "{case}");
-            // And then it is known.
+            // And then it is known: asked once, where a run has not done so.
             let choice = Choice { name: tool.name, constraint: Some(">= 1.5, < 99".into()) };
             lab.engine.binary(&choice).expect("known");
-            lab.engine.revision(&inputs).expect("known");
+            lab.engine.binary(&choice).expect("known");
+            lab.engine.revision(&inputs).await.expect("known");
             let called = fs::read_to_string(&notes).expect("called");
             assert_eq!(called.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{case}");
         }
@@ -190,7 +244,7 @@ async fn modules_that_any_version_runs_say_which_is_the_oldest() {
     for tool in tools().into_iter().filter(|tool| tool.name == BinaryName::Terraform) {
         let lab = Lab::new(&tool).await;
         lab.apply("a", lab.inputs("resource \"terraform_data\" \"a\" {}")).await;
-        let file = lab.folder_of("a").join("work/capt_version.tf");
+        let file = lab.folder_of("a").join("guest/work/capt_version.tf");
         let text = fs::read_to_string(&file).expect("rendered");
         let other = lab.inputs(&text.replace("1.5.0", "99.0.0"));
         assert_eq!(reason(&lab.apply("b", other).await), "BinaryTooOld", "{text}");

@@ -8,6 +8,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -24,10 +25,17 @@ const WORKSPACES: usize = 4;
 const FOLDER: &str = "CAPT_KILL_FOLDER";
 /// Kills in a row before the worker is left alone, so that a round ends.
 const KILLS: usize = 12;
+/// Kills so far, for whoever soaks.
+static KILLED: AtomicUsize = AtomicUsize::new(0);
 
 /// `make e2e` asks for more.
 fn rounds() -> u64 {
     std::env::var("CAPT_KILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(6)
+}
+
+/// How many kills of Terraform there are to be, in as many rounds as that takes; `make soak` asks for hundreds.
+fn wanted() -> usize {
+    std::env::var("CAPT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(0)
 }
 
 /// Two resources, one after the other, each with a trace.
@@ -60,20 +68,20 @@ async fn worker() {
     let create = read(&folder, "goal") == "create";
     let engine = start(&folder, &tool, |_| ()).await;
     let mut changes = engine.changes();
-    while !settled(&engine, &folder, &tool, create) {
+    while !settled(&engine, &folder, &tool, create).await {
         let _ = tokio::time::timeout(Duration::from_millis(500), changes.recv()).await;
     }
     fs::write(folder.join("reached"), "").expect("write");
 }
 
 /// What a controller does: looks, and orders what is missing.
-fn settled(engine: &Engine, folder: &Path, tool: &Tool, create: bool) -> bool {
+async fn settled(engine: &Engine, folder: &Path, tool: &Tool, create: bool) -> bool {
     let mut all = true;
     for at in 0..WORKSPACES {
         let (name, workspace) = (format!("w{at}"), WorkspaceId::new(format!("w{at}")));
         let view = engine.look(&workspace);
         let wanted = inputs(folder, tool, &name);
-        let there = if create { view.applied == engine.revision(&wanted).ok() } else { !view.touched };
+        let there = if create { view.applied == engine.revision(&wanted).await.ok() } else { !view.touched };
         all &= there && view.run.is_none();
         if !there && view.run.is_none() {
             let (operation, inputs) =
@@ -108,10 +116,11 @@ impl Random {
     }
 }
 
-/// Drives a goal through kills. `also`: what else is killed with the engine.
-async fn drive(folder: &Path, goal: &str, random: &mut Random, also: impl Fn(&Path)) {
+/// Drives a goal through kills. `also`: what else is killed with the engine, and whether there was any; tells how often.
+async fn drive(folder: &Path, goal: &str, random: &mut Random, also: impl Fn(&Path) -> bool) -> usize {
     fs::write(folder.join("goal"), goal).expect("write");
     let _ = fs::remove_file(folder.join("reached"));
+    let mut others = 0;
     for kills in 0.. {
         let mut child = spawn(folder);
         let patience =
@@ -121,13 +130,15 @@ async fn drive(folder: &Path, goal: &str, random: &mut Random, also: impl Fn(&Pa
         if ended.is_err() {
             child.kill().expect("killed");
             child.wait().expect("waited");
-            also(folder);
+            others += usize::from(also(folder));
+            KILLED.fetch_add(1, Ordering::Relaxed);
         }
         if folder.join("reached").exists() {
-            return;
+            break;
         }
         assert!(kills <= KILLS, "left alone, and still not there: {}", story(folder));
     }
+    others
 }
 
 /// What a round that went wrong left behind.
@@ -137,7 +148,7 @@ fn story(folder: &Path) -> String {
         let record: serde_json::Value =
             fs::read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         for field in ["workspace", "touched", "unsaved", "current", "last"] {
-            story.extend(["\n", field, ": ", &record[field].to_string()]);
+            story.extend(["\n", field, ": ", &record["record"][field].to_string()]);
         }
     }
     story
@@ -166,7 +177,7 @@ async fn an_engine_killed_at_any_moment_makes_nothing_twice() {
         let folder = lab.path();
         fs::write(folder.join("tool"), format!("{:?}", tool.name)).expect("write");
         let mut random = Random(round + 1);
-        drive(folder, "create", &mut random, |_| ()).await;
+        drive(folder, "create", &mut random, |_| false).await;
         for line in expected("create") {
             assert_eq!(
                 counts(folder).get(&line),
@@ -175,7 +186,7 @@ async fn an_engine_killed_at_any_moment_makes_nothing_twice() {
                 trace(&folder.join("trace"))
             );
         }
-        drive(folder, "destroy", &mut random, |_| ()).await;
+        drive(folder, "destroy", &mut random, |_| false).await;
         for line in expected("create").chain(expected("destroy")) {
             assert_eq!(
                 counts(folder).get(&line),
@@ -186,12 +197,18 @@ async fn an_engine_killed_at_any_moment_makes_nothing_twice() {
         }
         none_left(folder, tool).await;
     }
+    println!("{} kills so far, nothing made twice or left behind", KILLED.load(Ordering::Relaxed));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_binary_killed_at_any_moment_leaves_nothing_behind() {
     let tools = tools();
-    for round in 0..rounds() {
+    let mut kills = 0;
+    // Not every kill of the engine finds a Terraform to kill with it.
+    for round in 0..rounds() * 10 {
+        if round >= rounds() && kills >= wanted() {
+            break;
+        }
         let Some(tool) = tools.get(usize::try_from(round).expect("small") % tools.len().max(1)) else {
             return;
         };
@@ -199,18 +216,20 @@ async fn a_binary_killed_at_any_moment_leaves_nothing_behind() {
         let folder = lab.path();
         fs::write(folder.join("tool"), format!("{:?}", tool.name)).expect("write");
         let mut random = Random(round + 1001);
-        drive(folder, "create", &mut random, crate::stopped::kill_runs_in).await;
+        kills += drive(folder, "create", &mut random, crate::stopped::kill_runs_in).await;
         let made = counts(folder);
         for line in expected("create") {
             assert!(made.contains_key(&line), "round {round}: {line} is missing: {made:?}");
         }
-        drive(folder, "destroy", &mut random, crate::stopped::kill_runs_in).await;
+        kills += drive(folder, "destroy", &mut random, crate::stopped::kill_runs_in).await;
         let gone = counts(folder);
         for line in expected("destroy") {
             assert!(gone.contains_key(&line), "round {round}: {line} is missing: {gone:?}");
         }
         none_left(folder, tool).await;
     }
+    println!("Terraform was killed {kills} times, and nothing was left behind");
+    assert!(kills >= wanted(), "{kills} kills of Terraform, and {} are wanted", wanted());
 }
 
 async fn none_left(folder: &Path, tool: &Tool) {

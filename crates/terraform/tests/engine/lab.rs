@@ -13,10 +13,14 @@ use capt_terraform::{
     inputs::{BinaryName, Inputs},
     order::{Operation, Order, WorkspaceId},
     view::{Finished, Outcome, View},
+    visit::{Visit, Visited},
 };
 
 /// Longer than anything takes, on a machine that does ten other things.
 pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What guards the runs of tests.
+pub const GUARD: &str = env!("CARGO_BIN_EXE_capt-guard");
 
 /// A binary the tests run with.
 #[derive(Clone, Debug)]
@@ -127,6 +131,12 @@ impl Lab {
         self.engine.look(&WorkspaceId::new(name))
     }
 
+    /// The workspace as somebody beside the engine finds it.
+    pub fn visited(&self, name: &str) -> Visited {
+        let visit = Visit::to(&self.path("data")).expect("an engine works there");
+        visit.workspace(&WorkspaceId::new(name)).expect("readable").expect("something ran")
+    }
+
     /// Waits until no run of the workspace is left.
     pub async fn ended(&self, workspace: &WorkspaceId) -> Finished {
         self.until(workspace, |view| view.run.is_none() && view.last.is_some()).await.last.expect("just seen")
@@ -156,7 +166,10 @@ impl Lab {
 
 pub async fn start(folder: &Path, tool: &Tool, change: impl FnOnce(&mut Options)) -> Engine {
     let mut options = Options::new(folder.join("data"));
+    options.guard = GUARD.into();
     options.path = Some(tool.path.clone());
+    // Modules of the tests lie beside the data folder.
+    options.allow_paths = capt_e2e::aws_mirror().into_iter().chain([folder.to_owned()]).collect();
     // Long enough for a machine that does ten other things: one that is interrupted twice does not save its state.
     options.grace = Duration::from_secs(60);
     change(&mut options);

@@ -1,20 +1,22 @@
 //! A workspace from its first apply to its destroy.
 
+use std::path::Path;
+
 use capt_terraform::{
-    inputs::Variable,
+    inputs::{BinaryName, Variable},
     order::{Operation, Order, PlanId, Refused, WorkspaceId},
     view::{Outcome, Phase},
 };
 use serde_json::json;
 
-use crate::lab::{Lab, reason, tool, tools};
+use crate::lab::{GUARD, Lab, reason, tool, tools};
 
 #[tokio::test]
 async fn create_change_and_destroy() {
     for tool in tools() {
         let lab = Lab::new(&tool).await;
         let mut inputs = lab.traced("a");
-        let revision = lab.engine.revision(&inputs).expect("a revision");
+        let revision = lab.engine.revision(&inputs).await.expect("a revision");
 
         let first = lab.apply("ns/a", inputs.clone()).await;
         assert_eq!(first.outcome, Outcome::Done, "{first:?}");
@@ -33,7 +35,7 @@ async fn create_change_and_destroy() {
 
         // A variable that replaces the resource.
         inputs.variables.insert("v".into(), Variable::from("2"));
-        assert_ne!(lab.engine.revision(&inputs).expect("a revision"), revision);
+        assert_ne!(lab.engine.revision(&inputs).await.expect("a revision"), revision);
         let changed = lab.apply("ns/a", inputs.clone()).await;
         assert_eq!(changed.plan.map(|plan| (plan.add, plan.destroy)), Some((1, 1)));
         assert_eq!(lab.trace(), ["create a", "destroy a", "create a"]);
@@ -158,7 +160,17 @@ async fn drift_is_found_and_an_apply_corrects_it() {
             ["terraform_data.file"]
         );
         assert!(lab.look("a").applied.is_some(), "looking changes nothing");
+        let guard = Path::new(GUARD);
+        // Whoever looks finds a binary on the PATH alone.
+        if tool.name == BinaryName::Terraform {
+            let shown = lab.visited("a").show_drift(guard, false).expect("shown");
+            assert!(shown.contains("terraform_data.file must be replaced"), "{shown}");
+            assert!(shown.contains("changed behind its back"), "a diff, not only a name: {shown}");
+        }
         assert_eq!(lab.run("a", Operation::Apply, None).await.outcome, Outcome::Done);
+        let visited = lab.visited("a");
+        assert!(visited.drift().is_none() && visited.show_drift(guard, false).is_err());
+        assert!(!lab.folder_of("a").join("drift").exists());
         assert_eq!(std::fs::read_to_string(&file).expect("read"), "content");
     }
 }
@@ -230,25 +242,4 @@ async fn an_existing_thing_is_imported_and_a_state_taken_over() {
         assert_eq!(destroyed.outcome, Outcome::Done, "{destroyed:?}");
         assert_eq!(lab.look("b").resources, 0);
     }
-}
-
-/// As a disk that ran full leaves it: half a state, and its copy from before.
-#[tokio::test]
-async fn half_a_state_is_replaced_by_its_copy_before_the_next_run() {
-    let Some(tool) = tool() else { return };
-    let lab = Lab::new(&tool).await;
-    // The second run has something to copy before it begins.
-    for _ in 0..2 {
-        lab.apply("a", lab.traced("a")).await;
-    }
-    let path = lab.folder_of("a").join("state/terraform.tfstate");
-    let whole = std::fs::read(&path).expect("a state");
-    std::fs::write(&path, &whole[..whole.len() / 2]).expect("write");
-    let again = lab.apply("a", lab.traced("a")).await;
-    assert_eq!(again.outcome, Outcome::Done);
-    assert_eq!(lab.trace(), ["create a"], "what exists is known");
-    std::fs::write(&path, &whole[..whole.len() / 2]).expect("write");
-    let gone = lab.run("a", Operation::Destroy, None).await;
-    assert_eq!(gone.outcome, Outcome::Done);
-    assert_eq!(lab.trace(), ["create a", "destroy a"]);
 }

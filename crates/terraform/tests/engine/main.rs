@@ -1,5 +1,6 @@
 //! The engine with real binaries. Modules leave a line in a file whenever something is made or destroyed, so that tests can count.
 
+mod backends;
 mod bad;
 mod full;
 mod kept;

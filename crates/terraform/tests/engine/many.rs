@@ -53,9 +53,9 @@ async fn a_hundred_of_one_template_share_one_init() {
     let lab = lab.restart().await;
     lab.apply("w100", with_n(&inputs, 100)).await;
     assert_eq!(lab.engine.metrics().inits, 0);
-    let before = lab.engine.revision(&inputs).expect("a revision");
+    let before = lab.engine.revision(&inputs).await.expect("a revision");
     fs::write(lab.path("module/beside/main.tf"), "output \"x\" {\n  value = 2\n}\n").expect("write");
-    assert_ne!(lab.engine.revision(&inputs).expect("a revision"), before);
+    assert_ne!(lab.engine.revision(&inputs).await.expect("a revision"), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,7 +128,7 @@ async fn a_module_writes_beside_itself_and_into_no_other_workspace() {
         }
         for n in 0..3 {
             let here =
-                fs::read_to_string(lab.folder_of(&format!("w{n}")).join("work/here")).expect("written");
+                fs::read_to_string(lab.folder_of(&format!("w{n}")).join("guest/work/here")).expect("written");
             assert_eq!(here, format!("{n}\n"));
         }
     }

@@ -47,7 +47,7 @@ async fn concurrent_first_runs_share_one_init_and_the_plugin_is_hashed_once() {
     for name in &names {
         let planned = lab.ended(name).await;
         assert_eq!(planned.outcome, Outcome::Planned, "{planned:?}");
-        let lock = fs::read_to_string(lab.folder_of(name.as_str()).join("work/.terraform.lock.hcl"))
+        let lock = fs::read_to_string(lab.folder_of(name.as_str()).join("guest/work/.terraform.lock.hcl"))
             .expect("a lock file");
         assert!(lock.contains("hashicorp/aws") && !lock.contains("hashes"), "{lock}");
     }

@@ -97,6 +97,9 @@ pub struct Decoded {
     pub unknown_fields: Vec<String>,
 }
 
+/// How many unknown fields are told; as many as upstream's reader of JSON tells of a body.
+const STRICT_ERRORS: usize = 100;
+
 /// Whether there is a built-in kind of this name.
 pub fn is_kind(group: &str, kind: &str) -> bool {
     definitions::find_kind(group, kind).is_some()
@@ -258,7 +261,7 @@ impl Walk {
         let mut decoded = Map::new();
         for (name, value) in members {
             let Some(field) = definition.field(&name) else {
-                if !self.silent {
+                if !self.silent && self.unknown.len() < STRICT_ERRORS {
                     self.unknown.push(place.member("", &name).strict);
                 }
                 continue;

@@ -3,7 +3,7 @@
 use super::Package::{Core, Meta};
 use crate::builtin::schema::{
     Definition,
-    Shape::{AtomicPart, Kind, Part},
+    Shape::{AtomicPart, Kind, Open, Part},
     Type::{Atomic, Bool, Bytes, Int32, Keyed, Map, Of, Text},
     define, field,
 };
@@ -79,5 +79,11 @@ pub(super) const TABLE: &[Definition] = &[
         field("resourceVersion", Text, "Revision of the object."),
         field("uid", Text, "Identity of the object."),
     ]),
+    define("Service", Kind, "A name and an address for a set of pods. This server runs none: there are no services here, and none can be made.", &[
+        field("spec", Of(Core, "ServiceSpec"), "What is wanted."),
+        field("status", Of(Core, "ServiceStatus"), "What was observed."),
+    ]),
+    define("ServiceSpec", Open, "What is wanted of a service.", &[]),
+    define("ServiceStatus", Open, "What was observed of a service.", &[]),
     define("LocalObjectReference", AtomicPart, "Names an object in the same namespace.", &[field("name", Text, "Name of the object.")]),
 ];

@@ -11,12 +11,16 @@
 pub(super) mod numbers;
 mod wire;
 
+use std::cell::Cell;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value, json};
 
 use super::definitions::{self, Package};
 use super::schema::{Definition, Shape, Type};
+use crate::bounds::{self, MAX_VALUES};
+use crate::request::json;
 use wire::{Reader, Wire, WireError};
 
 /// What every body begins with.
@@ -77,6 +81,9 @@ pub enum ObjectError {
     /// Deeper than JSON could be.
     #[error("exceeded max depth")]
     Depth,
+    /// More values than an object may have.
+    #[error("more than {MAX_VALUES} values")]
+    Values,
 }
 
 /// Decodes a body that should be of a built-in kind. One that says it is something else comes out with its `kind`
@@ -100,7 +107,7 @@ pub fn decode(body: &[u8], group: &str, kind: &str) -> Result<Value, ProtobufErr
     if (given.is_empty() || given == kind.as_bytes())
         && let Some((package, definition)) = definitions::find_kind(group, kind)
     {
-        message(&mut object, package, definition, raw, 0)?;
+        message(&mut object, package, definition, raw, Level { depth: 0, values: &Cell::new(0) })?;
     }
     Ok(object.into())
 }
@@ -144,11 +151,8 @@ fn message(
     package: Package,
     definition: &'static Definition,
     bytes: &[u8],
-    depth: usize,
+    level: Level<'_>,
 ) -> Result<(), ObjectError> {
-    if depth > DEEPEST {
-        return Err(ObjectError::Depth);
-    }
     let names = numbers::names(package, definition.name);
     let mut fields = Reader::new(bytes);
     let illegal = |error| match error {
@@ -158,9 +162,31 @@ fn message(
     while let Some((number, value)) = fields.field().map_err(illegal)? {
         let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
         let Some(field) = names.get(index).and_then(|name| definition.field(name)) else { continue };
-        put(into, field.name, field.kind, value, depth)?;
+        put(into, field.name, field.kind, value, level)?;
     }
     Ok(())
+}
+
+/// Where a value is, and how many were read before it.
+#[derive(Clone, Copy)]
+struct Level<'a> {
+    depth: usize,
+    values: &'a Cell<usize>,
+}
+
+impl Level<'_> {
+    fn deeper(self) -> Result<Self, ObjectError> {
+        if self.depth == DEEPEST {
+            return Err(ObjectError::Depth);
+        }
+        Ok(Self { depth: self.depth + 1, ..self })
+    }
+
+    /// Counts values, before they are made: an empty message takes two bytes here, and a hundred times as much as JSON.
+    fn count(self, values: usize) -> Result<(), ObjectError> {
+        self.values.set(self.values.get() + values);
+        if self.values.get() > MAX_VALUES { Err(ObjectError::Values) } else { Ok(()) }
+    }
 }
 
 /// Adds what one occurrence of a field says.
@@ -169,22 +195,22 @@ fn put(
     name: &str,
     kind: Type,
     value: Wire<'_>,
-    depth: usize,
+    level: Level<'_>,
 ) -> Result<(), ObjectError> {
     match kind {
         Type::List(items) | Type::Atomic(items) | Type::Set(items) | Type::Keyed(items, _) => {
-            let item = single(None, name, *items, value, depth)?;
+            let item = single(None, name, *items, value, level)?;
             let list = into.entry(name).or_insert_with(|| json!([]));
             list.as_array_mut().expect("a list field holds a list").push(item);
         }
         Type::Map(values) => {
-            let (key, item) = entry(name, *values, value, depth)?;
+            let (key, item) = entry(name, *values, value, level)?;
             let map = into.entry(name).or_insert_with(|| json!({}));
             map.as_object_mut().expect("a map field holds an object").insert(key, item);
         }
         _ => {
             let before = into.get_mut(name).map(Value::take);
-            let value = single(before, name, kind, value, depth)?;
+            let value = single(before, name, kind, value, level)?;
             into.insert(name.to_owned(), value);
         }
     }
@@ -192,18 +218,18 @@ fn put(
 }
 
 /// One entry of a map: a message of key and value, both of which may be left out.
-fn entry(name: &str, kind: Type, value: Wire<'_>, depth: usize) -> Result<(String, Value), ObjectError> {
+fn entry(name: &str, kind: Type, value: Wire<'_>, level: Level<'_>) -> Result<(String, Value), ObjectError> {
     let (mut key, mut item) = (String::new(), None);
     let mut fields = Reader::new(bytes_of(name, value)?);
     while let Some((number, value)) = fields.field()? {
         match number {
             1 => key = String::from_utf8_lossy(bytes_of(name, value)?).into_owned(),
-            2 => item = Some(single(None, name, kind, value, depth)?),
+            2 => item = Some(single(None, name, kind, value, level)?),
             _ => {}
         }
     }
     let empty = if matches!(kind, Type::Bool) { Wire::Varint(0) } else { Wire::Bytes(&[]) };
-    let item = item.map_or_else(|| single(None, name, kind, empty, depth), Ok)?;
+    let item = item.map_or_else(|| single(None, name, kind, empty, level), Ok)?;
     Ok((key, item))
 }
 
@@ -213,8 +239,9 @@ fn single(
     name: &str,
     kind: Type,
     value: Wire<'_>,
-    depth: usize,
+    level: Level<'_>,
 ) -> Result<Value, ObjectError> {
+    level.count(1)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "as protobuf defines it")]
     match (kind, value) {
         // What is not UTF-8 is shown the way Go's JSON shows it.
@@ -225,7 +252,7 @@ fn single(
         (Type::Int64, Wire::Varint(number)) => Ok((number as i64).into()),
         (Type::Double, Wire::Fixed64(bits)) => Ok(double(f64::from_bits(bits))),
         (Type::Of(package, of), Wire::Bytes(bytes)) => match definitions::find(package, of) {
-            Some(definition) => named(before, package, definition, bytes, depth + 1),
+            Some(definition) => named(before, package, definition, bytes, level.deeper()?),
             None => Ok(Value::Null),
         },
         // A list inside of a map is a message with one field.
@@ -234,7 +261,7 @@ fn single(
             let mut fields = Reader::new(bytes);
             while let Some((number, value)) = fields.field()? {
                 if number == 1 {
-                    list.push(single(None, name, *items, value, depth)?);
+                    list.push(single(None, name, *items, value, level)?);
                 }
             }
             Ok(list.into())
@@ -248,7 +275,7 @@ fn named(
     package: Package,
     definition: &'static Definition,
     bytes: &[u8],
-    depth: usize,
+    level: Level<'_>,
 ) -> Result<Value, ObjectError> {
     match definition.shape {
         Shape::Time => time(bytes, definition.name == "MicroTime"),
@@ -262,14 +289,14 @@ fn named(
             }
             Ok(String::from_utf8_lossy(text).into())
         }
-        Shape::Open | Shape::Any => raw_json(bytes),
-        Shape::Schemas => schemas(definition, bytes, depth),
+        Shape::Open | Shape::Any => raw_json(bytes, level),
+        Shape::Schemas => schemas(definition, bytes, level),
         Shape::Kind | Shape::Answer | Shape::Envelope | Shape::Part | Shape::AtomicPart => {
             let mut object = match before {
                 Some(Value::Object(object)) => object,
                 _ => Map::new(),
             };
-            message(&mut object, package, definition, bytes, depth)?;
+            message(&mut object, package, definition, bytes, level)?;
             Ok(object.into())
         }
     }
@@ -297,7 +324,7 @@ fn time(bytes: &[u8], micro: bool) -> Result<Value, ObjectError> {
 }
 
 /// A message whose one field is JSON.
-fn raw_json(bytes: &[u8]) -> Result<Value, ObjectError> {
+fn raw_json(bytes: &[u8], level: Level<'_>) -> Result<Value, ObjectError> {
     let mut raw: &[u8] = b"null";
     let mut fields = Reader::new(bytes);
     while let Some((number, value)) = fields.field()? {
@@ -305,22 +332,27 @@ fn raw_json(bytes: &[u8]) -> Result<Value, ObjectError> {
             raw = bytes_of("raw", value)?;
         }
     }
-    serde_json::from_slice(raw).map_err(|error| ObjectError::Json(error.to_string()))
+    let parsed = json::parse(raw).map_err(|error| match error {
+        json::ParseError::Syntax(error) => ObjectError::Json(error),
+        json::ParseError::TooMany => ObjectError::Values,
+    })?;
+    level.count(bounds::extent(&parsed.value).values)?;
+    Ok(parsed.value)
 }
 
 /// The three types that are a schema or something else.
-fn schemas(definition: &Definition, bytes: &[u8], depth: usize) -> Result<Value, ObjectError> {
+fn schemas(definition: &Definition, bytes: &[u8], level: Level<'_>) -> Result<Value, ObjectError> {
     let schema = Type::Of(Package::Apiextensions, "JSONSchemaProps");
     let (mut one, mut many, mut allows) = (None, Vec::new(), false);
     let mut fields = Reader::new(bytes);
     while let Some((number, value)) = fields.field()? {
         match (definition.name, number) {
             ("JSONSchemaPropsOrBool", 1) => allows = value != Wire::Varint(0),
-            ("JSONSchemaPropsOrArray", 2) => many.push(single(None, "JSONSchemas", schema, value, depth)?),
+            ("JSONSchemaPropsOrArray", 2) => many.push(single(None, "JSONSchemas", schema, value, level)?),
             ("JSONSchemaPropsOrStringArray", 2) => {
-                many.push(single(None, "Property", Type::Text, value, depth)?);
+                many.push(single(None, "Property", Type::Text, value, level)?);
             }
-            (_, 1 | 2) => one = Some(single(one.take(), "Schema", schema, value, depth)?),
+            (_, 1 | 2) => one = Some(single(one.take(), "Schema", schema, value, level)?),
             _ => {}
         }
     }

@@ -17,6 +17,7 @@ const TABLE: &[(Package, &str, &[&str])] = &[
     (Core, "Secret", &["metadata", "data", "type", "stringData", "immutable"]),
     (Core, "ConfigMap", &["metadata", "data", "binaryData", "immutable"]),
     (Core, "ServiceAccount", &["metadata", "secrets", "imagePullSecrets", "automountServiceAccountToken"]),
+    (Core, "Service", &["metadata", "spec", "status"]),
     (Core, "Event", &["metadata", "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type", "eventTime", "series", "action", "related", "reportingComponent", "reportingInstance"]),
     (Core, "EventSeries", &["count", "lastObservedTime"]),
     (Core, "EventSource", &["component", "host"]),

@@ -9,6 +9,10 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, length], bytes].concat()
 }
 
+fn top(values: &Cell<usize>) -> Level<'_> {
+    Level { depth: 0, values }
+}
+
 fn body(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     [MAGIC, &field(1, &type_meta), &field(2, raw)].concat()
@@ -79,7 +83,7 @@ fn what_says_it_is_something_else_is_not_read() {
 fn a_schema_may_be_several_things() {
     let schema = |of: &[u8]| {
         let definition = definitions::find(Package::Apiextensions, "JSONSchemaProps").unwrap();
-        named(None, Package::Apiextensions, definition, of, 0).unwrap()
+        named(None, Package::Apiextensions, definition, of, top(&Cell::new(0))).unwrap()
     };
     let text = field(5, b"string");
     for (bytes, expected) in [
@@ -135,7 +139,43 @@ fn nesting_is_bounded() {
         schema = [head, schema].concat();
     }
     let definition = definitions::find(Package::Apiextensions, "JSONSchemaProps").unwrap();
-    assert_eq!(named(None, Package::Apiextensions, definition, &schema, 0), Err(ObjectError::Depth));
+    let values = Cell::new(0);
+    assert_eq!(
+        named(None, Package::Apiextensions, definition, &schema, top(&values)),
+        Err(ObjectError::Depth)
+    );
+}
+
+/// Two bytes each, in a body of a megabyte; and as JSON in a field that holds JSON.
+#[test]
+fn values_are_counted_as_those_of_json_are() {
+    let long = |number: u8, bytes: &[u8]| {
+        let (mut head, mut length) = (vec![number << 3 | 2], bytes.len());
+        while length >= 0x80 {
+            head.push(0x80 | u8::try_from(length & 0x7f).unwrap());
+            length >>= 7;
+        }
+        head.push(u8::try_from(length).unwrap());
+        [head, bytes.to_vec()].concat()
+    };
+    let owners = |count: usize| field(13, &[]).repeat(count);
+    let type_meta = [field(1, b"v1"), field(2, b"Secret")].concat();
+    for (count, fits) in [(MAX_VALUES - 10, true), (MAX_VALUES + 1, false)] {
+        let secret = long(1, &owners(count));
+        let whole = [MAGIC, &field(1, &type_meta), &long(2, &secret)].concat();
+        match decode(&whole, "", "Secret") {
+            Ok(value) => {
+                assert!(fits && value["metadata"]["ownerReferences"].as_array().unwrap().len() == count);
+            }
+            Err(error) => assert!(!fits && error == ProtobufError::Object(ObjectError::Values), "{error}"),
+        }
+        let list = format!("[{}0]", "0,".repeat(count - 1));
+        let schema = long(8, &long(1, list.as_bytes()));
+        let definition = definitions::find(Package::Apiextensions, "JSONSchemaProps").unwrap();
+        let values = Cell::new(0);
+        let read = named(None, Package::Apiextensions, definition, &schema, top(&values));
+        assert_eq!(read.err(), (!fits).then_some(ObjectError::Values));
+    }
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! ConfigMaps: keys that may be file names, no key twice, a bound on the size.
 
-use capt_schema::{FieldError, FieldPath};
+use capt_schema::{FieldError, FieldPath, is_enough};
 use serde_json::{Map, Value};
 
 use super::{MAX_DATA, complaints, invalid, path, secret, too_long};
@@ -13,6 +13,9 @@ pub(super) fn validate(config: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut size = 0;
     for (key, value) in data {
+        if is_enough(&errors) {
+            break;
+        }
         let at = path(&["data"]).key(key);
         errors.extend(complaints(&at, key, config_key(key)));
         if binary.contains_key(key) {
@@ -21,6 +24,9 @@ pub(super) fn validate(config: &Value) -> Vec<FieldError> {
         size += value.as_str().map_or(0, str::len);
     }
     for (key, value) in binary {
+        if is_enough(&errors) {
+            break;
+        }
         errors.extend(complaints(&path(&["binaryData"]).key(key), key, config_key(key)));
         size += value.as_str().map_or(0, decoded_length);
     }

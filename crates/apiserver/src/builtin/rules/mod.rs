@@ -7,6 +7,8 @@
 //! Everything here expects decoded objects (see [`super::decode`]). Metadata is judged elsewhere, for all kinds
 //! alike; [`name_rule`] tells what is particular to a kind. Events are judged in the shape of the core group,
 //! whichever group was asked for: the group only decides how strict the rules are.
+//!
+//! Whoever looks at what may be many stops at [`is_enough`]: what is told of each takes far more than it does.
 
 mod config_map;
 mod event;
@@ -18,7 +20,7 @@ mod rbac;
 mod secret;
 pub(crate) mod warnings;
 
-use capt_schema::{FieldError, FieldErrorKind, FieldPath};
+use capt_schema::{FieldError, FieldErrorKind, FieldPath, is_enough};
 use serde_json::Value;
 
 use super::names::NameRule;
@@ -47,7 +49,14 @@ pub(crate) fn finalizers(group: &str, kind: &str, names: &[&str]) -> Vec<FieldEr
     let known = |name: &str| name.contains('/') || namespace::STANDARD_FINALIZERS.contains(&name);
     let wrong = names.iter().enumerate().filter(|(_, name)| !known(name));
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
-    wrong.map(|(index, name)| invalid(&at.index(index), *name, detail)).collect()
+    let mut errors = Vec::new();
+    for (index, name) in wrong {
+        if is_enough(&errors) {
+            break;
+        }
+        errors.push(invalid(&at.index(index), *name, detail));
+    }
+    errors
 }
 
 /// Whether an update of an object that does not exist creates it.

@@ -1,6 +1,6 @@
 //! Namespaces: a finalizer holds them until they are empty, and a label repeats their name.
 
-use capt_schema::{FieldError, FieldPath};
+use capt_schema::{FieldError, FieldPath, is_enough};
 use serde_json::{Value, json};
 
 use super::{complaints, get, invalid, keep, list, path, text};
@@ -69,6 +69,9 @@ fn finalizers(namespace: &Value, at: impl Fn(usize) -> FieldPath) -> Vec<FieldEr
     for (index, finalizer) in
         list(namespace, &["spec", "finalizers"]).iter().filter_map(Value::as_str).enumerate()
     {
+        if is_enough(&errors) {
+            break;
+        }
         let at = at(index);
         errors.extend(complaints(&at, finalizer, qualified_name(finalizer)));
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use capt_schema::{FieldError, FieldErrorKind, FieldPath};
+use capt_schema::{FieldError, FieldErrorKind, FieldPath, is_enough};
 use serde_json::{Value, json};
 
 use super::{complaints, forbidden, get, invalid, list, not_supported, path, required, text};
@@ -66,6 +66,9 @@ pub(super) fn validate_update(node: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen = HashSet::new();
     for (index, address) in list(node, &["status", "addresses"]).iter().enumerate() {
+        if is_enough(&errors) {
+            break;
+        }
         if !seen.insert((text(address, &["type"]), text(address, &["address"]))) {
             let at = path(&["status", "addresses"]).index(index);
             errors.push(FieldError::new(&at, FieldErrorKind::Duplicate, address.clone(), ""));
@@ -92,6 +95,9 @@ pub(super) fn validate_update(node: &Value, old: &Value) -> Vec<FieldError> {
 fn taints(node: &Value, errors: &mut Vec<FieldError>) {
     let mut seen = HashSet::new();
     for (index, taint) in list(node, &["spec", "taints"]).iter().enumerate() {
+        if is_enough(errors) {
+            break;
+        }
         // Upstream looks for taints in the metadata when it names them.
         let at = path(&["metadata", "taints"]).index(index);
         let (key, value, effect) = (text(taint, &["key"]), text(taint, &["value"]), text(taint, &["effect"]));
@@ -127,6 +133,9 @@ fn features(node: &Value, errors: &mut Vec<FieldError>) {
         list(node, &["status", "declaredFeatures"]).iter().filter_map(Value::as_str).collect();
     let at = path(&["status", "declaredFeatures"]);
     for (index, feature) in features.iter().enumerate() {
+        if is_enough(errors) {
+            break;
+        }
         let parts = feature.split('/').enumerate().all(|(place, part)| {
             part.starts_with(|c: char| c.is_ascii_uppercase() || (place > 0 && c.is_ascii_lowercase()))
                 && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -171,6 +180,9 @@ fn pod_ranges(node: &Value, errors: &mut Vec<FieldError>) {
     let mut families = HashSet::new();
     let mut unreadable = None;
     for (index, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
+        if is_enough(errors) {
+            break;
+        }
         if let Some(is_v6) = address_family(range) {
             families.insert(is_v6);
         } else {

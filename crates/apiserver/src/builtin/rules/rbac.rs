@@ -1,6 +1,6 @@
 //! Roles and bindings. Whether somebody may give a right they do not have is for authorization to judge.
 
-use capt_schema::{FieldError, FieldPath};
+use capt_schema::{FieldError, FieldPath, is_enough};
 use serde_json::{Map, Value};
 
 use super::{RBAC, complaints, get, invalid, list, not_supported, path, required, text};
@@ -26,6 +26,9 @@ pub(super) fn apply_defaults(binding: &mut Value) {
 pub(super) fn validate_role(role: &Value, namespaced: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, rule) in list(role, &["rules"]).iter().enumerate() {
+        if is_enough(&errors) {
+            break;
+        }
         policy_rule(rule, namespaced, &path(&["rules"]).index(index), &mut errors);
     }
     if !namespaced && let Some(aggregation) = role.get("aggregationRule").filter(|rule| rule.is_object()) {
@@ -36,6 +39,9 @@ pub(super) fn validate_role(role: &Value, namespaced: bool) -> Vec<FieldError> {
             errors.push(required(&at, detail));
         }
         for (index, selector) in selectors.iter().enumerate() {
+            if is_enough(&errors) {
+                break;
+            }
             let before = errors.len();
             label_selector(selector, &at.index(index), &mut errors);
             if errors.len() > before {
@@ -75,12 +81,18 @@ fn policy_rule(rule: &Value, namespaced: bool, at: &FieldPath, errors: &mut Vec<
 fn label_selector(selector: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let none = Map::new();
     for (key, value) in selector.get("matchLabels").and_then(Value::as_object).unwrap_or(&none) {
+        if is_enough(errors) {
+            break;
+        }
         let at = at.field("matchLabels");
         errors.extend(complaints(&at, key, qualified_name(key)));
         let value = value.as_str().unwrap_or_default();
         errors.extend(complaints(&at, value, label_value(value)));
     }
     for (index, requirement) in list(selector, &["matchExpressions"]).iter().enumerate() {
+        if is_enough(errors) {
+            break;
+        }
         let at = at.field("matchExpressions").index(index);
         let is_empty = list(requirement, &["values"]).is_empty();
         match text(requirement, &["operator"]) {
@@ -100,6 +112,9 @@ fn label_selector(selector: &Value, at: &FieldPath, errors: &mut Vec<FieldError>
         let key = text(requirement, &["key"]);
         errors.extend(complaints(&at.field("key"), key, qualified_name(key)));
         for (index, value) in list(requirement, &["values"]).iter().filter_map(Value::as_str).enumerate() {
+            if is_enough(errors) {
+                break;
+            }
             errors.extend(complaints(&at.field("values").index(index), value, label_value(value)));
         }
     }
@@ -125,6 +140,9 @@ pub(super) fn validate_binding(binding: &Value, namespaced: bool) -> Vec<FieldEr
         errors.extend(complaints(&at.field("name"), name, path_segment(name)));
     }
     for (index, subject) in list(binding, &["subjects"]).iter().enumerate() {
+        if is_enough(&errors) {
+            break;
+        }
         validate_subject(subject, namespaced, &path(&["subjects"]).index(index), &mut errors);
     }
     errors

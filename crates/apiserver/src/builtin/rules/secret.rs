@@ -1,7 +1,7 @@
 //! Secrets: some types need certain keys, the type stays, and what is immutable stays as well.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use capt_schema::FieldError;
+use capt_schema::{FieldError, is_enough};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -39,6 +39,9 @@ pub(super) fn validate(secret: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut size = 0;
     for (key, value) in data {
+        if is_enough(&errors) {
+            break;
+        }
         errors.extend(complaints(&data_path.key(key), key, config_key(key)));
         size += decoded(value).len();
     }

@@ -51,3 +51,46 @@ fn kinds_differ_in_how_they_are_written() {
     assert_eq!(name_rule("rbac.authorization.k8s.io", "Role"), NameRule::PathSegment);
     assert_eq!(name_rule("", "Namespace"), NameRule::Label);
 }
+
+#[test]
+fn mistakes_are_told_in_bounds() {
+    const MANY: usize = 20_000;
+    let wrong: serde_json::Map<String, Value> =
+        (0..MANY).map(|n| (format!("no good {n}"), "eA==".into())).collect();
+    let no = |value: Value| vec![value; MANY];
+    for (group, kind, object) in [
+        ("", "ConfigMap", json!({"data": wrong})),
+        ("", "ConfigMap", json!({"binaryData": wrong})),
+        ("", "Secret", json!({"data": wrong})),
+        ("", "Namespace", json!({"spec": {"finalizers": no("no good".into())}})),
+        ("", "Node", json!({"spec": {"taints": no(json!({}))}})),
+        ("", "Node", json!({"spec": {"podCIDRs": no("x".into())}})),
+        ("", "Node", json!({"status": {"declaredFeatures": no("x".into())}})),
+        (RBAC, "Role", json!({"rules": no(json!({}))})),
+        (RBAC, "RoleBinding", json!({"subjects": no(json!({}))})),
+        (
+            RBAC,
+            "ClusterRole",
+            json!({"aggregationRule": {"clusterRoleSelectors": no(json!({"matchExpressions": [{}]}))}}),
+        ),
+        (RBAC, "ClusterRole", json!({"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": wrong}]}})),
+        (
+            RBAC,
+            "ClusterRole",
+            json!({"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": no(json!({}))}]}}),
+        ),
+        (
+            RBAC,
+            "ClusterRole",
+            json!({"aggregationRule": {"clusterRoleSelectors": [
+                {"matchExpressions": [{"operator": "In", "key": "a", "values": no("no good".into())}]}
+            ]}}),
+        ),
+    ] {
+        let found = validate_create(group, kind, &object).len();
+        assert!((1_000..1_010).contains(&found), "{kind}: {found}");
+    }
+    let node = json!({"status": {"addresses": no(json!({}))}});
+    assert!(validate_update("", "Node", &node, &json!({})).len() < 1_010);
+    assert!(finalizers("", "ConfigMap", &vec!["no-good"; MANY]).len() < 1_010);
+}

@@ -74,12 +74,6 @@ pub struct Identity {
     token: Token,
 }
 
-/// Has the cryptography draw its first random bytes, before which it measures the jitter of the processor for some
-/// 30 ms. A start that has other work to do meanwhile calls this beside it, in a thread; nothing depends on it.
-pub fn warm_up() {
-    let _ = provider().secure_random.fill(&mut [0; 16]);
-}
-
 impl Identity {
     /// The identity kept in `<data>/pki`, made or renewed where needed at the time `now`.
     ///

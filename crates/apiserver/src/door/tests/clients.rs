@@ -40,6 +40,37 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// Of every kind of answer: what the API says, what it streams, what the door refuses and what panicked. Over HTTP/2 one byte
+/// of a body is a broken stream to clients.
+#[tokio::test]
+async fn the_answer_to_head_has_no_body() {
+    let house = House::new().await;
+    for protocol in ["http/1.1", "h2"] {
+        for (path, code, length) in [
+            ("/version", 200, Some(include_str!("version.json").len())),
+            ("/nothing", 404, Some("not found".len())),
+            ("/api/v1/things?watch=1", 200, None),
+            ("/made", 200, None),
+            ("/flood", 200, None),
+            ("/panic", 500, None),
+            ("/anonymous", 401, None),
+        ] {
+            let mut request = if path == "/anonymous" { get(path) } else { house.get(path) };
+            *request.method_mut() = http::Method::HEAD;
+            let stream = house.connect(protocol).await;
+            let answer = match protocol {
+                "h2" => soon(Http2::on(stream).await.0.send_request(request)).await.unwrap(),
+                _ => soon(Http1::on(stream).await.0.send_request(request)).await.unwrap(),
+            };
+            if let Some(length) = length {
+                assert_eq!(answer.headers()["content-length"], length.to_string(), "{protocol} {path}");
+            }
+            let (got, body) = soon(read(answer)).await.unwrap();
+            assert_eq!((got, &*body), (code, ""), "{protocol} {path}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn kube_rs_comes_in_by_the_kubeconfig() {
     let guests = Guests::new().await;

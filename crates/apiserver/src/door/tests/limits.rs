@@ -124,6 +124,36 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     assert!(said.starts_with("HTTP/1.1 408 "), "{said}");
 }
 
+/// It is refused by its length, and read for a while so that the client sees the answer.
+#[tokio::test]
+async fn a_body_that_is_too_long_is_not_read_for_as_long_as_it_comes() {
+    let house = House::limited(Limits { body: SHORT, ..Limits::default() }).await;
+    let token = house.identity.token();
+    for (method, length) in [("POST", 4_000_000), ("GET", 4_000_000), ("POST", 4_000)] {
+        let (mut read, mut write) = tokio::io::split(house.connect("http/1.1").await);
+        let head = format!(
+            "{method} /length HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n"
+        );
+        write.write_all(head.as_bytes()).await.unwrap();
+        let dribble = async {
+            // A byte now and then, never so late that it is taken for the end.
+            while write.write_all(b"x").await.is_ok() && write.flush().await.is_ok() {
+                tokio::time::sleep(SHORT / 10).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let said = tokio::select! { said = until_closed(&mut read) => said, () = dribble => unreachable!() };
+        let code = if method == "GET" {
+            "200"
+        } else if length > 4_000 {
+            "413"
+        } else {
+            "408"
+        };
+        assert!(said.starts_with(&format!("HTTP/1.1 {code} ")), "{method} {length}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn idle_connections_are_closed_and_no_sooner_than_said() {
     // The head must be over in time, on any machine; what follows it may last longer than a head.
@@ -138,14 +168,38 @@ async fn idle_connections_are_closed_and_no_sooner_than_said() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
-    let house = House::limited(Limits { connections: 1, ..Limits::default() }).await;
-    let mut first = Http1::on(house.connect("http/1.1").await).await;
-    assert_eq!(first.ask(get("/livez")).await.unwrap().0, 200);
-    let mut second = Box::pin(house.ask(get("/livez")));
-    assert!(tokio::time::timeout(SHORT, &mut second).await.is_err());
-    drop(first);
-    assert_eq!(soon(second).await.0, 200);
+async fn a_stranger_loses_its_place_to_the_next() {
+    let house = House::limited(Limits { connections: 1, reserved_connections: 1, ..Limits::default() }).await;
+    let mut first = house.connect("http/1.1").await;
+    first.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let closed = until_closed(&mut first);
+    let others = async {
+        // Until the first was there long enough to make room, others are sent away or wait.
+        while soon(house.ask(get("/livez"))).await.0 != 200 {}
+    };
+    let (said, ()) = tokio::join!(closed, others);
+    assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+}
+
+#[tokio::test]
+async fn requests_keep_their_places_and_the_administrator_gets_in() {
+    let house = House::limited(Limits { connections: 1, reserved_connections: 1, ..Limits::default() }).await;
+    let request = house.get("/slow");
+    let mut busy = Http1::on(house.connect("http/1.1").await).await;
+    let asked = tokio::spawn(async move { busy.ask(request).await });
+    soon(house.api.entered.notified()).await;
+    assert_eq!(house.ask(get("/livez")).await.0, 429);
+    assert_eq!(house.ask(house.get("/whoami")).await.0, 200);
+    house.api.released.notify_one();
+    assert_eq!(soon(asked).await.unwrap().unwrap().0, 200);
+}
+
+#[tokio::test]
+async fn a_closed_window_closes_the_connection() {
+    let house = House::limited(Limits { stalled: SHORT * 2, ..Limits::default() }).await;
+    let mut client = Http2::on(house.connect("h2").await).await;
+    let _unread = client.0.send_request(house.get("/flood")).await.unwrap();
+    soon(house.api.flood_ended.notified()).await;
 }
 
 #[tokio::test]
@@ -168,6 +222,99 @@ async fn bodies_wait_for_room_and_are_refused_without() {
     let (slow, refused) = Box::pin(soon(async { tokio::join!(slow, second) })).await;
     assert_eq!((slow.0, refused.0), (200, 429));
     assert_eq!(house.ask(post("/length")).await, (200, "1".to_owned()));
+}
+
+#[tokio::test]
+async fn a_body_keeps_its_room_until_its_answer_is_read() {
+    let limits = Limits { body_bytes: 1024, bodies_bytes: 1024, body: SHORT, ..Limits::default() };
+    let house = House::limited(limits).await;
+    let post = |path| {
+        let mut request = house.get(path);
+        *request.method_mut() = http::Method::POST;
+        *request.body_mut() = Full::from("x");
+        request
+    };
+    let mut client = Http2::on(house.connect("h2").await).await;
+    let unread = client.0.send_request(post("/flood")).await.unwrap();
+    assert_eq!(house.ask(post("/length")).await.0, 429);
+    drop((unread, client));
+    soon(house.api.flood_ended.notified()).await;
+    assert_eq!(house.ask(post("/length")).await, (200, "1".to_owned()));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_made_takes_room_until_it_is_read() {
+    let limits = Limits { body_bytes: 1024, bodies_bytes: 3072, ..Limits::default() };
+    let house = House::limited(limits).await;
+    let mut first = Http2::on(house.connect("h2").await).await;
+    let unread = first.0.send_request(house.get("/made")).await.unwrap();
+    assert_eq!(unread.status().as_u16(), 200);
+    let mut second = Http2::on(house.connect("h2").await).await;
+    // An answer is dropped here before it is read: there is no end of it.
+    let mut status = async |request| second.0.send_request(request).await.unwrap().status().as_u16();
+    assert_eq!(status(house.get("/made")).await, 429);
+    assert_eq!(status(with_body(house.get("/made"), http::Method::POST)).await, 504, "it was done");
+    assert_eq!(status(house.get("/livez")).await, 200);
+    drop((unread, first));
+    // The server sees a moment later that the client is gone.
+    soon(async { while status(house.get("/made")).await == 429 {} }).await;
+}
+
+fn with_body(mut request: Request<Full<Bytes>>, method: http::Method) -> Request<Full<Bytes>> {
+    *request.method_mut() = method;
+    *request.body_mut() = Full::from("x");
+    request
+}
+
+#[tokio::test]
+async fn a_read_that_waits_keeps_nothing_of_its_body() {
+    let limits = Limits {
+        body_bytes: 1024,
+        bodies_bytes: 1024,
+        decoded_bytes: 1024,
+        body: SHORT,
+        ..Limits::default()
+    };
+    let house = House::limited(limits).await;
+    let slow = async { house.ask(with_body(house.get("/slow"), http::Method::GET)).await };
+    let write = async {
+        house.api.entered.notified().await;
+        let written = house.ask(with_body(house.get("/length"), http::Method::POST)).await;
+        house.api.released.notify_one();
+        written
+    };
+    let (slow, written) = Box::pin(soon(async { tokio::join!(slow, write) })).await;
+    assert_eq!((slow.0, written), (200, (200, "1".to_owned())));
+    for protocol in ["http/1.1", "h2"] {
+        let request = with_body(house.get("/length"), http::Method::GET);
+        let stream = house.connect(protocol).await;
+        let answer = match protocol {
+            "h2" => Http2::on(stream).await.ask(request).await.unwrap(),
+            _ => Http1::on(stream).await.ask(request).await.unwrap(),
+        };
+        assert_eq!(answer, (200, "0".to_owned()), "{protocol}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_of_users_keep_no_administrator_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::in_folder(folder.path(), &[], SystemTime::now()).unwrap();
+    let limits = Limits { body_bytes: 1024, decoded_bytes: 1024, body: SHORT, ..Limits::default() };
+    let house = House::of(identity, Settings { limits, ..Settings::default() }).await;
+    let (certificate, key) = who::sign(folder.path(), "ann", "devs");
+    let ca = house.identity.ca_certificate();
+    let stream = connect(house.door.address(), ca, Some((&certificate, &key)), "http/1.1").await.unwrap();
+    let mut ann = Http1::on(stream).await;
+    let slow = ann.ask(with_body(get("/slow"), http::Method::POST));
+    let write = async {
+        house.api.entered.notified().await;
+        let written = house.ask(with_body(house.get("/length"), http::Method::POST)).await;
+        house.api.released.notify_one();
+        written
+    };
+    let (slow, written) = Box::pin(soon(async { tokio::join!(slow, write) })).await;
+    assert_eq!((slow.unwrap().0, written), (200, (200, "1".to_owned())));
 }
 
 /// The kernel's own buffers of a loopback connection, which nothing here can bound.
@@ -206,4 +353,24 @@ async fn a_panic_ends_one_request_alone() {
     let (code, body) = client.ask(house.get("/panic")).await.unwrap();
     assert_eq!((code, &parsed(&body)["reason"]), (500, &json!("InternalError")));
     assert_eq!(client.ask(get("/livez")).await.unwrap().0, 200);
+}
+
+/// What a client may send of a body that nobody has begun to read, as the server's settings say it.
+#[tokio::test]
+async fn bodies_that_wait_for_room_wait_with_their_clients() {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    let house = House::new().await;
+    let mut stream = house.connect("h2").await;
+    let no_settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream.write_all(&[&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &no_settings].concat()).await.unwrap();
+    let mut head = [0; 9];
+    soon(stream.read_exact(&mut head)).await.unwrap();
+    assert_eq!(head[3], 4, "a frame of settings comes first");
+    let mut settings = vec![0; usize::from(head[2])];
+    soon(stream.read_exact(&mut settings)).await.unwrap();
+    let window = settings.chunks(6).find_map(|setting| {
+        let is_it = setting[..2] == INITIAL_WINDOW_SIZE.to_be_bytes();
+        is_it.then(|| u32::from_be_bytes(setting[2..].try_into().unwrap()))
+    });
+    assert!(window.is_some_and(|window| window <= 64 << 10), "{window:?}");
 }

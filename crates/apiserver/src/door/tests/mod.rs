@@ -39,7 +39,7 @@ use tokio_rustls::{
     },
 };
 
-use super::{Api, Body, Door, Identity, Limits, Settings, User};
+use super::{Api, Body, Door, Finite, Identity, Limits, Made, Settings, User};
 
 /// Longer than anything here takes; reached only by a failure.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -71,6 +71,31 @@ impl Api for Dummy {
                 let (sender, receiver) = mpsc::channel(1);
                 sender.try_send(Bytes::from_static(b"{\"type\":\"ADDED\"}\n")).unwrap();
                 Response::new(Events { receiver, _sender: sender }.boxed_unsync())
+            }
+            "/api/v1/parts" => {
+                let frames = futures::stream::unfold(0, move |sent| {
+                    let api = self.clone();
+                    async move {
+                        let part: &[u8] = match sent {
+                            0 => b"{\"type\":",
+                            1 => {
+                                api.released.notified().await;
+                                b"\"ADDED\"}\n"
+                            }
+                            _ => std::future::pending().await,
+                        };
+                        Some((Ok(Frame::data(Bytes::from_static(part))), sent + 1))
+                    }
+                });
+                Response::new(http_body_util::StreamBody::new(frames).boxed_unsync())
+            }
+            "/made" => {
+                let mut response = Response::new(
+                    Flood { sent: self.flooded.clone(), ended: self.flood_ended.clone() }.boxed_unsync(),
+                );
+                response.extensions_mut().insert(Finite);
+                response.extensions_mut().insert(Made(2048));
+                response
             }
             "/flood" => Response::new(
                 Flood { sent: self.flooded.clone(), ended: self.flood_ended.clone() }.boxed_unsync(),
@@ -126,7 +151,7 @@ impl http_body::Body for Flood {
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        const EVENT: &[u8] = &[b' '; 16 << 10];
+        const EVENT: &[u8] = &[b'\n'; 16 << 10];
         self.sent.fetch_add(EVENT.len() as u64, Relaxed);
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(EVENT)))))
     }

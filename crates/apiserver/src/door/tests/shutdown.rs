@@ -50,6 +50,22 @@ async fn watches_end_whole_and_the_port_is_free() {
 }
 
 #[tokio::test]
+async fn an_event_that_has_begun_is_sent_to_its_end() {
+    let house = House::limited(patient()).await;
+    let api = house.api.clone();
+    let mut client = Http2::on(house.connect("h2").await).await;
+    let mut body = client.0.send_request(house.get("/api/v1/parts?watch=1")).await.unwrap().into_body();
+    let begun = soon(body.frame()).await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(begun, "{\"type\":");
+    let address = house.door.address();
+    let closing = tokio::spawn(house.door.close());
+    soon(async { while TcpStream::connect(address).await.is_ok() {} }).await;
+    api.released.notify_one();
+    assert_eq!(soon(body.collect()).await.unwrap().to_bytes(), "\"ADDED\"}\n");
+    assert_eq!(soon(closing).await.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn requests_under_way_are_answered() {
     let house = House::limited(patient()).await;
     let api = house.api.clone();

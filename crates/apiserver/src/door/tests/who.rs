@@ -59,7 +59,7 @@ async fn the_token_is_the_administrator() {
 }
 
 /// A client certificate signed by the CA in the folder.
-fn sign(data: &Path, name: &str, group: &str) -> (String, String) {
+pub(super) fn sign(data: &Path, name: &str, group: &str) -> (String, String) {
     let ca = fs::read_to_string(data.join("pki/ca.pem")).unwrap();
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();

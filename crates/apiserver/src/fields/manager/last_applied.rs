@@ -26,7 +26,8 @@ pub(super) fn resolve(write: &Write<'_>, live: &Value, conflicts: Conflicts) -> 
     let allowed = if write.manager == KUBECTL { allowed_conflicts(write, live) } else { None };
     let Some(allowed) = allowed else { return Err(FieldsError::Conflicts(conflicts)) };
     let mut left = conflicts;
-    left.0.retain(|conflict| !allowed.contains(&conflict.path));
+    left.0.iter_mut().for_each(|conflict| conflict.fields.subtract(&allowed));
+    left.0.retain(|conflict| !conflict.fields.is_empty());
     if left.0.is_empty() { Ok(()) } else { Err(FieldsError::Conflicts(left)) }
 }
 

@@ -24,7 +24,7 @@ mod update;
 use serde_json::{Map, Value};
 
 pub use apply::apply;
-pub use conflict::{Conflict, ConflictCause, Conflicts};
+pub use conflict::{Causes, Conflict, ConflictCause, Conflicts};
 pub use kind::{Convert, Kind, ResetFields};
 pub use scale::{ReplicaPaths, Replicas, apply_scale, update_scale};
 pub use times::keep_times;

@@ -56,11 +56,11 @@ fn add_back_owned(
     managed: &Managed,
     first_version: &str,
 ) -> Result<(Value, Value), FieldsError> {
-    let mut owned: Vec<(&str, FieldSet)> = Vec::new();
+    let mut owned: Vec<(&str, Vec<&FieldSet>)> = Vec::new();
     for entry in &managed.entries {
         match owned.iter_mut().find(|(version, _)| *version == entry.api_version) {
-            Some((_, fields)) => *fields = std::mem::take(fields).union(entry.fields.clone()),
-            None => owned.push((&entry.api_version, entry.fields.clone())),
+            Some((_, fields)) => fields.push(&entry.fields),
+            None => owned.push((&entry.api_version, vec![&entry.fields])),
         }
     }
     owned.sort_by_key(|(version, _)| *version != first_version);
@@ -76,6 +76,7 @@ fn add_back_owned(
         };
         let (merged_there, types) = at_version(write, &merged, version, || attempt("merged"))?;
         let (pruned_there, _) = at_version(write, &pruned, version, || attempt("pruned"))?;
+        let fields = FieldSet::union_all(fields.into_iter().cloned());
         let kept =
             fields_of(&pruned_there, types).union(fields.with_declared_fields(types, Some(types.root())));
         let mut gone = fields_of(&merged_there, types);

@@ -4,6 +4,8 @@
 //! they become those of the replicas again. On the way a manager who updated (and did not apply) loses the replicas from
 //! the entry it had, and gets one for them alone; upstream has no time for what comes from a scale.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{Conflicts, FieldsError, Write, managed_fields, set_managed_fields};
@@ -58,7 +60,7 @@ pub fn apply_scale(
     if replicas.old != replicas.new || replicas.old == 0 {
         let mut conflicts = Conflicts::default();
         for other in owners.iter().filter(|other| !other.is_of(&own)) {
-            conflicts.add(other, &FieldSet::of_fields(&[&["spec", "replicas"]]));
+            conflicts.add(other, FieldSet::of_fields(&[&["spec", "replicas"]]));
         }
         if !conflicts.0.is_empty() && !force {
             return Err(FieldsError::Conflicts(conflicts));
@@ -85,12 +87,12 @@ fn owners(managed: &Managed, paths: &ReplicaPaths) -> Vec<ManagedFieldsEntry> {
     let mut owners: Vec<ManagedFieldsEntry> = Vec::new();
     for entry in &managed.entries {
         let owns = path_in(paths, &entry.api_version).is_some_and(|path| !entry.fields.is_disjoint(path));
-        let owner = owner(entry.clone());
-        if owns && !owners.iter().any(|known| known.is_of(&owner)) {
-            owners.push(owner);
+        if owns {
+            owners.push(owner(entry.clone()));
         }
     }
-    owners.sort_by_key(ManagedFieldsEntry::identifier);
+    owners.sort_by_cached_key(ManagedFieldsEntry::identifier);
+    owners.dedup_by(|again, known| again.is_of(known));
     owners
 }
 
@@ -98,9 +100,13 @@ fn owners(managed: &Managed, paths: &ReplicaPaths) -> Vec<ManagedFieldsEntry> {
 fn give_back(
     write: &Write<'_>,
     managed: Managed,
-    mut owners: Vec<ManagedFieldsEntry>,
+    owners: Vec<ManagedFieldsEntry>,
     paths: &ReplicaPaths,
 ) -> Managed {
+    // The name of one who updates includes the version, which is another one.
+    let applied = owners.iter().filter(|owner| owner.operation == Operation::Apply);
+    let mut applied: HashSet<String> = applied.map(ManagedFieldsEntry::identifier).collect();
+    let mut stayed = HashSet::new();
     let mut out = Managed::default();
     for mut entry in managed.entries {
         // Versions that are no more have managers no more.
@@ -109,9 +115,8 @@ fn give_back(
         }
         if let Some(path) = path_in(paths, &entry.api_version).filter(|path| !entry.fields.is_disjoint(path))
         {
-            // The name of one who updates includes the version, which is another one.
-            match owners.iter().position(|owner| owner.operation == Operation::Apply && owner.is_of(&entry)) {
-                Some(place) => drop(owners.remove(place)),
+            match applied.take(&entry.identifier()) {
+                Some(name) => drop(stayed.insert(name)),
                 None => entry.fields.subtract(path),
             }
         }
@@ -121,7 +126,8 @@ fn give_back(
     }
     let here = path_in(paths, write.api_version).cloned().unwrap_or_default();
     let api_version = write.api_version.to_owned();
-    out.entries.extend(owners.into_iter().map(|owner| ManagedFieldsEntry {
+    let others = owners.into_iter().filter(|owner| !stayed.contains(&owner.identifier()));
+    out.entries.extend(others.map(|owner| ManagedFieldsEntry {
         api_version: api_version.clone(),
         fields: here.clone(),
         ..owner

@@ -1,6 +1,7 @@
 //! What a change of the object does to its managers.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use serde_json::Value;
 
@@ -21,12 +22,11 @@ pub(super) fn reconcile_all(
     live: &Value,
     managed: &mut Managed,
 ) -> Result<(), FieldsError> {
-    let mut checked: Vec<String> = Vec::new();
+    let mut checked: HashSet<String> = HashSet::new();
     let mut failed = None;
     managed.entries.retain_mut(|entry| {
         let Some(types) = write.kind.types(&entry.api_version) else { return false };
-        if entry.api_version != write.api_version && !checked.contains(&entry.api_version) {
-            checked.push(entry.api_version.clone());
+        if entry.api_version != write.api_version && checked.insert(entry.api_version.clone()) {
             let fits = at_version(write, live, &entry.api_version, String::new);
             failed = failed.take().or(fits.err().map(|error| match error {
                 FieldsError::Converted { misfits, .. } => FieldsError::Stale(misfits),
@@ -80,7 +80,7 @@ pub(super) fn settle(
         here.ignore(reset);
     }
     let changed = here.changed();
-    let mut others: Vec<(String, Comparison, FieldSet)> = Vec::new();
+    let mut others: HashMap<String, (Comparison, FieldSet)> = HashMap::new();
     let mut conflicts = Vec::new();
     for (place, entry) in managed.entries.iter_mut().enumerate() {
         if Some(place) == own {
@@ -89,11 +89,11 @@ pub(super) fn settle(
         let (changed, removed) = if entry.api_version == write.api_version {
             (&changed, &here.removed)
         } else {
-            if !others.iter().any(|(version, ..)| *version == entry.api_version) {
-                others.push(compare_at(write, old, new, &entry.api_version)?);
-            }
-            let known = others.iter().find(|(version, ..)| *version == entry.api_version);
-            known.map_or((&changed, &here.removed), |(_, there, changed)| (changed, &there.removed))
+            let (there, changed) = match others.entry(entry.api_version.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(compare_at(write, old, new, &entry.api_version)?),
+            };
+            (&*changed, &there.removed)
         };
         match force {
             Force::Yes => entry.fields.subtract(changed),
@@ -119,7 +119,7 @@ fn compare_at(
     old: &Value,
     new: &Value,
     api_version: &str,
-) -> Result<(String, Comparison, FieldSet), FieldsError> {
+) -> Result<(Comparison, FieldSet), FieldsError> {
     let (old, types) = at_version(write, old, api_version, || "failed to convert old object".into())?;
     let (new, _) = at_version(write, new, api_version, || "failed to convert new object".into())?;
     let mut comparison = compare(&old, &new, types);
@@ -127,7 +127,7 @@ fn compare_at(
         comparison.ignore(reset);
     }
     let changed = comparison.changed();
-    Ok((api_version.to_owned(), comparison, changed))
+    Ok((comparison, changed))
 }
 
 fn in_order(managed: &Managed, conflicts: Vec<(usize, FieldSet)>) -> Conflicts {
@@ -141,7 +141,7 @@ fn in_order(managed: &Managed, conflicts: Vec<(usize, FieldSet)>) -> Conflicts {
     sorted.sort_by(|(left, ..), (right, ..)| left.cmp(right));
     let mut out = Conflicts::default();
     for (_, entry, lost) in sorted {
-        out.add(entry, &lost);
+        out.add(entry, lost);
     }
     out
 }

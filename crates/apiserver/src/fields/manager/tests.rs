@@ -152,7 +152,7 @@ fn conflict_and_force() {
     );
     let FieldsError::Conflicts(conflicts) = error else { panic!("conflicts") };
     assert_eq!(
-        conflicts.causes(),
+        conflicts.causes().collect::<Vec<_>>(),
         [ConflictCause {
             message: "conflict with \"hpa\" using apps/v1".to_owned(),
             field: ".spec.replicas".to_owned()

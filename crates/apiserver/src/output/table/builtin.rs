@@ -24,6 +24,7 @@ pub(super) fn find(group: &str, plural: &str) -> BuiltIn {
         ("", "configmaps") => BuiltIn { columns: CONFIG_MAP, cells: config_map },
         ("", "secrets") => BuiltIn { columns: SECRET, cells: secret },
         ("" | "events.k8s.io", "events") => BuiltIn { columns: EVENT, cells: event },
+        ("", "services") => BuiltIn { columns: SERVICE, cells: service },
         ("", "nodes") => BuiltIn { columns: NODE, cells: node },
         ("coordination.k8s.io", "leases") => BuiltIn { columns: LEASE, cells: lease },
         ("rbac.authorization.k8s.io", "rolebindings") => BuiltIn { columns: ROLE_BINDING, cells: binding },
@@ -83,6 +84,23 @@ const SECRET: &[Definition] = &[
 
 fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(object, &["type"]).into(), size(object, "data").into(), age(object, now)]
+}
+
+const SERVICE: &[Definition] = &[
+    NAME,
+    Definition::text("Type", "How the service is reached"),
+    Definition::text("Cluster-IP", "Address of the service inside of the cluster"),
+    Definition::text("External-IP", "Addresses outside of it"),
+    Definition::text("Port(s)", "Ports of the service"),
+    AGE,
+    Definition::text("Selector", "Labels of the pods behind it").wide(),
+];
+
+/// There are no services, so what is printed has no contents: the object of a bookmark.
+fn service(object: &Value, now: Timestamp) -> Vec<Value> {
+    let texts = ["", "<none>", "<unknown>", "<none>"].map(Value::from);
+    let [kind, address, external, ports] = texts;
+    vec![name(object), kind, address, external, ports, age(object, now), "<none>".into()]
 }
 
 const LEASE: &[Definition] = &[NAME, Definition::text("Holder", describe::HOLDER), AGE];

@@ -1,5 +1,6 @@
 //! What a JSON path finds in a value.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use serde_json::Value;
@@ -8,6 +9,8 @@ use super::jsonpath::{Comparison, SliceEnd, Step};
 
 /// Results of one path at most: `..` on hostile objects must not take more memory than the objects.
 const RESULTS: usize = 100_000;
+/// Values that all paths of a row look at, counted anew by each of their steps: a union has thousands of them, each for every value.
+const WORK: usize = 10 * RESULTS;
 
 /// Why a path does not fit a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,13 +49,35 @@ pub enum EvaluateError {
 type Found<'a> = Vec<&'a Value>;
 
 /// All values that the steps lead to. Members that are not there are no error.
-pub(super) fn evaluate<'a>(steps: &'a [Step], value: &'a Value) -> Result<Found<'a>, EvaluateError> {
-    walk(steps, vec![value])
+pub(super) fn evaluate<'a>(
+    steps: &'a [Step],
+    value: &'a Value,
+    work: &Work,
+) -> Result<Found<'a>, EvaluateError> {
+    walk(steps, vec![value], work)
 }
 
-fn walk<'a>(steps: &'a [Step], mut found: Found<'a>) -> Result<Found<'a>, EvaluateError> {
+/// What is left of the work for one row.
+pub(super) struct Work(Cell<usize>);
+
+impl Default for Work {
+    fn default() -> Self {
+        Self(Cell::new(WORK))
+    }
+}
+
+impl Work {
+    fn spend(&self, values: usize) -> Result<(), EvaluateError> {
+        let left = self.0.get().checked_sub(values);
+        self.0.set(left.unwrap_or(0));
+        left.map(drop).ok_or(EvaluateError::TooMany)
+    }
+}
+
+fn walk<'a>(steps: &'a [Step], mut found: Found<'a>, work: &Work) -> Result<Found<'a>, EvaluateError> {
     for step in steps {
-        found = apply(step, found)?;
+        work.spend(found.len() + 1)?;
+        found = apply(step, found, work)?;
         if found.len() > RESULTS {
             return Err(EvaluateError::TooMany);
         }
@@ -60,7 +85,7 @@ fn walk<'a>(steps: &'a [Step], mut found: Found<'a>) -> Result<Found<'a>, Evalua
     Ok(found)
 }
 
-fn apply<'a>(step: &'a Step, input: Found<'a>) -> Result<Found<'a>, EvaluateError> {
+fn apply<'a>(step: &'a Step, input: Found<'a>, work: &Work) -> Result<Found<'a>, EvaluateError> {
     let mut out = Vec::new();
     match step {
         // A text stands for itself even where there is nothing, a number or a flag for each value.
@@ -69,14 +94,17 @@ fn apply<'a>(step: &'a Step, input: Found<'a>) -> Result<Found<'a>, EvaluateErro
         Step::Word(word) => return Err(EvaluateError::Word(word.clone())),
         Step::Union(parts) => {
             for steps in parts {
-                out.extend(walk(steps, input.clone())?);
+                out.extend(walk(steps, input.clone(), work)?);
+                if out.len() > RESULTS {
+                    return Err(EvaluateError::TooMany);
+                }
             }
         }
         Step::Field(name) => out.extend(input.into_iter().filter_map(|value| value.as_object()?.get(name))),
         Step::Wildcard => out.extend(input.into_iter().flat_map(children)),
         Step::Recursive => {
             for value in input {
-                descend(value, &mut out)?;
+                descend(value, &mut out, work)?;
             }
         }
         Step::Slice { start, end, step } => {
@@ -88,7 +116,8 @@ fn apply<'a>(step: &'a Step, input: Found<'a>) -> Result<Found<'a>, EvaluateErro
         Step::Filter { left, compare } => {
             for value in input {
                 for item in value.as_array().ok_or(EvaluateError::NotAList)? {
-                    if passes(item, left, compare.as_ref())? {
+                    work.spend(1)?;
+                    if passes(item, left, compare.as_ref(), work)? {
                         out.push(item);
                     }
                 }
@@ -107,9 +136,10 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
 }
 
 /// Every list and object in the value, the value first, without recursion.
-fn descend<'a>(value: &'a Value, out: &mut Found<'a>) -> Result<(), EvaluateError> {
+fn descend<'a>(value: &'a Value, out: &mut Found<'a>, work: &Work) -> Result<(), EvaluateError> {
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
+        work.spend(1)?;
         let inner: Vec<_> = children(value).collect();
         if inner.is_empty() {
             continue;
@@ -158,12 +188,15 @@ fn passes<'a>(
     item: &'a Value,
     left: &'a [Step],
     compare: Option<&'a (Comparison, Vec<Step>)>,
+    work: &Work,
 ) -> Result<bool, EvaluateError> {
     let Some((operator, right)) = compare else {
         // Upstream does not look at errors here, and goes on with what it had.
-        return Ok(evaluate(left, item).map_or(true, |found| !found.is_empty()));
+        return Ok(walk(left, vec![item], work).map_or(true, |found| !found.is_empty()));
     };
-    let (Some(left), Some(right)) = (single(left, item)?, single(right, item)?) else { return Ok(false) };
+    let (Some(left), Some(right)) = (single(left, item, work)?, single(right, item, work)?) else {
+        return Ok(false);
+    };
     let ordered = || order(left, right).ok_or(EvaluateError::Incomparable);
     Ok(match operator {
         Comparison::Equal => equal(left, right)?,
@@ -176,8 +209,8 @@ fn passes<'a>(
     })
 }
 
-fn single<'a>(steps: &'a [Step], item: &'a Value) -> Result<Option<&'a Value>, EvaluateError> {
-    let mut found = evaluate(steps, item)?;
+fn single<'a>(steps: &'a [Step], item: &'a Value, work: &Work) -> Result<Option<&'a Value>, EvaluateError> {
+    let mut found = walk(steps, vec![item], work)?;
     match found.len() {
         0 | 1 => Ok(found.pop()),
         _ => Err(EvaluateError::Several),
@@ -201,5 +234,32 @@ fn order(left: &Value, right: &Value) -> Option<Ordering> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::jsonpath::JsonPath;
+    use super::*;
+
+    /// However little of a path there is for how much of an object.
+    #[test]
+    fn paths_end_at_their_bounds() {
+        let many = |name: &str| format!("['{}']", vec![name; 20_000].join("','"));
+        let object = json!({"l": vec![json!({"a": [1, 2]}); 10_000], "d": {"a": {"a": {"a": {"a": 1}}}}});
+        for (path, expected) in [
+            (".l[*].a[*]".to_owned(), Ok(20_000)),
+            // Results that are many, ones that are none, ones on the way.
+            (format!(".l[*]{}", many("a")), Err(EvaluateError::TooMany)),
+            (format!(".l[*]{}", many("b")), Err(EvaluateError::TooMany)),
+            (format!(".l[*]{}.b", many("a")), Err(EvaluateError::TooMany)),
+            (format!(".d{}", many("b")), Ok(0)),
+            ("..a".to_owned(), Ok(10_004)),
+        ] {
+            let parsed: JsonPath = path.parse().unwrap();
+            assert_eq!(parsed.all(&object).map(|found| found.len()), expected, "{path:.40}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::evaluate::{self, EvaluateError};
+use super::evaluate::{self, EvaluateError, Work};
 
 /// Filters inside filters: more than anybody writes, less than the stack takes.
 const DEPTH: usize = 16;
@@ -111,12 +111,17 @@ impl FromStr for JsonPath {
 impl JsonPath {
     /// The first value found; nothing if there is none or the path does not fit the value.
     pub fn first<'a>(&'a self, value: &'a Value) -> Option<&'a Value> {
-        self.all(value).ok()?.into_iter().next()
+        self.first_within(value, &Work::default())
+    }
+
+    /// The first value found, with what is left of the work for a row.
+    pub(super) fn first_within<'a>(&'a self, value: &'a Value, work: &Work) -> Option<&'a Value> {
+        evaluate::evaluate(&self.steps, value, work).ok()?.into_iter().next()
     }
 
     /// All values found.
     pub fn all<'a>(&'a self, value: &'a Value) -> Result<Vec<&'a Value>, EvaluateError> {
-        evaluate::evaluate(&self.steps, value)
+        evaluate::evaluate(&self.steps, value, &Work::default())
     }
 }
 

@@ -11,6 +11,8 @@ mod jsonpath;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use evaluate::Work;
+
 pub use evaluate::EvaluateError;
 pub use jsonpath::{JsonPath, JsonPathError};
 
@@ -21,7 +23,7 @@ use super::{
 };
 use crate::{
     request::{accept::MetaVersion, query::Query},
-    resource::{Column, Resource, Version},
+    resource::{Column, MAX_COLUMNS, Resource, Version},
     status::{ApiError, Cause},
 };
 
@@ -67,6 +69,9 @@ impl TableOptions {
     }
 }
 
+/// Bytes of text in the cells of one row; what is longer is cut. Many columns may show one long text.
+const ROW: usize = 256 << 10;
+
 /// Where cells come from.
 enum Cells {
     /// The name, then one cell per path and type.
@@ -92,16 +97,46 @@ impl Printer {
             let columns = columns.iter().map(definition).collect();
             return Self { columns, cells: Cells::BuiltIn(cells), null_when_empty };
         }
+        Self::of_columns(&version.columns)
+    }
+
+    /// The printer for the name and these columns.
+    fn of_columns(given: &[Column]) -> Self {
         let name = describe::Definition::new("Name", "string", describe::NAME).format("name");
         let mut columns = vec![definition(&name)];
         let mut paths = Vec::new();
-        for column in &version.columns {
+        // Validation refuses more; a definition that was stored before it did has the first of them.
+        for column in given.iter().take(MAX_COLUMNS) {
             // Where a path is none, upstream stops: that column and those after it are not shown.
             let Ok(path) = column.json_path.parse() else { break };
             columns.push(custom_definition(column));
             paths.push((path, column.kind.clone()));
         }
         Self { columns: columns.into(), cells: Cells::Paths(paths), null_when_empty: false }
+    }
+
+    /// The printer for `/scale`.
+    pub fn scale() -> Self {
+        let replicas = |name: &str, path: &str, what: &str| Column {
+            name: name.to_owned(),
+            kind: "integer".to_owned(),
+            format: String::new(),
+            description: format!("Number of {what} replicas"),
+            priority: 0,
+            json_path: path.to_owned(),
+        };
+        let mut columns = vec![
+            replicas("Desired", ".spec.replicas", "desired"),
+            replicas("Available", ".status.replicas", "actual"),
+        ];
+        columns.push(Column {
+            name: "Age".to_owned(),
+            kind: "date".to_owned(),
+            description: describe::CREATED.to_owned(),
+            json_path: ".metadata.creationTimestamp".to_owned(),
+            ..replicas("", "", "")
+        });
+        Self::of_columns(&columns)
     }
 
     /// The table of many objects, serialized.
@@ -112,13 +147,7 @@ impl Printer {
         options: TableOptions,
         now: Timestamp,
     ) -> Vec<u8> {
-        let columns = if options.no_headers { &Value::Null } else { &self.columns };
-        let version = options.version.api_version();
-        let head = format!(
-            "{{\"kind\":\"Table\",\"apiVersion\":\"{version}\",\"metadata\":{},\"columnDefinitions\":{columns},\"rows\":[",
-            meta.to_json()
-        );
-        let mut out = head.into_bytes();
+        let mut out = self.head(meta, options);
         for (index, object) in objects.into_iter().enumerate() {
             if index > 0 {
                 out.push(b',');
@@ -132,13 +161,25 @@ impl Printer {
         out
     }
 
+    /// The beginning of a table, up to its rows.
+    pub fn head(&self, meta: &ListMeta, options: TableOptions) -> Vec<u8> {
+        let columns = if options.no_headers { &Value::Null } else { &self.columns };
+        let version = options.version.api_version();
+        let head = format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"{version}\",\"metadata\":{},\"columnDefinitions\":{columns},\"rows\":[",
+            meta.to_json()
+        );
+        head.into_bytes()
+    }
+
     /// The table of one object, serialized.
     pub fn one(&self, object: &Value, options: TableOptions, now: Timestamp) -> Vec<u8> {
         let resource_version = text(object, &["metadata", "resourceVersion"]).to_owned();
         self.list([object], &ListMeta { resource_version, ..ListMeta::default() }, options, now)
     }
 
-    fn row(&self, object: &Value, options: TableOptions, now: Timestamp) -> Value {
+    /// One row.
+    pub fn row(&self, object: &Value, options: TableOptions, now: Timestamp) -> Value {
         let carried = match options.include {
             IncludeObject::Object => object.clone(),
             IncludeObject::None if !ends_initial_events(object) => Value::Null,
@@ -153,7 +194,8 @@ impl Printer {
             Cells::BuiltIn(cells) => cells(object, now),
             Cells::Paths(paths) => {
                 let name = Value::from(text(object, &["metadata", "name"]));
-                let rest = paths.iter().map(|(path, kind)| cell(path, kind, object, now));
+                let (work, mut room) = (Work::default(), ROW);
+                let rest = paths.iter().map(|(path, kind)| cell(path, kind, object, now, &work, &mut room));
                 std::iter::once(name).chain(rest).collect()
             }
         }
@@ -175,10 +217,18 @@ fn custom_definition(column: &Column) -> Value {
 }
 
 /// The first result of a path, as the type of the column wants it; what is of another type is nothing.
-fn cell(path: &JsonPath, kind: &str, object: &Value, now: Timestamp) -> Value {
-    let Some(found) = path.first(object) else { return Value::Null };
+fn cell(path: &JsonPath, kind: &str, object: &Value, now: Timestamp, work: &Work, room: &mut usize) -> Value {
+    if *room == 0 {
+        return Value::Null;
+    }
+    let Some(found) = path.first_within(object, work) else { return Value::Null };
     match (kind, found) {
-        ("string", value) => shown(value).into(),
+        ("string", value) => {
+            let mut text = shown(value);
+            text.truncate(text.floor_char_boundary(*room));
+            *room -= text.len();
+            text.into()
+        }
         ("integer", Value::Number(number)) => number.as_i64().or_else(|| truncated(number.as_f64()?)).into(),
         ("number", value @ Value::Number(_)) | ("boolean", value @ Value::Bool(_)) => value.clone(),
         ("date", Value::String(then)) => age::since_text(then, now).into(),

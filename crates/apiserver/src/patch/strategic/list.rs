@@ -1,5 +1,7 @@
 //! Merging of lists.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::{DIRECTIVE, Merge, Outcome, StrategicError, order};
@@ -71,15 +73,13 @@ pub(super) fn merge_list(
     let elements = Elements::of([&original, patch], merge_key)?;
     let (merged, patch, server_order) = match elements {
         Elements::Scalars if delete_from => {
+            let patch: HashSet<&Value> = patch.iter().collect();
             return Ok(original.into_iter().filter(|item| !patch.contains(item)).collect());
         }
         Elements::Scalars => {
-            let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
-            for item in original.iter().chain(&*patch) {
-                if !merged.contains(item) {
-                    merged.push(item.clone());
-                }
-            }
+            let mut seen = HashSet::with_capacity(original.len() + patch.len());
+            let all = original.iter().chain(&*patch);
+            let merged = all.filter(|item| seen.insert(*item)).cloned().collect();
             (merged, patch.to_vec(), original)
         }
         Elements::Maps(key) => {
@@ -103,13 +103,14 @@ fn is_special(item: &Value) -> bool {
 /// Carries out `$patch` directives in items; gives what is there to merge the others with, and whether these took its place.
 fn special_items(mut original: Vec<Value>, patch: &[Value], key: &str) -> Outcome<(Vec<Value>, bool)> {
     let mut replace = false;
+    let mut deleted = HashSet::new();
     for item in patch {
         let Value::Object(members) = item else { continue };
         let Some(directive) = members.get(DIRECTIVE) else { continue };
         match directive.as_str() {
             Some("delete") => {
                 let value = members.get(key).ok_or_else(|| StrategicError::no_merge_key(members, key))?;
-                original.retain(|other| other.get(key) != Some(value));
+                deleted.insert(value);
             }
             Some("replace") => replace = true,
             Some("merge") => {
@@ -120,6 +121,7 @@ fn special_items(mut original: Vec<Value>, patch: &[Value], key: &str) -> Outcom
             _ => return Err(StrategicError::patch_type(directive, members)),
         }
     }
+    original.retain(|other| !other.get(key).is_some_and(|value| deleted.contains(value)));
     if replace {
         original = patch.iter().filter(|item| item.is_object() && !is_special(item)).cloned().collect();
     }
@@ -133,11 +135,22 @@ fn merge_items(
     items: TypeId,
     key: &str,
 ) -> Outcome<Vec<Value>> {
+    // Of several items with one key, the first is the one.
+    let mut places: HashMap<Value, usize> = HashMap::with_capacity(original.len());
+    for (place, value) in
+        original.iter().enumerate().filter_map(|(place, item)| Some((place, item.get(key)?)))
+    {
+        places.entry(value.clone()).or_insert(place);
+    }
+    let mut merged = HashSet::new();
     for item in patch.iter_mut().filter(|item| !is_special(item)) {
         let Value::Object(change) = item else { continue };
         let Some(value) = change.get(key) else { return Err(StrategicError::no_merge_key(change, key)) };
-        let place = original.iter().position(|other| other.get(key) == Some(value));
-        match place.map(|place| &mut original[place]) {
+        let place = *places.entry(value.clone()).or_insert(original.len());
+        if !merged.insert(place) {
+            merge.walk_again(&original[place])?;
+        }
+        match original.get_mut(place) {
             Some(Value::Object(members)) => *members = merge.map(std::mem::take(members), change, items)?,
             _ => original.push(Value::Object(change.clone())),
         }

@@ -13,6 +13,9 @@
 mod list;
 mod order;
 
+use std::cell::Cell;
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::merge::without_nulls;
@@ -24,6 +27,9 @@ const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
+/// Values and bytes of text that may be walked once more because a list of the patch has several items of one key: each
+/// merges with what the one before left. Nobody writes such a list by hand, and this is a tenth of a second.
+const MAX_AGAIN: usize = 16 << 20;
 
 /// Why a strategic merge patch cannot be applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +49,9 @@ pub enum StrategicError {
     /// Status 422.
     #[error("lists of lists are not supported")]
     ListOfLists,
+    /// It takes more work than any object is worth. Status 413.
+    #[error("The items of one key in a list of the patch visit more than {MAX_AGAIN} values and bytes again")]
+    TooLarge,
     /// Anything else the patch has wrong. Status 500.
     #[error("{0}")]
     Other(String),
@@ -54,6 +63,7 @@ impl StrategicError {
         match self {
             Self::NotAnObject | Self::DeleteFromFormat | Self::RetainKeysFormat | Self::SetOrderFormat => 400,
             Self::ListOfLists => 422,
+            Self::TooLarge => 413,
             Self::Other(_) => 500,
         }
     }
@@ -90,13 +100,16 @@ pub fn strategic_merge_patch(
     let (Value::Object(members), Value::Object(patch)) = (&mut *object, patch) else {
         return Err(StrategicError::NotAnObject);
     };
-    let merged = Merge { types }.map(std::mem::take(members), patch, types.root())?;
+    let merge = Merge { types, again: Cell::new(0) };
+    let merged = merge.map(std::mem::take(members), patch, types.root())?;
     *members = merged;
     Ok(())
 }
 
 struct Merge<'a> {
     types: &'a TypeInfo,
+    /// How much was walked again.
+    again: Cell<usize>,
 }
 
 impl<'a> Merge<'a> {
@@ -118,21 +131,26 @@ impl<'a> Merge<'a> {
         }
         retain_keys(&mut original, patch)?;
         self.set_orders(&mut original, patch, of)?;
+        // Taken out together at the end: each alone would shift all that are behind it.
+        let mut removed = HashSet::new();
+        let mut remove = |name: &str, place: &mut Value| {
+            *place = Value::Null;
+            removed.insert(name.to_owned());
+        };
         for (key, change) in patch.iter_mut() {
             let (name, delete_from) = match key.strip_prefix(DELETE_FROM) {
                 Some(rest) => (rest.strip_prefix('/').ok_or(StrategicError::DeleteFromFormat)?, true),
                 None => (key.as_str(), false),
             };
             if change.is_null() {
-                original.retain(|other, _| other != name);
+                original.get_mut(name).into_iter().for_each(|place| remove(name, place));
                 continue;
             }
             match original.get_mut(name) {
                 Some(place) if same_type(place, change) => {
-                    if let Some(merged) = self.value(place.take(), change, name, of, delete_from)? {
-                        *place = merged;
-                    } else {
-                        original.retain(|other, _| other != name);
+                    match self.value(place.take(), change, name, of, delete_from)? {
+                        Some(merged) => *place = merged,
+                        None => remove(name, place),
                     }
                 }
                 _ if delete_from => {}
@@ -143,12 +161,22 @@ impl<'a> Merge<'a> {
                         (None, Some(change)) => {
                             original.insert(name.to_owned(), change);
                         }
-                        (_, None) => original.retain(|other, _| other != name),
+                        (Some(place), None) => remove(name, place),
+                        (None, None) => {}
                     }
                 }
             }
         }
+        if !removed.is_empty() {
+            original.retain(|name, value| !(value.is_null() && removed.contains(name)));
+        }
         Ok(original)
+    }
+
+    /// Notes that a value is walked again, or says that this is too much.
+    fn walk_again(&self, value: &Value) -> Outcome<()> {
+        self.again.set(self.again.get().saturating_add(weight(value)));
+        if self.again.get() > MAX_AGAIN { Err(StrategicError::TooLarge) } else { Ok(()) }
     }
 
     /// Both are of one JSON type.
@@ -201,11 +229,20 @@ impl<'a> Merge<'a> {
         of: TypeId,
     ) -> Outcome<()> {
         let keys: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        // Taken out together, as above.
+        let mut orders = Vec::with_capacity(keys.len());
         for key in keys {
             let wanted = patch.get_mut(&key).map(Value::take).unwrap_or_default();
-            patch.retain(|name, _| *name != key);
+            orders.push((key, wanted));
+        }
+        patch.retain(|name, _| !name.starts_with(SET_ORDER));
+        let mut done = HashSet::with_capacity(orders.len());
+        for (key, wanted) in &orders {
             let Value::Array(wanted) = wanted else {
-                return Err(StrategicError::bad_type(&Value::Array(Vec::new()), &wanted));
+                return Err(StrategicError::bad_type(&Value::Array(Vec::new()), wanted));
             };
             let name = key.strip_prefix(SET_ORDER).and_then(|rest| rest.strip_prefix('/'));
             let name = name.ok_or(StrategicError::SetOrderFormat)?;
@@ -214,9 +251,9 @@ impl<'a> Merge<'a> {
             let (meta, items) = self.list_field(of, name)?;
             let merge_key = meta.merge_key.as_deref();
             if let Some(change) = &change {
-                order::check(change, &wanted, merge_key)?;
+                order::check(change, wanted, merge_key)?;
             }
-            patch.retain(|other, _| other != name);
+            done.insert(name);
             let elements = Elements::of(
                 [live.as_deref().unwrap_or_default(), change.as_deref().unwrap_or_default()],
                 merge_key,
@@ -233,9 +270,10 @@ impl<'a> Merge<'a> {
                 }
                 (Some(_), Some(change)) => change,
             };
-            let ordered = order::arrange(merged, &wanted, &live.unwrap_or_default(), &elements?)?;
+            let ordered = order::arrange(merged, wanted, &live.unwrap_or_default(), &elements?)?;
             original.insert(name.to_owned(), Value::Array(ordered));
         }
+        patch.retain(|name, _| !done.contains(name.as_str()));
         Ok(())
     }
 }
@@ -258,6 +296,18 @@ fn strategy(meta: &PatchMeta) -> Outcome<Option<&str>> {
     }
 }
 
+/// Values of a value, and bytes of text in them.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 1 + text.len(),
+        Value::Array(items) => 1 + items.iter().map(weight).sum::<usize>(),
+        Value::Object(members) => {
+            1 + members.iter().map(|(name, member)| name.len() + weight(member)).sum::<usize>()
+        }
+        _ => 1,
+    }
+}
+
 fn same_type(left: &Value, right: &Value) -> bool {
     text::type_name(left) == text::type_name(right)
 }
@@ -266,7 +316,8 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     let Some(keys) = patch.get_mut(RETAIN_KEYS).map(Value::take) else { return Ok(()) };
     patch.retain(|name, _| name != RETAIN_KEYS);
     let Value::Array(keys) = keys else { return Err(StrategicError::RetainKeysFormat) };
-    let retained = |name: &str| keys.iter().any(|key| key.as_str() == Some(name));
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let retained = |name: &str| keys.contains(name);
     let exempt = |name: &str| name.starts_with(DELETE_FROM) || name.starts_with(SET_ORDER);
     if patch.iter().any(|(name, value)| !value.is_null() && !exempt(name) && !retained(name)) {
         return Err(StrategicError::RetainKeysFormat);

@@ -1,5 +1,7 @@
 //! The order of merged lists.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::{DIRECTIVE, Outcome, SET_ORDER, StrategicError, list::Elements};
@@ -14,20 +16,19 @@ pub(super) fn arrange(
 ) -> Outcome<Vec<Value>> {
     elements.check(&merged)?;
     elements.check(wanted)?;
-    let place = |order: &[Value], item: &Value| {
-        order.iter().position(|other| elements.key(other) == elements.key(item))
-    };
+    let (wanted, server_order) = (places(wanted, elements), places(server_order, elements));
+    let place = |order: &HashMap<&Value, usize>, item: &Value| order.get(elements.key(item)).copied();
     let (mut of_patch, mut of_server): (Vec<_>, Vec<_>) =
-        merged.into_iter().partition(|item| place(wanted, item).is_some());
-    of_patch.sort_by_cached_key(|item| place(wanted, item));
+        merged.into_iter().partition(|item| place(&wanted, item).is_some());
+    of_patch.sort_by_cached_key(|item| place(&wanted, item));
     // What is not in the live list was not known to have an order; it stays where it is.
-    of_server.sort_by_cached_key(|item| place(server_order, item));
+    of_server.sort_by_cached_key(|item| place(&server_order, item));
 
     let mut out = Vec::with_capacity(of_patch.len() + of_server.len());
     let mut of_server = of_server.into_iter().peekable();
     for item in of_patch {
-        let here = place(server_order, &item);
-        while let Some(before) = of_server.next_if(|other| match (place(server_order, other), here) {
+        let here = place(&server_order, &item);
+        while let Some(before) = of_server.next_if(|other| match (place(&server_order, other), here) {
             (Some(there), Some(here)) => there < here,
             _ => false,
         }) {
@@ -37,6 +38,15 @@ pub(super) fn arrange(
     }
     out.extend(of_server);
     Ok(out)
+}
+
+/// Where each item of a list stands; of several with one key, the first.
+fn places<'v>(items: &'v [Value], elements: &Elements<'_>) -> HashMap<&'v Value, usize> {
+    let mut places = HashMap::with_capacity(items.len());
+    for (place, item) in items.iter().enumerate() {
+        places.entry(elements.key(item)).or_insert(place);
+    }
+    places
 }
 
 /// Whether the items of the patch are among `wanted`, in that order.

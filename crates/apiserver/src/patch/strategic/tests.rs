@@ -137,6 +137,24 @@ fn words() {
     }
 }
 
+/// Each item of a key works on what the one before left, and all of them together on so much.
+#[test]
+fn items_of_one_key_are_bounded() {
+    let merged = |count: usize, length: usize| {
+        let mut object = json!({"status": {"conditions": [{"type": "A", "message": "x".repeat(length)}]}});
+        let item = |n: usize| json!({"type": "A", "status": n.to_string(), "message": null});
+        let items: Vec<Value> = (0..count).map(item).collect();
+        let first = json!({"type": "A", "reason": "x".repeat(length)});
+        let items: Vec<Value> = std::iter::once(first).chain(items).collect();
+        let mut patch = json!({"status": {"conditions": items}});
+        strategic_merge_patch(&mut object, &mut patch, &types()).map(|()| object)
+    };
+    let expected = json!({"status": {"conditions": [{"type": "A", "reason": "xx", "status": "999"}]}});
+    assert_eq!(merged(1_000, 2), Ok(expected));
+    assert_eq!(merged(1_000, 100_000), Err(StrategicError::TooLarge));
+    assert_eq!(StrategicError::TooLarge.code(), 413);
+}
+
 /// Messages show what is left of a patch once it was carried out.
 #[test]
 fn what_was_carried_out_is_not_shown() {

@@ -87,6 +87,12 @@ impl FieldSelector {
         &self.requirements
     }
 
+    /// How many bytes it takes in memory, roughly.
+    pub fn bytes(&self) -> usize {
+        const EACH: usize = 160;
+        self.requirements.iter().map(|found| EACH + found.field.len() + found.value.len()).sum()
+    }
+
     /// The value that a field must have, if one is asked for.
     pub fn exact(&self, field: &str) -> Option<&str> {
         let requirement = self.requirements.iter().find(|found| found.equal && found.field == field)?;

@@ -3,13 +3,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{config_maps, things};
+use crate::bounds::MAX_DEPTH;
 use crate::request::{
     accept::Format,
     body::{
         BODY_LIMIT, BodyError, Decoded, Repeated, Yaml, check_kind, decode, duplicate_field, strict_error,
         unknown_field,
     },
-    json::{parse, syntax_error},
+    json::{ParseError, parse, syntax_error},
 };
 
 fn no_yaml(_: &str) -> Result<Yaml, String> {
@@ -82,7 +83,7 @@ fn syntax_errors_have_gos_words() {
     ];
     for (text, expected) in rows {
         assert_eq!(syntax_error(text.as_bytes()).as_deref(), Some(expected), "{text}");
-        assert_eq!(parse(text.as_bytes()), Err(expected.to_owned()), "{text}");
+        assert_eq!(parse(text.as_bytes()), Err(ParseError::Syntax(expected.to_owned())), "{text}");
     }
 }
 
@@ -200,7 +201,21 @@ proptest! {
     #[test]
     fn depth_is_no_danger(depth in 0_usize..5000) {
         let text = format!("{}1{}", "[{\"a\":".repeat(depth), "}]".repeat(depth));
-        prop_assert_eq!(syntax_error(text.as_bytes()), None);
-        let _ = parse(text.as_bytes());
+        let told = (2 * depth > MAX_DEPTH).then(|| "invalid character '[' exceeded max depth".to_owned());
+        prop_assert_eq!(syntax_error(text.as_bytes()), told.clone());
+        prop_assert_eq!(parse(text.as_bytes()).err(), told.map(ParseError::Syntax));
+    }
+}
+
+/// A hundred duplicates below a key of a megabyte were told with a hundred megabytes.
+#[test]
+fn paths_of_duplicates_are_bounded_in_bytes() {
+    let twice = (0..100).map(|n| format!(r#""k{n}":1,"k{n}":2"#)).collect::<Vec<_>>().join(",");
+    for (length, count) in [(10, 100), (4 << 10, 16), (1 << 20, 1)] {
+        let body = format!(r#"{{"{}":{{{twice}}}}}"#, "x".repeat(length));
+        let told = parse(body.as_bytes()).unwrap().duplicates;
+        let bytes: usize = told.iter().map(String::len).sum();
+        assert!(bytes <= length + (64 << 10) + 100, "{bytes}");
+        assert_eq!(told.len(), count, "{length}");
     }
 }

@@ -53,6 +53,8 @@ fn resources_are_found() {
 fn other_paths_are_known() {
     let rows = [
         ("/", Target::Root),
+        ("/index.html", Target::Root),
+        ("//", Target::Unknown),
         ("/api", Target::CoreVersions),
         ("/api/", Target::CoreVersions),
         ("/apis", Target::Groups),

@@ -1,6 +1,8 @@
 //! The spec of a definition as a whole: group, scope, names, versions, conversion.
 
-use capt_schema::{FieldError, FieldPath};
+use std::collections::HashSet;
+
+use capt_schema::{FieldError, FieldPath, OneDefinition};
 use serde_json::{Value, json};
 
 use super::{is_true, list, text, version};
@@ -9,6 +11,9 @@ use crate::builtin::{
     rules::{forbidden, get, invalid, not_supported, path, required},
 };
 
+/// Versions of one definition. Each has documents of its own in OpenAPI and in discovery.
+pub(super) const MAX_VERSIONS: usize = 100;
+
 pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
     let spec = get(crd, &["spec"]);
     let at = path(&["spec"]);
@@ -16,6 +21,11 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     group(text(spec, &["group"]), &at.field("group"), &mut errors);
     one_of(text(spec, &["scope"]), &["Cluster", "Namespaced"], &at.field("scope"), &mut errors);
+    if versions.len() > MAX_VERSIONS {
+        // Not looked at one by one.
+        errors.push(version::too_many(&at.field("versions"), versions.len(), MAX_VERSIONS));
+        return errors;
+    }
     for (index, version) in versions.iter().enumerate() {
         if get(version, &["schema", "openAPIV3Schema"]).is_null() {
             let at = at.field("versions").index(index).field("schema").field("openAPIV3Schema");
@@ -23,6 +33,8 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
         }
     }
     let shared = version::Shared::of(versions);
+    // The patterns of all versions have one bound.
+    let _patterns = OneDefinition::open();
     let mut seen = Vec::new();
     for (index, version) in versions.iter().enumerate() {
         let at = at.field("versions").index(index);
@@ -31,8 +43,7 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
         label(name, &at.field("name"), "", &mut errors);
         version::validate(version, &shared, &at, &mut errors);
     }
-    let has_duplicate = (1..seen.len()).any(|index| seen[..index].contains(&seen[index]));
-    if has_duplicate {
+    if seen.iter().collect::<HashSet<_>>().len() < seen.len() {
         let at = at.field("versions");
         errors.push(invalid(&at, outline(versions), "must contain unique version names"));
     }

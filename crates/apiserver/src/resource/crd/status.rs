@@ -108,11 +108,11 @@ fn decide(crd: &Value, taken: &Taken<'_>) -> (Value, Option<(&'static str, Strin
     {
         one(name, reason, room, wanted, accepted, &mut names, &mut conflict);
     }
-    let had = list(accepted, &["shortNames"]);
+    let had: HashSet<&str> = list(accepted, &["shortNames"]).iter().filter_map(Value::as_str).collect();
     let clashes: Vec<String> = list(wanted, &["shortNames"])
         .iter()
-        .filter(|name| !had.contains(name))
         .filter_map(Value::as_str)
+        .filter(|name| !had.contains(name))
         .filter(|name| taken.resources.contains(name))
         .map(in_use)
         .collect();

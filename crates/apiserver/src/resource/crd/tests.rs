@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::bounds::MAX_DEPTH;
 
 fn definition(plural: &str, names: &Value) -> Value {
     let mut crd = json!({
@@ -111,6 +112,49 @@ fn a_definition_becomes_a_resource() {
     let warning = "example.com/v1beta1 Widget is deprecated; use example.com/v1beta2 Widget";
     assert_eq!(beta.deprecation.as_deref(), Some(warning));
     assert_eq!(alpha.deprecation.as_deref(), Some("old"));
+}
+
+#[test]
+fn the_paths_of_a_scale_are_as_deep_as_objects() {
+    let with_steps = |steps: usize| {
+        let mut crd = definition("ones", &json!({"plural": "ones", "kind": "One"}));
+        let path = format!(".spec{}", ".a".repeat(steps - 1));
+        crd["spec"]["versions"][0]["subresources"] =
+            json!({"scale": {"specReplicasPath": path, "statusReplicasPath": ".status.n"}});
+        crd
+    };
+    let told = |crd: &Value| validate_create(crd).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let deepest = with_steps(MAX_DEPTH);
+    assert_eq!(told(&deepest), Vec::<String>::new());
+    assert!(resource(&deepest).unwrap().versions[0].scale.is_some());
+
+    let too_deep = with_steps(MAX_DEPTH + 1);
+    let told = told(&too_deep);
+    assert!(matches!(&told[..], [only] if only.ends_with("must have at most 116 steps")), "{told:?}");
+    // One that is stored already has no scale.
+    assert_eq!(resource(&too_deep).unwrap().versions[0].scale, None);
+}
+
+#[test]
+fn definitions_have_so_many_versions_and_columns() {
+    let told = |versions: usize, columns: usize| {
+        let mut crd = definition("ones", &json!({"plural": "ones", "kind": "One"}));
+        let column = json!({"name": "C", "type": "string", "jsonPath": ".spec.c"});
+        let mut version = crd["spec"]["versions"][0].clone();
+        version["additionalPrinterColumns"] = vec![column; columns].into();
+        let versions = (1..=versions).map(|n| {
+            let mut version = version.clone();
+            version["name"] = format!("v{n}").into();
+            version["storage"] = (n == 1).into();
+            version
+        });
+        crd["spec"]["versions"] = versions.collect();
+        validate_create(&crd).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(told(10, 400), Vec::<String>::new());
+    assert_eq!(told(100, 1), Vec::<String>::new());
+    assert_eq!(told(101, 1), ["spec.versions: Too many: 101: must have at most 100 items"]);
+    assert_eq!(told(1, 401), ["spec.additionalPrinterColumns: Too many: 401: must have at most 400 items"]);
 }
 
 #[test]

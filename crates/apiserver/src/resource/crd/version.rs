@@ -6,8 +6,9 @@ use capt_schema::{FieldError, FieldErrorKind, FieldPath};
 use serde_json::Value;
 
 use super::{is_true, list, text};
+use crate::bounds::MAX_DEPTH;
 use crate::builtin::rules::{get, invalid, required};
-use crate::resource::judged;
+use crate::resource::{MAX_COLUMNS, judged};
 
 const MAX_SELECTABLE_FIELDS: usize = 8;
 const MAX_WARNING: usize = 256;
@@ -182,12 +183,20 @@ fn scale(version: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
             errors.push(invalid(&at, value, error));
         } else if !roots.iter().any(|root| value.starts_with(root)) {
             errors.push(invalid(&at, value, detail));
+        } else if is_too_deep(value) {
+            errors.push(invalid(&at, value, format!("must have at most {MAX_DEPTH} steps")));
         }
     };
     check("specReplicasPath", &[".spec."], "should be a json path under .spec", true);
     check("statusReplicasPath", &[".status."], "should be a json path under .status", true);
     let either = "should be a json path under either .spec or .status";
     check("labelSelectorPath", &[".spec.", ".status."], either, false);
+}
+
+/// Whether a path of a scale leads deeper than any object goes: each of its steps becomes an object in another, and those are
+/// walked by recursion.
+pub(super) fn is_too_deep(path: &str) -> bool {
+    path.split('.').count() > MAX_DEPTH + 1
 }
 
 fn simple_path_error(path: &str) -> Option<&'static str> {
@@ -197,7 +206,11 @@ fn simple_path_error(path: &str) -> Option<&'static str> {
 fn columns(version: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-    for (index, column) in list(version, &["additionalPrinterColumns"]).iter().enumerate() {
+    let columns = list(version, &["additionalPrinterColumns"]);
+    if columns.len() > MAX_COLUMNS {
+        return errors.push(too_many(at, columns.len(), MAX_COLUMNS));
+    }
+    for (index, column) in columns.iter().enumerate() {
         let at = at.index(index);
         let [name, kind, format, json_path] =
             ["name", "type", "format", "jsonPath"].map(|field| text(column, &[field]));
@@ -258,9 +271,17 @@ fn selectable_fields(version: &Value, at: &FieldPath, errors: &mut Vec<FieldErro
         }
     }
     if seen.len() > MAX_SELECTABLE_FIELDS {
-        let detail = format!("must have at most {MAX_SELECTABLE_FIELDS} items");
-        errors.push(FieldError::new(at, FieldErrorKind::TooMany, Value::from(seen.len()), detail));
+        errors.push(too_many(at, seen.len(), MAX_SELECTABLE_FIELDS));
     }
+}
+
+pub(super) fn too_many(at: &FieldPath, count: usize, most: usize) -> FieldError {
+    FieldError::new(
+        at,
+        FieldErrorKind::TooMany,
+        Value::from(count),
+        format!("must have at most {most} items"),
+    )
 }
 
 /// Whether a schema refers to others; a property may be called so.

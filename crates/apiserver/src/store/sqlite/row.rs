@@ -9,6 +9,10 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use rusqlite::{Connection, Row, Statement, params};
 
+use super::{
+    chain::{Commit, HASH, RowSum},
+    salvage::Version as Salvaged,
+};
 use crate::store::{
     clock::Millis,
     history::{Entry, Event},
@@ -18,13 +22,13 @@ use crate::store::{
     table::Table,
 };
 
-pub(super) const INSERT: &str = "INSERT INTO version
-    (revision, resource, namespace, name, created, previous, written, stamp, value, checksum)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+const INSERT: &str = "INSERT INTO version
+    (revision, resource, namespace, name, created, previous, written, stamp, value, checksum, chained)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 
-const SELECT: &str =
-    "SELECT revision, resource, namespace, name, created, previous, written, stamp, value, checksum
-    FROM version ORDER BY revision";
+/// What is read of a row; what is behind it, `chained`, is not in databases of the first format.
+const COLUMNS: &str =
+    "revision, resource, namespace, name, created, previous, written, stamp, value, checksum";
 
 /// Why the rows do not make a store.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +101,30 @@ impl<'a> Version<'a> {
         hasher.finalize()
     }
 
+    fn insert(
+        &self,
+        statement: &mut Statement<'_>,
+        checksum: u32,
+        commit: Option<&Commit>,
+    ) -> rusqlite::Result<()> {
+        let Self { revision, resource, namespace, name, created, previous, written, stamp, value } = self;
+        statement.execute(params![
+            integer(*revision),
+            resource,
+            namespace,
+            name,
+            integer(*created),
+            previous.map(integer),
+            written.cast_signed(),
+            stamp.map(u64::cast_signed),
+            value,
+            checksum,
+            commit.map(Commit::encode),
+        ])?;
+        Ok(())
+    }
+
+    /// Reads a row whose checksum is right.
     fn read(row: &'a Row<'_>, head: &mut Vec<u8>) -> Result<Self, RowError> {
         let number = |column: usize| row.get::<_, i64>(column).map(i64::cast_unsigned);
         let maybe =
@@ -127,57 +155,227 @@ impl<'a> Version<'a> {
     }
 }
 
-pub(super) fn insert(statement: &mut Statement<'_>, event: &Event, written: Millis) -> rusqlite::Result<()> {
-    let version = Version::of(event, written);
-    let checksum = version.checksum(&mut Vec::new());
-    let Version { revision, resource, namespace, name, created, previous, written, stamp, value } = version;
-    statement.execute(params![
-        integer(revision),
-        resource,
-        namespace,
-        name,
-        integer(created),
-        previous.map(integer),
-        written.cast_signed(),
-        stamp.map(u64::cast_signed),
-        value,
-        checksum,
-    ])?;
-    Ok(())
+/// Appends rows for these events and returns the commit that they make, after `before`.
+pub(super) fn append(
+    connection: &Connection,
+    events: &[Event],
+    written: Millis,
+    before: &Commit,
+    compacted: Revision,
+) -> rusqlite::Result<Commit> {
+    let mut statement = connection.prepare(INSERT)?;
+    let (mut rows, mut content, mut commit, mut head) = (before.rows, Hasher::new(), *before, Vec::new());
+    let mut left = events.len();
+    for event in events {
+        let version = Version::of(event, written);
+        let checksum = version.checksum(&mut head);
+        rows.add(version.revision);
+        content.update(&checksum.to_le_bytes());
+        left -= 1;
+        if left == 0 {
+            commit = before.next(version.revision, compacted, rows, content.clone().finalize());
+        }
+        version.insert(&mut statement, checksum, (left == 0).then_some(&commit))?;
+    }
+    Ok(commit)
+}
+
+/// Deletes what only the events in `forgotten` needed, and returns the commit that this makes, after `before`.
+pub(super) fn compact(
+    connection: &Connection,
+    compacted: Revision,
+    forgotten: &[Event],
+    before: &Commit,
+    revision: Revision,
+) -> rusqlite::Result<Commit> {
+    let mut rows = before.rows;
+    let mut statement = connection.prepare("DELETE FROM version WHERE revision = ?1")?;
+    let mut delete = |revision: Revision| -> rusqlite::Result<()> {
+        if statement.execute([integer(revision)])? > 0 {
+            rows.remove(revision);
+        }
+        Ok(())
+    };
+    for event in forgotten {
+        if let Some(previous) = event.previous() {
+            delete(previous.revision)?;
+        }
+        if event.current().is_none() {
+            delete(event.revision())?;
+        }
+    }
+    let commit = before.next(revision, compacted, rows, 0);
+    chain(connection, compacted, &commit)?;
+    Ok(commit)
+}
+
+/// Writes a commit that is no row's.
+pub(super) fn chain(connection: &Connection, compacted: Revision, commit: &Commit) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("UPDATE history SET compacted = ?1, chained = ?2")?;
+    statement.execute(params![integer(compacted), commit.encode()]).map(drop)
 }
 
 /// The objects that live at some revision. Every row looks one up and puts one in: by hash, as they are put in order
 /// only once, at the end.
 type Live = HashMap<Key, Arc<Object>>;
 
-/// Rebuilds objects and history from all rows.
-pub(super) fn load(connection: &Connection) -> Result<State, RowError> {
-    let compacted = connection.query_row("SELECT compacted FROM history", [], |row| row.get::<_, i64>(0))?;
+/// What a database holds.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) state: State,
+    /// The sum of the rows that were read.
+    pub(super) rows: RowSum,
+    /// The newest commit; `None` where there is no chain.
+    pub(super) newest: Option<Commit>,
+    /// The hash of the commit that was asked for, where it is still known.
+    pub(super) asked: Option<[u8; HASH]>,
+    /// Whether there should be a chain.
+    pub(super) chained: bool,
+    /// The newest commit that shows without the log, where there is a log.
+    pub(super) alone: Option<Commit>,
+}
+
+impl Loaded {
+    fn note(&mut self, commit: Commit, asked: Option<u64>) {
+        if asked == Some(commit.number) {
+            self.asked = Some(commit.hash);
+        }
+        if self.newest.is_none_or(|newest| newest.number <= commit.number) {
+            self.newest = Some(commit);
+        }
+    }
+}
+
+/// Rebuilds objects and history from all rows, which are chained in this format or not, and looks for the commit of
+/// this number.
+pub(super) fn load(
+    connection: &Connection,
+    is_chained: bool,
+    asked: Option<u64>,
+) -> Result<Loaded, RowError> {
+    let chained = if is_chained { "chained" } else { "NULL" };
+    let (compacted, began) =
+        connection.query_row(&format!("SELECT compacted, {chained} FROM history"), [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Option<Vec<u8>>>(1)?))
+        })?;
     let compacted = Revision::new(compacted.cast_unsigned());
-    let mut state = State { revision: compacted, compacted, ..State::default() };
+    let state = State { revision: compacted, compacted, ..State::default() };
+    let mut loaded = Loaded {
+        state,
+        rows: RowSum::default(),
+        newest: None,
+        asked: None,
+        chained: is_chained,
+        alone: None,
+    };
+    if let Some(bytes) = began {
+        let commit = Commit::decode(&bytes).ok_or_else(|| damaged(compacted, "its commit is damaged"))?;
+        loaded.note(commit, asked);
+    }
     let (mut live, mut names, mut head) = (Live::new(), Names::default(), Vec::new());
-    let mut statement = connection.prepare(SELECT)?;
+    let mut statement =
+        connection.prepare(&format!("SELECT {COLUMNS}, {chained} FROM version ORDER BY revision"))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let version = Version::read(row, &mut head)?;
+        loaded.rows.add(version.revision);
+        if let Some(bytes) = row.get_ref(10)?.as_blob_or_null().map_err(rusqlite::Error::from)? {
+            let commit =
+                Commit::decode(bytes).ok_or_else(|| damaged(version.revision, "its commit is damaged"))?;
+            loaded.note(commit, asked);
+        }
         let event = restore(&live, compacted, &version, &mut names)?;
         match event.current() {
             Some(object) => live.insert(object.key.clone(), object.clone()),
             None => live.remove(event.key()),
         };
         // The newest deletion may be compacted while older objects live on: then this is behind `compacted`.
-        state.revision = state.revision.max(version.revision);
+        loaded.state.revision = loaded.state.revision.max(version.revision);
         if version.revision > compacted {
-            state.history.push(Entry { event, written: version.written });
+            loaded.state.history.push(Entry { event, written: version.written });
         }
     }
     let mut objects: BTreeMap<Arc<str>, Vec<Arc<Object>>> = BTreeMap::new();
+    loaded.state.bytes = live.values().map(|object| object.cost()).sum();
     for object in live.into_values() {
         objects.entry(object.key.resource.clone()).or_default().push(object);
     }
     let tables = objects.into_iter().map(|(resource, objects)| (resource, Arc::new(Table::of(objects))));
-    state.tables = tables.collect();
-    Ok(state)
+    loaded.state.tables = tables.collect();
+    Ok(loaded)
+}
+
+/// The newest commit that shows, where no more than that is to be known.
+pub(super) fn newest(connection: &Connection) -> Option<Commit> {
+    let queries = [
+        "SELECT chained FROM history",
+        "SELECT chained FROM version WHERE chained IS NOT NULL ORDER BY revision DESC LIMIT 1",
+    ];
+    let read = |query| connection.query_row(query, [], |row| row.get::<_, Vec<u8>>(0)).ok();
+    let commits = queries.into_iter().filter_map(read).filter_map(|bytes| Commit::decode(&bytes));
+    commits.max_by_key(|commit| commit.number)
+}
+
+/// Reads what has a right checksum, from both ends: behind a damaged page there may be good ones.
+pub(super) fn salvage(connection: &Connection) -> (BTreeMap<Revision, Salvaged>, Option<Revision>) {
+    let compacted = connection.query_row("SELECT compacted FROM history", [], |row| row.get::<_, i64>(0));
+    let mut versions = BTreeMap::new();
+    for direction in ["ASC", "DESC"] {
+        if salvage_in(connection, direction, &mut versions).is_ok() {
+            break;
+        }
+    }
+    (versions, compacted.ok().map(|revision| Revision::new(revision.cast_unsigned())))
+}
+
+fn salvage_in(
+    connection: &Connection,
+    direction: &str,
+    versions: &mut BTreeMap<Revision, Salvaged>,
+) -> Result<(), RowError> {
+    let mut head = Vec::new();
+    let select = format!("SELECT {COLUMNS} FROM version ORDER BY revision {direction}");
+    let mut statement = connection.prepare(&select)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let Ok(version) = Version::read(row, &mut head) else { continue };
+        let key = Key::new(version.resource, version.namespace, version.name);
+        let object = match version.value {
+            Some(_) => object(key.clone(), &version).ok(),
+            None => None,
+        };
+        versions.insert(version.revision, Salvaged { key, object });
+    }
+    Ok(())
+}
+
+/// Writes objects into a new database, as what is left at `revision` without any history.
+pub(super) fn restore_all(
+    connection: &Connection,
+    objects: &[Arc<Object>],
+    revision: Revision,
+) -> rusqlite::Result<Commit> {
+    let (mut statement, mut rows, mut head) = (connection.prepare(INSERT)?, RowSum::default(), Vec::new());
+    for object in objects {
+        let Object { key, revision, created, bytes, stamp } = &**object;
+        let version = Version {
+            revision: *revision,
+            resource: &key.resource,
+            namespace: &key.namespace,
+            name: &key.name,
+            created: *created,
+            previous: None,
+            written: 0,
+            stamp: stamp.map(|stamp| stamp as u64),
+            value: Some(bytes),
+        };
+        let checksum = version.checksum(&mut head);
+        rows.add(*revision);
+        version.insert(&mut statement, checksum, None)?;
+    }
+    let commit = Commit::first(revision, revision, rows);
+    chain(connection, revision, &commit)?;
+    Ok(commit)
 }
 
 /// The event that a row stands for, given the objects before it.

@@ -114,6 +114,62 @@ async fn after_a_failed_disk_there_are_only_reads() {
     assert_eq!(store.stats().read_only.as_deref(), Some("disk I/O error"));
 }
 
+/// All objects are in memory: what they take has an end, and who has the right can make room.
+#[tokio::test]
+async fn a_full_store_takes_what_makes_room() {
+    let most = 1 << 20;
+    let options = Options { objects_bytes: most, ..Options::default() };
+    let folder = private();
+    for store in [Store::in_memory(&options).unwrap(), Store::open(folder.path(), &options).unwrap()] {
+        let name = |n: usize| key("things", "", &format!("{n:03}"));
+        let taken = |store: &Store| store.snapshot().objects().map(|object| object.cost()).sum::<usize>();
+        let large = "x".repeat(20 << 10);
+        let mut count = 0;
+        let error = loop {
+            match store.create(name(count), value(&large)).await {
+                Ok(_) => count += 1,
+                Err(error) => break error,
+            }
+            assert!(count < 100, "without end");
+        };
+        let told = format!("the objects of the store take {} bytes, of {most} at most", taken(&store));
+        assert_eq!(error.to_string(), format!("no room to write: {told}"));
+        assert!(count > 40 && taken(&store) <= most, "{count}");
+        // Nothing of a write of several steps.
+        let ops = [1, 0]
+            .map(|n| Op::Create { key: name(500 + n), value: value(if n == 1 { "x" } else { &large }) });
+        store.write(ops.into()).await.unwrap_err();
+        assert_eq!(store.get(&name(501)), None);
+
+        // What is no larger, or hardly, is taken; what is, is not.
+        let same = |mark: &str| value(&large.replacen('x', mark, 1));
+        store.update(name(0), same("y"), None).await.unwrap();
+        store.update(name(0), same(&"y".repeat(2000)), None).await.unwrap();
+        store.update(name(0), same(&"y".repeat(20_000)), None).await.unwrap_err();
+        let mut marks = 0;
+        while store.update(name(marks % count), same(&"z".repeat(3000 + marks)), None).await.is_ok() {
+            marks += 1;
+            assert!(taken(&store) <= most + most / 32 && marks < 1000, "{} {marks}", taken(&store));
+        }
+        store.delete(name(1), None).await.unwrap();
+        store.update(name(0), value("x"), None).await.unwrap();
+        store.delete(name(2), None).await.unwrap();
+        store.delete(name(3), None).await.unwrap();
+        store.create(name(600), value(&large)).await.unwrap();
+        assert_eq!(store.snapshot().0.bytes, taken(&store));
+    }
+    // The same after a restart.
+    let store = Store::open(folder.path(), &options).unwrap();
+    let bytes = store.snapshot().0.bytes;
+    assert_eq!(bytes, store.snapshot().objects().map(|object| object.cost()).sum::<usize>());
+    let most = Options { objects_bytes: bytes, ..Options::default() };
+    drop(store);
+    let store = Store::open(folder.path(), &most).unwrap();
+    store.create(key("things", "", "late"), value("x")).await.unwrap_err();
+    store.delete(key("things", "", "600"), None).await.unwrap();
+    store.create(key("things", "", "late"), value("x")).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_full_database_loses_nothing() {
     let folder = private();
@@ -244,11 +300,13 @@ async fn a_database_lost_beside_its_log_is_damage() {
     assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
 }
 
-/// Whatever is left of the log, the store is what it was after some write; no write shows in part.
+/// Whatever is left of the log, the store is what it was after some write; no write shows in part. A head record of
+/// nothing lets it be opened with less than there was.
 #[tokio::test]
 async fn a_log_cut_anywhere_leaves_whole_writes() {
     let folder = private();
     let store = open(folder.path());
+    let head = fs::read(folder.path().join("store.head")).unwrap();
     let all = Query { resource: "things", ..Query::default() };
     let mut states = BTreeMap::from([(store.revision(), Vec::new())]);
     for n in 0..20 {
@@ -272,6 +330,7 @@ async fn a_log_cut_anywhere_leaves_whole_writes() {
             let copy = private();
             fs::write(copy.path().join("store.db"), &database).unwrap();
             fs::write(copy.path().join("store.db-wal"), log).unwrap();
+            fs::write(copy.path().join("store.head"), &head).unwrap();
             let store = open(copy.path());
             let expected = states.get(&store.revision()).expect("a revision after a whole write");
             assert_eq!(store.list(&all).unwrap().objects, *expected, "cut at {cut}");

@@ -6,7 +6,7 @@ use super::*;
 
 fn limited(limits: HistoryLimits) -> (Store, Arc<Hand>) {
     let clock = Arc::new(Hand::default());
-    let options = Options { history: limits, clock: clock.clone(), quota: None };
+    let options = Options { history: limits, clock: clock.clone(), ..Options::default() };
     (Store::in_memory(&options).unwrap(), clock)
 }
 

@@ -76,8 +76,9 @@ fn writer(store: &Store, attempts: Vec<Attempt>) -> JoinHandle<Vec<(Revision, Ar
 /// Watches from the present until the end, reconnecting as planned, from the last event or from a bookmark.
 fn watcher(store: &Store, plan: Plan) -> JoinHandle<(Revision, Vec<Event>)> {
     let store = store.clone();
+    // Before the task begins: it may begin after the end.
+    let start = store.revision();
     tokio::spawn(async move {
-        let start = store.revision();
         let (mut from, mut events, mut ends) = (start, Vec::new(), 0);
         let mut takes = plan.takes.clone().into_iter();
         loop {

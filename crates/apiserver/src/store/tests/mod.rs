@@ -1,6 +1,7 @@
 //! The store as its callers see it: tables, properties, faults and crashes.
 
 mod crash;
+mod damage;
 mod faults;
 mod files;
 mod history;

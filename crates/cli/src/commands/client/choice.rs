@@ -62,6 +62,18 @@ pub enum ChoiceError {
     NoContext { name: String, origin: Origin, there: Vec<String> },
 }
 
+impl ChoiceError {
+    /// Whether the data folder holds nothing that an earlier start left.
+    pub fn before_first_start(&self) -> bool {
+        match self {
+            Self::Nothing(folder) | Self::NotThere(folder) => {
+                !place::kubeconfig(folder).exists() && !place::engine(folder).exists()
+            }
+            Self::Unreadable { .. } | Self::NoContext { .. } => false,
+        }
+    }
+}
+
 /// Finds out which API is meant, and how to reach it.
 pub async fn choose(target: &Target) -> Result<(Config, Origin), ChoiceError> {
     if let Some(path) = &target.kubeconfig {

@@ -13,8 +13,8 @@ use super::super::table;
 /// As many lines say one thing each; what is more is summed up.
 const MOST_LINES: usize = 20;
 
-/// What is said of one kind, before names would fill the screen.
-pub fn print(families: &[Vec<Member>]) -> io::Result<()> {
+/// Prints what a deletion destroys and keeps, and what it will wait for.
+pub fn print(families: &[Vec<Member>], blockers: &[String]) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     for members in families {
         let Some((head, rest)) = members.split_first() else { continue };
@@ -29,7 +29,18 @@ pub fn print(families: &[Vec<Member>]) -> io::Result<()> {
     }
     let workspaces: Vec<WorkspaceTemplateApply> =
         families.iter().flatten().filter_map(Member::workspace).collect();
-    writeln!(out, "{}", sum(&workspaces))
+    writeln!(out, "{}", sum(&workspaces))?;
+    if !blockers.is_empty() {
+        let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+        writeln!(out, "{yellow}in the way{yellow:#}:")?;
+    }
+    for blocker in blockers.iter().take(MOST_LINES) {
+        writeln!(out, "  {blocker}")?;
+    }
+    if blockers.len() > MOST_LINES {
+        writeln!(out, "  … and {} more", blockers.len() - MOST_LINES)?;
+    }
+    Ok(())
 }
 
 /// One line for each object that people know, one for all machines of a set.
@@ -77,8 +88,8 @@ fn sum(workspaces: &[WorkspaceTemplateApply]) -> String {
     text
 }
 
-/// Its infrastructure outlives it.
-fn is_kept(workspace: &WorkspaceTemplateApply) -> bool {
+/// Whether the infrastructure of a workspace outlives it.
+pub fn is_kept(workspace: &WorkspaceTemplateApply) -> bool {
     workspace.spec.retain_workspace_on_delete
         || workspace.labels().contains_key(labels::RETAINED)
         || workspace.annotations().get(annotations::DELETION_POLICY).is_some_and(|policy| policy == "Orphan")

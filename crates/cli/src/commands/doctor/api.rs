@@ -14,7 +14,8 @@ use kube::{Api, ResourceExt};
 use super::super::client::{Connection, in_words};
 use super::super::controller::LEASE;
 use super::super::table;
-use super::Finding;
+use super::super::tenants::{self, CrossNamespace};
+use super::{Finding, Verdict};
 
 const INSTALL: &str = "capt crds | kubectl apply --server-side -f -";
 
@@ -24,7 +25,9 @@ pub async fn look(connection: &Connection) -> Vec<Finding> {
     findings.push(crds(connection).await);
     findings.push(clusters(connection).await);
     findings.push(permissions(connection).await);
-    findings.push(controller(connection).await);
+    let leases = leases(connection).await;
+    findings.push(controller(&leases));
+    findings.extend(namespaces(connection, &leases).await);
     findings
 }
 
@@ -136,17 +139,25 @@ async fn permissions(connection: &Connection) -> Finding {
     )
 }
 
-async fn controller(connection: &Connection) -> Finding {
+async fn leases(connection: &Connection) -> Result<Vec<Lease>, String> {
     let api: Api<Lease> = Api::all(connection.client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={LEASE}"));
-    let leases = match api.list(&named).await {
-        Ok(leases) => leases.items,
+    let found = api.list(&named).await;
+    found.map(|leases| leases.items).map_err(|error| in_words(error).to_string())
+}
+
+/// One line where no controller works on an API.
+pub async fn missing_controller(connection: &Connection) -> Option<String> {
+    let finding = controller(&leases(connection).await);
+    (finding.verdict == Verdict::Fail)
+        .then(|| format!("no controller runs ({}): {}", finding.message, finding.todo.unwrap_or_default()))
+}
+
+fn controller(leases: &Result<Vec<Lease>, String>) -> Finding {
+    let leases = match leases {
+        Ok(leases) => leases,
         Err(error) => {
-            return Finding::warn(
-                "controller",
-                in_words(error).to_string(),
-                "ask for the right to list leases",
-            );
+            return Finding::warn("controller", error, "ask for the right to list leases");
         }
     };
     let now = Timestamp::now();
@@ -171,6 +182,26 @@ async fn controller(connection: &Connection) -> Finding {
             "start one: capt up, or capt controller",
         ),
     }
+}
+
+/// Whether namespaces are borders, as the controller that works has it; nothing where none says.
+async fn namespaces(connection: &Connection, leases: &Result<Vec<Lease>, String>) -> Option<Finding> {
+    let last = leases.iter().flatten().max_by_key(|lease| held(lease).map(|held| held.renewed))?;
+    if CrossNamespace::told(last)? == CrossNamespace::Granted {
+        let message = "references into another namespace need a ReferenceGrant there";
+        return Some(Finding::ok("namespaces", message));
+    }
+    let open = "references into other namespaces are open: whoever may write a WorkspaceTemplateApply reads every Secret";
+    let others = match tenants::other_users(&connection.client).await {
+        Ok(others) if others.is_empty() => {
+            return Some(Finding::ok("namespaces", format!("{open}; the administrator is the only user")));
+        }
+        Ok(others) => format!("; and rights are given to others: {}", others.join(", ")),
+        Err(_) => "; who else has rights cannot be read".to_owned(),
+    };
+    let todo =
+        "start the controller with --cross-namespace granted, and write the grants that its conditions name";
+    Some(Finding::warn("namespaces", format!("{open}{others}"), todo))
 }
 
 /// Who holds a Lease, and since when he was last seen.

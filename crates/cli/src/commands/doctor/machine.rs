@@ -3,14 +3,15 @@
 use std::io;
 use std::path::Path;
 
+use capt_terraform::engine::Settings;
 use capt_terraform::inputs::{BinaryName, Choice};
 use capt_terraform::visit::{Stand, Visit};
 
-use super::super::place;
+use super::super::{confine, place};
 use super::Finding;
 
 pub fn look(folder: Option<&Path>) -> Vec<Finding> {
-    let mut findings = vec![binary()];
+    let mut findings = vec![binary(), sandbox(folder)];
     let Some(folder) = folder else {
         findings.push(Finding::ok(
             "data folder",
@@ -19,9 +20,13 @@ pub fn look(folder: Option<&Path>) -> Vec<Finding> {
         return findings;
     };
     match Visit::to(&place::engine(folder)) {
-        None => findings.push(Finding::ok("data folder", format!("{} is not in use yet", folder.display()))),
+        None => {
+            findings
+                .push(Finding::ok("data folder", format!("none yet: capt up makes {}", folder.display())));
+        }
         Some(visit) => {
             findings.push(plugins(&place::engine(folder)));
+            findings.extend(visit.settings().map(|settings| host_paths(&settings)));
             findings.extend(engine(folder, &visit));
         }
     }
@@ -41,6 +46,29 @@ fn binary() -> Finding {
             "install OpenTofu (https://opentofu.org/docs/intro/install) or Terraform, or run make tools; then start the controller again",
         ),
     }
+}
+
+fn sandbox(folder: Option<&Path>) -> Finding {
+    // Of a folder elsewhere nobody here can tell.
+    match confine::warning(&confine::gaps(folder.unwrap_or(Path::new("")))) {
+        None => {
+            Finding::ok("sandbox", "this kernel confines runs of Terraform to their own files (Landlock)")
+        }
+        Some(warning) => Finding::warn(
+            "sandbox",
+            warning,
+            "run capt on Linux 6.12 or newer, with Landlock; capt up --require-sandbox refuses other machines",
+        ),
+    }
+}
+
+fn host_paths(settings: &Settings) -> Finding {
+    let roots: Vec<String> = settings.allow_paths.iter().map(|path| path.display().to_string()).collect();
+    if roots.is_empty() {
+        let none = "objects may name no folder of this machine: none was given with --allow-path";
+        return Finding::ok("host paths", none);
+    }
+    Finding::ok("host paths", format!("objects may name folders below {}", roots.join(", ")))
 }
 
 fn plugins(engine: &Path) -> Finding {

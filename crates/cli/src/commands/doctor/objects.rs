@@ -1,9 +1,9 @@
-//! What has to be right with objects: credentials that exist, deletions that get somewhere.
+//! What has to be right with objects: credentials that exist, deletions that get somewhere, workspaces that do not fail.
 
 use std::collections::BTreeMap;
 
 use capt_api::conditions::types;
-use capt_api::workspace::WorkspaceProviderConfig;
+use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplateApply};
 use capt_terraform::visit::Visit;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -24,12 +24,25 @@ pub async fn look(connection: &Connection, namespace: Option<&str>) -> Vec<Findi
     let mut findings = credentials(connection, &configs).await;
     findings.extend(mirrors(connection, &configs));
     findings.extend(deletions(connection, namespace).await);
+    let workspaces = workspaces(connection, namespace).await;
+    findings.extend(super::workspaces::judge(&workspaces, namespace.is_none()));
+    findings.extend(super::drift::judge(&workspaces));
     findings
 }
 
 async fn configs(connection: &Connection, namespace: Option<&str>) -> Vec<WorkspaceProviderConfig> {
     let client = connection.client.clone();
     let api: Api<WorkspaceProviderConfig> = match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    // Without the kind there is nothing to check; the CRDs are checked by themselves.
+    api.list(&ListParams::default()).await.map(|listed| listed.items).unwrap_or_default()
+}
+
+async fn workspaces(connection: &Connection, namespace: Option<&str>) -> Vec<WorkspaceTemplateApply> {
+    let client = connection.client.clone();
+    let api: Api<WorkspaceTemplateApply> = match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };

@@ -5,21 +5,24 @@ use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
+use capt_planner::cause;
 use capt_planner::conditions::find;
 use capt_planner::revision;
 use jiff::Timestamp;
-use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::super::client::{self, Which, in_words};
-use super::super::{Outcome, block_on};
+use super::super::client::{Connection, Target, in_words};
+use super::super::object::{Accepts, Reference};
+use super::super::{Outcome, block_on, completion};
 use super::Format;
 
 /// How often a rollout is looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Say how a rollout goes, until it is done. Ends with 1 where it failed or is paused.
+/// Say how a rollout goes, and why it does not, until it is done: the new machines are available, and no old one is left.
+/// Ends with 1 where it failed or is paused.
 ///
 /// Examples:
 ///   capt rollout status workers
@@ -100,7 +103,42 @@ pub struct Resume {
     which: Which,
 }
 
-type Found = client::Found<CaptMachineDeployment>;
+/// The deployment that is meant.
+#[derive(Debug, clap::Args)]
+struct Which {
+    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", help = Accepts::DEPLOYMENT.help, add = completion::objects(&Accepts::DEPLOYMENT))]
+    object: Vec<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Which {
+    async fn find(&self) -> io::Result<Found> {
+        let reference = Accepts::DEPLOYMENT.read_one(&self.object)?;
+        deployment(&self.target.connect().await?, &reference).await
+    }
+}
+
+/// A deployment, and where it was found.
+pub struct Found {
+    api: Api<CaptMachineDeployment>,
+    client: Client,
+    namespace: String,
+    pub object: CaptMachineDeployment,
+}
+
+impl Found {
+    fn name(&self) -> String {
+        self.object.name_any()
+    }
+}
+
+/// Finds a deployment.
+pub async fn deployment(connection: &Connection, reference: &Reference) -> io::Result<Found> {
+    let object = reference.get(connection).await?.try_parse().map_err(in_words)?;
+    let Connection { client, namespace, .. } = connection.clone();
+    Ok(Found { api: connection.api(), client, namespace, object })
+}
 
 /// The sets that a deployment owns.
 async fn sets(found: &Found) -> io::Result<Vec<CaptMachineSet>> {
@@ -113,10 +151,10 @@ async fn sets(found: &Found) -> io::Result<Vec<CaptMachineSet>> {
     Ok(all)
 }
 
-async fn change(found: &Found, name: &str, spec: Value) -> io::Result<()> {
+async fn change(found: &Found, spec: Value) -> io::Result<()> {
     let body = json!({ "spec": spec });
     let params = PatchParams { field_manager: Some("capt-cli".into()), ..PatchParams::default() };
-    found.api.patch(name, &params, &Patch::Merge(&body)).await.map_err(in_words)?;
+    found.api.patch(&found.name(), &params, &Patch::Merge(&body)).await.map_err(in_words)?;
     Ok(())
 }
 
@@ -139,23 +177,38 @@ fn stand(object: &CaptMachineDeployment) -> Stand {
         "{} of {wanted} machines are up to date, {} available, {} being destroyed",
         status.updated_replicas, status.available_replicas, status.terminating_replicas
     );
-    if condition(types::READY).is_some_and(|ready| ready.status == "True") {
+    let done = condition(types::READY).is_some_and(|ready| ready.status == "True");
+    // The new machines are there; old ones may still be, and cost.
+    if done && status.terminating_replicas > 0 {
+        return Stand::Under(format!(
+            "{wanted} machines are up to date and available; {} still being destroyed",
+            match status.terminating_replicas {
+                1 => "1 machine is".to_owned(),
+                many => format!("{many} machines are"),
+            }
+        ));
+    }
+    if done {
         let revision = status.current_revision.unwrap_or_default();
         return Stand::Done(format!("rolled out: {wanted} machines of revision {revision} are available"));
     }
+    // What its machines say of themselves.
+    let why_not = condition(types::READY).and_then(|ready| cause::of(&ready.message));
     if let Some(failed) = condition(types::PROGRESSING)
         && failed.reason == reasons::PROGRESS_DEADLINE_EXCEEDED
     {
         return Stand::Failed(format!("failed: {}", failed.message));
     }
     if object.spec.paused {
+        let counts = cause::with(counts, why_not);
         return Stand::Failed(format!("paused: {counts}; capt rollout resume goes on"));
     }
     let why = condition(types::ROLLING_OUT).filter(|rolling| rolling.status == "True");
-    Stand::Under(match why {
+    let counts = match why {
         Some(why) => format!("{counts}; {}", why.message),
         None => counts,
-    })
+    };
+    Stand::Under(cause::with(counts, why_not))
 }
 
 pub fn status(args: &Status) -> io::Result<Outcome> {
@@ -176,7 +229,7 @@ pub fn status(args: &Status) -> io::Result<Outcome> {
             }
             said = Some(stand);
             tokio::time::sleep(EVERY).await;
-            found.object = found.api.get(&args.which.name).await.map_err(in_words)?;
+            found.object = found.api.get(&found.name()).await.map_err(in_words)?;
         }
     })
 }
@@ -189,7 +242,7 @@ pub fn history(args: &History) -> io::Result<Outcome> {
         let mut out = anstream::stdout().lock();
         if let Some(wanted) = args.revision {
             let Some(entry) = entries.iter().find(|entry| entry.revision == wanted) else {
-                return Err(io::Error::other(format!("{} has no revision {wanted}", args.which.name)));
+                return Err(io::Error::other(format!("{} has no revision {wanted}", found.name())));
             };
             match args.output {
                 Format::Json => serde_json::to_writer_pretty(&mut out, &entry.template)?,
@@ -228,8 +281,8 @@ pub fn undo(args: &Undo) -> io::Result<Outcome> {
         let mut object = found.object.clone();
         object.spec.template = template;
         let params = PostParams { field_manager: Some("capt-cli".into()), ..PostParams::default() };
-        found.api.replace(&args.which.name, &params, &object).await.map_err(in_words)?;
-        writeln!(anstream::stdout(), "{} goes back to revision {number}", args.which.name)?;
+        found.api.replace(&found.name(), &params, &object).await.map_err(in_words)?;
+        writeln!(anstream::stdout(), "{} goes back to revision {number}", found.name())?;
         Ok(Outcome::Good)
     })
 }
@@ -239,8 +292,8 @@ pub fn restart(args: &Restart) -> io::Result<Outcome> {
         let mut found: Found = args.which.find().await?;
         capt_planner::deployment::restart(&mut found.object, Timestamp::now());
         let after = json!({"rolloutAfter": found.object.spec.rollout_after});
-        change(&found, &args.which.name, after).await?;
-        writeln!(anstream::stdout(), "{} replaces its machines", args.which.name)?;
+        change(&found, after).await?;
+        writeln!(anstream::stdout(), "{} replaces its machines", found.name())?;
         Ok(Outcome::Good)
     })
 }
@@ -258,10 +311,67 @@ fn set_paused(which: &Which, paused: bool, words: &str) -> io::Result<Outcome> {
         let found: Found = which.find().await?;
         if found.object.spec.paused == paused {
             let already = if paused { "is paused already" } else { "is not paused" };
-            return Err(io::Error::other(format!("{} {already}", which.name)));
+            return Err(io::Error::other(format!("{} {already}", found.name())));
         }
-        change(&found, &which.name, json!({ "paused": paused })).await?;
-        writeln!(anstream::stdout(), "{} {words}", which.name)?;
+        change(&found, json!({ "paused": paused })).await?;
+        writeln!(anstream::stdout(), "{} {words}", found.name())?;
         Ok(Outcome::Good)
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    fn deployment(conditions: &Value, counts: &Value) -> CaptMachineDeployment {
+        let mut status = json!({"observedGeneration": 2, "currentRevision": 4});
+        status.as_object_mut().unwrap().extend(counts.as_object().unwrap().clone());
+        let full = |(kind, value): (&String, &Value)| {
+            let mut condition = json!({"type": kind, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            condition.as_object_mut().unwrap().extend(value.as_object().unwrap().clone());
+            condition
+        };
+        status["conditions"] = conditions.as_object().unwrap().iter().map(full).collect();
+        serde_json::from_value(json!({
+            "metadata": {"name": "web", "generation": 2},
+            "spec": {
+                "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"workspaceTemplateRef": {"name": "machine"}}},
+            },
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_rollout_is_done_when_no_old_machine_is_left() {
+        let ready = json!({"Ready": {"status": "True", "reason": "Ready", "message": ""}});
+        let counts = |going: i32| json!({"updatedReplicas": 3, "availableReplicas": 3, "replicas": 3, "terminatingReplicas": going});
+        assert_eq!(
+            stand(&deployment(&ready, &counts(1))),
+            Stand::Under(
+                "3 machines are up to date and available; 1 machine is still being destroyed".into()
+            )
+        );
+        assert_eq!(
+            stand(&deployment(&ready, &counts(0))),
+            Stand::Done("rolled out: 3 machines of revision 4 are available".into())
+        );
+    }
+
+    #[test]
+    fn a_rollout_tells_why_it_does_not_go_on() {
+        let cause = "CaptMachine web-0: workspace web-0-machine: Error: no capacity";
+        let counts = json!({"updatedReplicas": 1, "availableReplicas": 3, "replicas": 4});
+        let ready = json!({"status": "False", "reason": "InProgress", "message": format!("3 of 3 machines are available and 1 up to date; {cause}")});
+        let rolling = json!({"status": "True", "reason": "InProgress", "message": "3 machines are of an old revision; waiting for machines"});
+        let under = stand(&deployment(&json!({"Ready": ready, "RollingOut": rolling}), &counts));
+        let Stand::Under(words) = under else { panic!("{under:?}") };
+        assert!(words.ends_with(&format!("waiting for machines; {cause}")), "{words}");
+        let late = json!({"status": "False", "reason": "ProgressDeadlineExceeded", "message": format!("no progress for 600 seconds; 1 of 3 machines are up to date; {cause}")});
+        let failed = stand(&deployment(&json!({"Ready": ready, "Progressing": late}), &counts));
+        let Stand::Failed(words) = failed else { panic!("{failed:?}") };
+        assert!(words.starts_with("failed: no progress") && words.ends_with(cause), "{words}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use capt_yaml::documents;
 use futures::StreamExt;
@@ -32,6 +32,8 @@ pub type Applied = Vec<(Kind, String, String)>;
 #[derive(Debug, Default)]
 pub struct Manifests {
     objects: Vec<Value>,
+    /// What the check said of the files, though it found nothing wrong.
+    pub warnings: Report,
 }
 
 impl Manifests {
@@ -39,26 +41,32 @@ impl Manifests {
     pub fn read(files: &[PathBuf], recursive: bool, demo: bool) -> Result<Self, Report> {
         let sources: Vec<_> =
             files.iter().flat_map(|path| Origin::from_argument(path, recursive).read()).collect();
-        if !sources.is_empty() {
-            let report = check_sources(&sources);
-            if !report.findings.is_empty() {
-                return Err(report);
-            }
+        let warnings = if sources.is_empty() { Report::default() } else { check_sources(&sources) };
+        if !warnings.is_good() {
+            return Err(warnings);
         }
         let texts = sources.iter().flatten().map(|source| &*source.text);
         let mut objects: Vec<Value> = Vec::new();
         for text in texts.chain(super::DEMO.into_iter().filter(|_| demo)) {
-            for document in documents(text).into_iter().flatten() {
+            for document in documents(text).flatten() {
                 items(&document.root, &mut |item| objects.push(item.to_json()));
             }
         }
         // Objects of one rank stay in the order of the files.
         objects.sort_by_key(rank);
-        Ok(Self { objects })
+        Ok(Self { objects, warnings })
+    }
+
+    /// Whether one of them names a path below a folder.
+    pub fn name(&self, folder: &Path) -> bool {
+        let folder = folder.to_string_lossy();
+        self.objects.iter().any(|object| object.to_string().contains(&*folder))
     }
 
     /// Applies them, a few at a time; the first that is refused ends it, with what was said, though some after it may be applied.
+    /// Nothing is, where one of them has no place on the API.
     pub async fn apply(&self, client: &Client, show: &mut Show) -> io::Result<Applied> {
+        self.find_places(client).await?;
         let mut applied = Vec::new();
         for objects in together(&self.objects) {
             let kinds = find_all(client, objects).await?;
@@ -73,6 +81,92 @@ impl Manifests {
         show.event(&Event::AllApplied { objects: self.objects.len() })?;
         Ok(applied)
     }
+}
+
+/// What has no place on the API.
+#[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Homeless {
+    /// An object whose kind nobody serves.
+    Kind(String),
+    /// An object whose namespace is not there.
+    Namespace(String),
+}
+
+impl Manifests {
+    /// Makes sure that the API serves every kind, or will once the CRDs of the files are applied, and has every namespace.
+    async fn find_places(&self, client: &Client) -> io::Result<()> {
+        let mut kinds: HashMap<GroupVersionKind, Option<bool>> = HashMap::new();
+        let mut namespaces = HashMap::new();
+        let mut homeless = Vec::new();
+        for object in &self.objects {
+            let gvk = gvk(object);
+            let namespaced = if let Some(known) = kinds.get(&gvk) {
+                *known
+            } else {
+                let known = match defined(&self.objects, &gvk) {
+                    Some(namespaced) => Some(namespaced),
+                    None => served(client, &gvk).await?.map(|(_, namespaced)| namespaced),
+                };
+                kinds.insert(gvk.clone(), known);
+                known
+            };
+            let named = format!("{} {}", gvk.kind, text(object, "/metadata/name"));
+            let Some(namespaced) = namespaced else {
+                homeless.push(Homeless::Kind(format!(
+                    "{named}: the API knows no {} of {}",
+                    gvk.kind,
+                    gvk.api_version()
+                )));
+                continue;
+            };
+            let namespace = text(object, "/metadata/namespace");
+            if !namespaced || namespace.is_empty() {
+                continue;
+            }
+            if let Entry::Vacant(vacant) = namespaces.entry(namespace.clone()) {
+                vacant.insert(self.brings(&namespace) || has_namespace(client, &namespace).await?);
+            }
+            if !namespaces[&namespace] {
+                homeless.push(Homeless::Namespace(format!("{named}: there is no namespace {namespace}")));
+            }
+        }
+        refuse(homeless)
+    }
+
+    /// Whether a namespace is among the objects.
+    fn brings(&self, namespace: &str) -> bool {
+        self.objects
+            .iter()
+            .any(|object| object["kind"] == "Namespace" && object["metadata"]["name"] == namespace)
+    }
+}
+
+fn refuse(mut homeless: Vec<Homeless>) -> io::Result<()> {
+    if homeless.is_empty() {
+        return Ok(());
+    }
+    homeless.sort();
+    let lines =
+        homeless.iter().map(|(Homeless::Kind(words) | Homeless::Namespace(words))| format!("\n  {words}"));
+    Err(io::Error::other(format!("nothing was applied:{}", lines.collect::<String>())))
+}
+
+/// Whether a CRD among the objects defines a kind, and whether its objects are in namespaces.
+fn defined(objects: &[Value], gvk: &GroupVersionKind) -> Option<bool> {
+    let crds = objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition");
+    let defines = |spec: &&Value| {
+        let served = |version: &Value| version["name"] == *gvk.version && version["served"] != false;
+        spec["group"] == *gvk.group
+            && spec["names"]["kind"] == *gvk.kind
+            && spec["versions"].as_array().is_some_and(|versions| versions.iter().any(served))
+    };
+    let spec = crds.map(|crd| &crd["spec"]).find(defines)?;
+    Some(spec["scope"] != "Cluster")
+}
+
+async fn has_namespace(client: &Client, name: &str) -> io::Result<bool> {
+    let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+    Ok(api.get_metadata_opt(name).await.map_err(in_words)?.is_some())
 }
 
 /// Parts of a list that may be applied in any order: what others need comes before them, and of an object that is there twice the
@@ -164,15 +258,23 @@ fn gvk(object: &Value) -> GroupVersionKind {
     GroupVersionKind::gvk(group, version, &text(object, "/kind"))
 }
 
-/// How the API serves a kind. Those of the tree are known; of others it is asked.
+/// How the API serves a kind, which it must.
 async fn find(client: &Client, gvk: &GroupVersionKind) -> io::Result<(ApiResource, bool)> {
+    let unknown = || io::Error::other(format!("the API knows no {} of {}", gvk.kind, gvk.api_version()));
+    served(client, gvk).await?.ok_or_else(unknown)
+}
+
+/// How the API serves a kind. Those of the tree are known; of others it is asked.
+async fn served(client: &Client, gvk: &GroupVersionKind) -> io::Result<Option<(ApiResource, bool)>> {
     let known = Kind::find(&gvk.group, &gvk.kind).map(Kind::resource);
     if let Some(resource) = known.filter(|resource| resource.version == gvk.version) {
-        return Ok((resource, true));
+        return Ok(Some((resource, true)));
     }
     match pinned_kind(client, gvk).await {
-        Ok((resource, capabilities)) => Ok((resource, capabilities.scope == Scope::Namespaced)),
-        Err(_) => Err(io::Error::other(format!("the API knows no {} of {}", gvk.kind, gvk.api_version()))),
+        Ok((resource, capabilities)) => Ok(Some((resource, capabilities.scope == Scope::Namespaced))),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(in_words(error)),
     }
 }
 
@@ -213,5 +315,27 @@ mod tests {
         let mut same = [object("ConfigMap/a"), object("ConfigMap/a")];
         same[1]["metadata"]["namespace"] = "default".into();
         assert_eq!(together(&same).len(), 2, "one object, named in two ways");
+    }
+
+    #[test]
+    fn kinds_that_the_files_define() {
+        let crd = json!({"kind": "CustomResourceDefinition", "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"kind": "Widget"},
+            "versions": [{"name": "v1", "served": true}, {"name": "v1alpha1", "served": false}],
+        }});
+        let rows = [
+            ("example.com", "v1", "Widget", Some(false)),
+            ("example.com", "v1alpha1", "Widget", None),
+            ("example.com", "v2", "Widget", None),
+            ("example.org", "v1", "Widget", None),
+            ("example.com", "v1", "Gadget", None),
+        ];
+        for (group, version, kind, expected) in rows {
+            let wanted = GroupVersionKind::gvk(group, version, kind);
+            assert_eq!(defined(std::slice::from_ref(&crd), &wanted), expected, "{group}/{version} {kind}");
+        }
+        assert!(refuse(Vec::new()).is_ok());
+        let words = refuse(vec![Homeless::Namespace("b".into()), Homeless::Kind("a".into())]).unwrap_err();
+        assert_eq!(words.to_string(), "nothing was applied:\n  a\n  b");
     }
 }

@@ -16,6 +16,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::confine::{self, Confine};
+use super::tenants::CrossNamespace;
 use super::{Outcome, Signals, duration, place};
 use apply::Manifests;
 use plane::Plane;
@@ -71,6 +73,12 @@ pub struct Args {
     /// Runs of Terraform at the same time [default: one per core].
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
+    #[command(flatten)]
+    confine: Confine,
+    /// References into other namespaces (Secrets, templates, outputs): all of them (open), or those that a ReferenceGrant there
+    /// allows [default: open while no RoleBinding or ClusterRoleBinding gives rights to another user, else granted].
+    #[arg(long, value_enum, value_name = "POLICY")]
+    cross_namespace: Option<CrossNamespace>,
     /// Stop when all that was applied is ready, or cannot become it.
     #[arg(long)]
     wait: bool,
@@ -89,8 +97,7 @@ enum Format {
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
-    // What takes its time and needs nothing: done before anybody waits for it.
-    std::thread::spawn(capt_apiserver::door::warm_up);
+    // Takes its time and needs nothing: done before anybody waits for it.
     std::thread::spawn(|| capt_terraform::binary::ask_ahead(&capt_terraform::inputs::Choice::default()));
     let manifests = match Manifests::read(&args.files, args.recursive, args.demo) {
         Ok(manifests) => manifests,
@@ -100,22 +107,39 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
             return Ok(Outcome::Bad);
         }
     };
+    super::validate::print_findings(&mut anstream::stderr().lock(), &manifests.warnings)?;
     let folder = args.data_dir.clone().map_or_else(place::default_folder, Ok)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(stand(args, &folder, &manifests))?;
-    // All is closed, and nobody is left to wait for the rest being taken apart.
-    std::mem::forget(runtime);
+    // Threads that still use the cryptography when the process exits would abort it. What blocks for longer is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(outcome)
 }
 
 async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> io::Result<Outcome> {
     let mut signals = Signals::listen()?;
     let mut show = Show::new(args.output.is_some());
-    let settings =
-        plane::Settings { folder, listen: args.listen, allow_remote: args.allow_remote, slots: args.slots };
+    let settings = plane::Settings {
+        folder,
+        listen: args.listen,
+        allow_remote: args.allow_remote,
+        slots: args.slots,
+        confine: &args.confine,
+        files: &args.files,
+        cross_namespace: args.cross_namespace,
+    };
+    let unprotected = args.confine.check(folder)?;
     let mut plane = Plane::open(&settings).await?;
+    confine::say(unprotected.as_deref());
     match follow(args, &mut plane, manifests, &mut show, &mut signals).await {
-        Ok(end) => leave(plane, &mut show, end, &mut signals, args).await,
+        Ok(end) => {
+            let again = again(args, manifests);
+            let outcome = leave(plane, &mut show, end, &mut signals, &again).await?;
+            if args.demo && end == End::Ready {
+                show.next_steps(&again)?;
+            }
+            Ok(outcome)
+        }
         Err(error) => {
             plane.close().await;
             Err(error)
@@ -164,7 +188,7 @@ async fn leave(
     show: &mut Show,
     end: End,
     signals: &mut Signals,
-    args: &Args,
+    again: &str,
 ) -> io::Result<Outcome> {
     let running = plane.under_way();
     if end == End::Asked && running > 0 {
@@ -175,14 +199,19 @@ async fn leave(
         }
     }
     let left = plane.under_way();
-    let folder = args.data_dir.as_deref();
     plane.close().await;
-    show.event(&Event::Stopped { runs: left, again: again(folder) })?;
+    show.event(&Event::Stopped { runs: left, again: again.to_owned() })?;
     Ok(if end == End::NotReady { Outcome::Bad } else { Outcome::Good })
 }
 
-/// The command that goes on from here: what was applied is kept, so that no file needs to be named.
-fn again(folder: Option<&std::path::Path>) -> String {
-    let up = format!("{} up", show::program());
-    folder.map_or_else(|| up.clone(), |folder| format!("{up} --data-dir {}", folder.display()))
+/// The command that goes on from here: what was applied is kept, so that no file needs to be named; the folders that objects
+/// name do.
+fn again(args: &Args, manifests: &Manifests) -> String {
+    let mut words = vec![format!("{} up", show::program())];
+    words.extend(args.data_dir.iter().map(|folder| format!("--data-dir {}", folder.display())));
+    let given = args.confine.roots(&[]).unwrap_or_default();
+    let roots = args.confine.roots(&args.files).unwrap_or_default();
+    let named = roots.iter().filter(|root| given.contains(root) || manifests.name(root));
+    words.extend(named.map(|root| format!("--allow-path {}", root.display())));
+    words.join(" ")
 }

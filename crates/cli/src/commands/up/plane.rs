@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use capt_apiserver::door::{Door, Identity, write_kubeconfig};
 use capt_apiserver::store::Store;
-use capt_apiserver::{Server, ServerOptions, StartError};
+use capt_apiserver::{Server, ServerOptions};
 use capt_controllers::cluster::core::{MANAGER as CLUSTERS, install};
-use capt_controllers::runtime::lease::Held;
+use capt_controllers::runtime::lease::{Held, LASTS, LeaseError};
 use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
@@ -23,6 +23,8 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::super::client::in_words;
+use super::super::confine::Confine;
+use super::super::tenants::CrossNamespace;
 use super::super::{controller, logging, place, server};
 
 /// A server that has all [`definitions`], as `make crds` wrote it down.
@@ -34,10 +36,14 @@ pub struct Settings<'a> {
     pub listen: SocketAddr,
     pub allow_remote: bool,
     pub slots: Option<usize>,
+    pub confine: &'a Confine,
+    pub files: &'a [PathBuf],
+    pub cross_namespace: Option<CrossNamespace>,
 }
 
 /// An open plane. It answers requests; its controllers are started apart, when all is applied.
 pub struct Plane {
+    store: Store,
     server: Server,
     door: Door,
     client: Client,
@@ -57,14 +63,13 @@ impl Plane {
             let failed = |error| io::Error::other(format!("make folder {}: {error}", parent.display()));
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
-        let store = Store::open(folder, &capt_apiserver::store::Options::default());
-        let store = store.map_err(|error| in_words(StartError::Store(error)))?;
+        let store = server::open_store(folder)?;
         logging::to_file(&folder.join("capt.log"))?;
         let place = folder.to_owned();
         let identity =
             tokio::task::spawn_blocking(move || Identity::in_folder(&place, &[], SystemTime::now()));
         let options = ServerOptions { seed: Some(SEED), ..ServerOptions::default() };
-        let server = Server::on(store, &options).await.map_err(in_words)?;
+        let server = Server::on(store.clone(), &options).await.map_err(in_words)?;
         let identity = identity.await.map_err(in_words)?.map_err(in_words)?;
         let doors = capt_apiserver::door::Settings {
             listen: settings.listen,
@@ -77,21 +82,31 @@ impl Plane {
         if !server.is_sown() {
             install_crds(&client).await?;
         }
-        let lease = controller::take_lease(None, &client).await?;
-        let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), false));
+        let mut lease = controller::take_lease(None, LASTS, &client).await?;
+        let policy = match settings.cross_namespace {
+            Some(policy) => policy,
+            None => CrossNamespace::of_users(&client).await,
+        };
+        policy.tell(&mut lease).await.map_err(in_words)?;
+        let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), false, lease.namespace()));
         let mut options = capt_terraform::Options::new(place::engine(folder));
         if let Some(slots) = settings.slots {
             options.slots = slots;
         }
-        options.sandbox = true;
+        settings.confine.set(&mut options, folder, settings.files)?;
         options.keeper = Some(Arc::clone(&keeper) as Arc<dyn Keeper>);
         let engine = Engine::start(options).await.map_err(in_words)?;
         // Last: whoever finds it finds an API that is ready.
         write_kubeconfig(&place::kubeconfig(folder), &door.url(), &identity).map_err(in_words)?;
         // The CRD of Cluster is installed: whose it is decides who takes care of Clusters.
-        let options = Options { keeper: Some(keeper), cluster_api: ClusterApi::Auto, ..Options::default() };
+        let options = Options {
+            keeper: Some(keeper),
+            cluster_api: ClusterApi::Auto,
+            cross_namespace: policy.into(),
+            ..Options::default()
+        };
         let folder = folder.to_owned();
-        Ok(Self { server, door, client, engine, lease, options, controllers: None, folder })
+        Ok(Self { store, server, door, client, engine, lease, options, controllers: None, folder })
     }
 
     pub fn client(&self) -> &Client {
@@ -146,7 +161,7 @@ impl Plane {
         };
         tokio::select! {
             () = ended => io::Error::other("a controller ended"),
-            lost = self.lease.keep() => in_words(lost),
+            why = keep_lease(&mut self.lease, &self.store) => why,
             () = server::renew_daily(&self.folder, &self.door, &kubeconfig) => io::Error::other("certificates are not renewed any more"),
         }
     }
@@ -175,16 +190,38 @@ impl Plane {
     }
 }
 
+/// Keeps the Lease; ends when somebody else took it, or when nothing can be written any more. While the disk is full it
+/// cannot be renewed, but then nobody else can take it either: the API it is in is that of this process.
+async fn keep_lease(lease: &mut Held, store: &Store) -> io::Error {
+    let mut told = false;
+    loop {
+        let lost = lease.keep().await;
+        if let Some(reason) = store.stats().read_only {
+            return io::Error::other(format!("the store takes no more writes: {reason}"));
+        }
+        if !matches!(lost, LeaseError::Lost(_)) || !lease.is_held().await {
+            return in_words(lost);
+        }
+        if !told {
+            anstream::eprintln!(
+                "capt: objects cannot be written, the disk may be full: goes on when there is space again"
+            );
+            told = true;
+        }
+    }
+}
+
 /// Who applies the CRDs of CAPT.
 const MANAGER: &str = "capt-up";
 
-/// The CRDs of CAPT and that of Cluster, and who applies each.
+/// The CRDs of CAPT, that of Cluster and those that belong to it, and who applies each.
 pub fn definitions() -> impl Iterator<Item = (&'static str, Value)> {
     let manager = |crd: &Value| if crd["metadata"]["name"] == install::NAME { CLUSTERS } else { MANAGER };
-    capt_api::crd::written().into_iter().map(move |crd| (manager(&crd), crd))
+    let own = capt_api::crd::written().into_iter().map(move |crd| (manager(&crd), crd));
+    own.chain(capt_api::cluster::absent::definitions().into_iter().map(|crd| (CLUSTERS, crd)))
 }
 
-/// Installs the CRDs of CAPT and that of Cluster, or brings them up to date.
+/// Installs all [`definitions`], or brings them up to date.
 async fn install_crds(client: &Client) -> io::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply(MANAGER).force();

@@ -1,4 +1,4 @@
-//! What `capt up` prints: a tree that lives in a terminal, lines elsewhere, JSON for programs.
+//! Output of `capt up`: a live view in a terminal, lines elsewhere, JSON for programs.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use anstyle::AnsiColor;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::super::live::{self, LiveView, Wake, coloured, size};
 use super::super::status::summary;
-use super::super::terminal::{Screen, size};
-use crate::tree::fold::fit;
-use crate::tree::render::{Look, lines};
+use crate::tree::fold::{Folded, fit};
+use crate::tree::render::{Look, height, lines};
 use crate::tree::{Cause, Kind, Node, State};
 
 /// What is worth telling.
@@ -51,10 +51,21 @@ struct Status<'a> {
 
 type Key = (Kind, String, String);
 
+/// Lines that the tree keeps of a small terminal, however much there is to say.
+const TREE: usize = 6;
+
 /// Prints what happens.
 pub struct Show {
     json: bool,
-    screen: Screen,
+    /// Whether the output is a terminal that a live view can be opened on.
+    live: bool,
+    view: Option<LiveView>,
+    /// Text above and below the tree of the live view.
+    above: Vec<String>,
+    below: Vec<String>,
+    roots: Vec<Node>,
+    /// Line that says when all was ready for the first time; shown while it is still so.
+    ready: Option<String>,
     look: Look,
     /// What was last said of each object.
     said: HashMap<Key, (State, String, String, Option<String>)>,
@@ -62,12 +73,22 @@ pub struct Show {
 
 impl Show {
     pub fn new(json: bool) -> Self {
-        Self { json, screen: Screen::new(), look: Look::of_environment(), said: HashMap::new() }
+        Self {
+            json,
+            live: !json && live::is_possible(),
+            view: None,
+            above: Vec::new(),
+            below: Vec::new(),
+            roots: Vec::new(),
+            ready: None,
+            look: Look::of_environment(),
+            said: HashMap::new(),
+        }
     }
 
-    /// Whether there is a picture that is drawn again.
-    pub fn is_live(&self) -> bool {
-        self.screen.is_live() && !self.json
+    /// Waits until the view is to be drawn again; says whether a person quits. Never ends where there is no view.
+    pub async fn wake(&mut self) -> Wake {
+        live::wake(&mut self.view).await
     }
 
     /// Tells one event.
@@ -82,7 +103,7 @@ impl Show {
                 format!("{bold}CAPT is up{bold:#}: a Kubernetes API on {url}"),
                 format!("  export KUBECONFIG={}", kubeconfig.display()),
             ],
-            Event::Applied { kind, name, result, .. } if !self.is_live() && *result != "unchanged" => {
+            Event::Applied { kind, name, result, .. } if !self.live && *result != "unchanged" => {
                 vec![format!("{result} {kind} {name}")]
             }
             Event::Applied { .. } | Event::AllApplied { objects: 0 } | Event::Ready { .. } => return Ok(()),
@@ -93,7 +114,7 @@ impl Show {
                 text
             }
             Event::Finishing { runs } => {
-                self.screen.keep();
+                self.close()?;
                 vec![format!(
                     "stopping: {} of Terraform end{} first; Ctrl-C again leaves {} running alone",
                     runs_of(*runs),
@@ -102,7 +123,7 @@ impl Show {
                 )]
             }
             Event::Stopped { runs, again } => {
-                self.screen.keep();
+                self.close()?;
                 let left = if *runs > 0 {
                     format!(
                         "; {} of Terraform go{} on and will be taken up",
@@ -115,20 +136,67 @@ impl Show {
                 vec![format!("stopped{left}. Nothing is lost: come back with {bold}{again}{bold:#}")]
             }
         };
-        self.screen.say(&text)
+        let is_below = matches!(event, Event::NotReady { .. });
+        self.say(text, is_below)
+    }
+
+    /// Prints text, or adds it to the live view.
+    fn say(&mut self, text: Vec<String>, is_below: bool) -> io::Result<()> {
+        if !self.live {
+            return print_lines(&text);
+        }
+        if is_below { &mut self.below } else { &mut self.above }.extend(text);
+        self.draw()
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        let mut view = match self.view.take() {
+            Some(view) => view,
+            None => LiveView::open()?,
+        };
+        let page = self.page(view.is_folded());
+        let drawn = view.draw(&page, &summary(&self.roots));
+        self.view = Some(view);
+        drawn
+    }
+
+    /// All that the live view shows, folded to fit the terminal where that is wanted.
+    fn page(&self, folded: bool) -> Vec<String> {
+        let (width, rows) = size().unwrap_or((80, 24));
+        let look = Look { width: Some(width), ..self.look };
+        let roots = self.roots.clone();
+        // Said once, and true as long as nothing else is: later changes are counted in the last line.
+        let ready = self.ready.iter().filter(|line| line.ends_with(&summary(&roots)));
+        let below: Vec<String> = ready.chain(&self.below).cloned().collect();
+        let taken = live::height(&self.above, width) + live::height(&below, width) + 1;
+        let tree = if folded {
+            fit(roots, rows.saturating_sub(taken).max(TREE), |roots| height(roots, look))
+        } else {
+            Folded { roots, left_out: 0 }
+        };
+        let mut page = self.above.clone();
+        page.extend(lines(&tree, look, Timestamp::now()));
+        if self.roots.is_empty() {
+            page.push("nothing yet: kubectl apply -f FILE, or capt up -f FILE".to_owned());
+        }
+        page.extend(below);
+        page
+    }
+
+    /// Leaves the live view. Its page stays in the terminal, and whatever follows is printed below it.
+    fn close(&mut self) -> io::Result<()> {
+        if self.view.take().is_some() {
+            print_lines(&self.page(true))?;
+        }
+        self.live = false;
+        Ok(())
     }
 
     /// Shows how everything stands.
     pub fn tree(&mut self, roots: &[Node]) -> io::Result<()> {
-        if self.is_live() {
-            let (width, rows) = size().unwrap_or((120, 40));
-            let tree = fit(roots.to_vec(), rows.saturating_sub(5));
-            let look = Look { width: Some(width), ..self.look };
-            let mut drawn = lines(&tree, look, Timestamp::now());
-            if drawn.is_empty() {
-                drawn.push("nothing yet: kubectl apply -f FILE, or capt up -f FILE".to_owned());
-            }
-            return self.screen.draw(&drawn);
+        if self.live {
+            self.roots = roots.to_vec();
+            return self.draw();
         }
         let mut news = Vec::new();
         for root in roots {
@@ -176,19 +244,34 @@ impl Show {
         }
         let green = AnsiColor::Green.on_default().bold();
         let mut text = Vec::new();
-        if !self.is_live() {
+        if !self.live {
             text.push(String::new());
-            text.extend(lines(&fit(roots.to_vec(), usize::MAX), self.look, Timestamp::now()));
+            let tree = fit(roots.to_vec(), usize::MAX, |roots| height(roots, self.look));
+            text.extend(lines(&tree, self.look, Timestamp::now()));
         }
-        text.push(format!(
-            "{green}all is ready{green:#} after {:.1} s: {}",
-            took.as_secs_f64(),
-            summary(roots)
-        ));
+        let ready =
+            format!("{green}all is ready{green:#} after {:.1} s: {}", took.as_secs_f64(), summary(roots));
+        if self.live {
+            self.ready = Some(ready);
+        } else {
+            text.push(ready);
+        }
         if demo {
-            text.extend(suggestions(&program()));
+            text.extend(suggestions(&program(), None));
         }
-        self.screen.say(&text)
+        self.say(text, true)
+    }
+
+    /// Says what to try next with a demo that has ended: first `again`, which starts it once more.
+    pub fn next_steps(&self, again: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { print_lines(&suggestions(&program(), Some(again))) }
+    }
+}
+
+impl Drop for Show {
+    fn drop(&mut self) {
+        // Whoever ends this by an error has something to say that belongs below the page.
+        let _ = self.close();
     }
 }
 
@@ -197,10 +280,21 @@ pub fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "capt".to_owned())
 }
 
-fn suggestions(program: &str) -> Vec<String> {
+fn suggestions(program: &str, again: Option<&str>) -> Vec<String> {
     // Who called it by a path has no `capt` to type.
     let alias = program.contains('/').then(|| format!("  alias capt={program}"));
-    let head = ["", "Three things to try in another terminal, while this one runs capt up:"];
+    let head = match again {
+        Some(again) => vec![
+            String::new(),
+            "Next, start it again:".to_owned(),
+            format!("  {again}"),
+            "Then try in another terminal:".to_owned(),
+        ],
+        None => vec![
+            String::new(),
+            "Three things to try in another terminal, while this one runs capt up:".to_owned(),
+        ],
+    };
     let hints = [
         "  scale   capt scale cmd/demo-workers --replicas 5",
         "  roll    capt rollout restart demo-workers && capt status -w",
@@ -208,11 +302,19 @@ fn suggestions(program: &str) -> Vec<String> {
         "  undo    capt status        # names the cause, then: capt rollout undo demo-workers",
         "",
     ];
-    head.map(str::to_owned).into_iter().chain(alias).chain(hints.map(str::to_owned)).collect()
+    head.into_iter().chain(alias).chain(hints.map(str::to_owned)).collect()
 }
 
 fn runs_of(count: usize) -> String {
     if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+}
+
+fn print_lines(text: &[String]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for line in text {
+        writeln!(out, "{}", coloured(line))?;
+    }
+    out.flush()
 }
 
 fn print_json(event: &impl Serialize) -> io::Result<()> {
@@ -232,4 +334,19 @@ fn print_line(node: &Node) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     writeln!(out, "{}", text.trim_end())?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demo_that_has_ended_says_first_how_to_start_it_again() {
+        let ended = suggestions("target/debug/capt", Some("target/debug/capt up --data-dir d"));
+        assert_eq!(ended[1..3], ["Next, start it again:", "  target/debug/capt up --data-dir d"]);
+        assert_eq!(ended[4], "  alias capt=target/debug/capt");
+        let running = suggestions("capt", None);
+        assert!(running[1].ends_with("while this one runs capt up:"), "{running:?}");
+        assert_eq!(ended[5..], running[2..]);
+    }
 }

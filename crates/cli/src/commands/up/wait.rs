@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::Instant;
 
+use super::super::live::Wake;
 use super::apply::Applied;
 use super::show::{Event, Show};
 use crate::tree::judge::{is_ready, is_stalled};
@@ -73,7 +74,8 @@ impl Waiting {
             show.tree(&roots)?;
             if stand == Stand::Ready && !was_ready && !self.applied.is_empty() {
                 was_ready = true;
-                show.ready(&roots, started.elapsed(), self.demo)?;
+                // Whoever waits is told once nothing runs any more.
+                show.ready(&roots, started.elapsed(), self.demo && !self.ends)?;
             }
             if self.ends {
                 match stand {
@@ -95,7 +97,9 @@ impl Waiting {
                     follower = Follower::start(client, None);
                 }
                 () = self.next_look(&mut follower, was_ready) => {}
-                () = tokio::time::sleep(Duration::from_secs(1)), if show.is_live() => {}
+                wake = show.wake() => if wake == Wake::Quit {
+                    return Ok(End::Asked);
+                },
                 () = at(deadline) => {
                     let roots = follower.with(build::build);
                     show.tree(&roots)?;

@@ -88,20 +88,21 @@ async fn provided(
     name: &Name,
     given: &mut Given,
 ) -> Result<Result<(), Blocked>, Error> {
-    reader.looker.at("WorkspaceProviderConfig", name);
-    let Some(config) = reader.context.configs.get(name) else {
-        let message = format!("WorkspaceProviderConfig {} does not exist", name.name);
-        return Ok(Err(Blocked::waiting(reasons::PROVIDER_CONFIG_NOT_FOUND, message)));
+    let config = match reader.provider_config(name) {
+        Ok(config) => config,
+        Err(blocked) => return Ok(Err(blocked)),
     };
     for credential in &config.spec.credentials {
         let reference = &credential.secret_ref;
-        let namespace = reference.namespace.clone().unwrap_or_else(|| name.namespace.clone());
-        let secret = Name::new(namespace, reference.name.clone());
         if credential.env.as_ref().is_some_and(|env| !env.starts_with("AWS_")) {
             continue;
         }
+        let secret = match reader.credential(&config, reference) {
+            Ok(secret) => secret,
+            Err(blocked) => return Ok(Err(blocked)),
+        };
         let value = match reader.secret_key(&secret, &reference.key).await? {
-            Ok(value) => value,
+            Ok((value, _)) => value,
             Err(blocked) => return Ok(Err(blocked)),
         };
         match &credential.env {

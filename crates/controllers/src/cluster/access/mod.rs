@@ -4,6 +4,7 @@
 //! ```text
 //! outputs: those everybody may see, those in the connection Secret
 //!   -> what the kubeconfig is made of, or what is wrong with them     (recipe; pure)
+//!   -> what a key of another namespace signs: what its module said    (granted)
 //!   -> the kubeconfig, with a token that is made where one is needed  (kubeconfig, eks, sigv4; pure)
 //!   -> what each Secret should be, and whose it is                    (secrets; pure up to the write)
 //! ```
@@ -13,6 +14,7 @@
 
 mod credentials;
 pub mod eks;
+mod granted;
 mod kubeconfig;
 mod pem;
 mod recipe;
@@ -27,15 +29,18 @@ use capt_api::cluster::CAPTControlPlane;
 use capt_api::conditions::reasons;
 use capt_api::names::annotations;
 use capt_api::refs::Endpoint;
-use capt_api::workspace::WorkspaceTemplate;
+use capt_api::workspace::{WorkspaceTemplate, WorkspaceTemplateApply};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
-use crate::runtime::{Error, Looker, Name, Writer};
+use crate::runtime::{Error, Looker, Name, Referrer, Writer};
+use crate::workspace::apply::connection;
+use crate::workspace::apply::prepare::Blocked;
 use crate::workspace::context::Context;
-use recipe::{Known, Login, Material, Recipe};
+use recipe::{EksCluster, Known, Login, Material, Recipe};
 use secrets::{Step, Wanted};
 
 /// Field manager of the Secrets.
@@ -48,12 +53,18 @@ pub struct AccessContext {
     pub workspaces: Arc<Context>,
     /// Writes the Secrets.
     pub writer: Writer,
+    said: Arc<granted::Said>,
 }
 
 impl AccessContext {
     /// Beside the workspaces' controllers.
     pub fn new(workspaces: Arc<Context>) -> Self {
-        Self { writer: Writer::new(workspaces.client.clone(), MANAGER), workspaces }
+        Self { writer: Writer::new(workspaces.client.clone(), MANAGER), workspaces, said: Arc::default() }
+    }
+
+    /// Drops what is known of a control plane that is gone.
+    pub fn forget(&self, control_plane: &Name) {
+        self.said.forget(control_plane);
     }
 }
 
@@ -64,6 +75,8 @@ pub struct AccessRequest<'a> {
     pub control_plane: &'a CAPTControlPlane,
     /// The Cluster that it belongs to, in its namespace.
     pub cluster: &'a Name,
+    /// Its workspace.
+    pub workspace: Option<&'a WorkspaceTemplateApply>,
     /// What everybody may see of its workspace's outputs.
     pub outputs: &'a BTreeMap<String, Value>,
     /// The Secret with all of them.
@@ -150,11 +163,19 @@ async fn make(
         Some(name) => secrets::read(&context.writer, looker, name).await?,
         None => None,
     };
-    let template = Name::referred(&request.control_plane.spec.workspace_template_ref, &namespace);
+    // On behalf of its workspace, which is the one that uses the template.
+    let from = Referrer::of::<WorkspaceTemplateApply>(&namespace);
+    let template = Name::mentioned(&request.control_plane.spec.workspace_template_ref, &namespace);
+    let template = match context.workspaces.grants.read::<WorkspaceTemplate>(looker, from, template) {
+        Ok(template) => template,
+        Err(refused) => return Ok(Err(Blocked::from(refused).into())),
+    };
     looker.at("WorkspaceTemplate", &template);
-    let template = context.workspaces.templates.get(&template).ok_or(template);
-    let material =
-        Material::new(request.outputs, connection.as_ref().and_then(|secret| secret.data.as_ref()));
+    let template = context.workspaces.templates.get(&template).ok_or_else(|| Name::clone(&template));
+    let foreign = connection.as_ref().and_then(|secret| foreign(secret, request.workspace));
+    // What another object keeps there is nothing that this module returned.
+    let read = connection.as_ref().filter(|_| foreign.is_none_or(|foreign| !foreign.owned));
+    let material = Material::new(request.outputs, read.and_then(|secret| secret.data.as_ref()));
     let waits = request.connection.filter(|_| connection.is_none());
     let recipe = match (choose(request, template.as_deref().ok(), &material), waits) {
         (Ok(recipe), _) => recipe,
@@ -164,16 +185,22 @@ async fn make(
             let message = format!("Secret {shown} with the outputs does not exist yet");
             return Ok(Err(Problem { reason: reasons::WAITING_FOR_SECRETS, message, waiting: true }));
         }
-        (Err(problem), None) => return Ok(Err(problem)),
+        (Err(problem), None) => {
+            let blocked = request.connection.filter(|_| foreign.is_some());
+            return Ok(Err(blocked.map_or(problem, |name| not_written(&name.seen_from(&namespace)))));
+        }
     };
     let (text, ca, due) = match recipe {
         Recipe::Given { text, ca } => (text, ca, None),
         Recipe::Made { server, ca, login } => {
             let (user, due) = match login {
                 Login::User(user) => (user, None),
-                Login::Eks { cluster, region } => {
-                    let wanted =
-                        Token { cluster: &cluster, region, template, seed: request.cluster.to_string() };
+                Login::Eks(of) => {
+                    let of = match granted::confirmed(context, looker, request, &template, of).await? {
+                        Ok(of) => of,
+                        Err(problem) => return Ok(Err(problem)),
+                    };
+                    let wanted = Token { of, template, seed: request.cluster.to_string() };
                     match wanted.current_or_new(context, looker, &namespace, current, now).await? {
                         Ok((token, due)) => (kubeconfig::User::Token(token), Some(due)),
                         Err(problem) => return Ok(Err(problem)),
@@ -195,15 +222,39 @@ async fn make(
     Ok(Ok(Made { secrets, due }))
 }
 
+/// A connection Secret that the workspace has not written.
+#[derive(Clone, Copy)]
+struct Foreign {
+    /// Another object keeps something there. What nobody owns may be left from before.
+    owned: bool,
+}
+
+fn foreign(secret: &Secret, workspace: Option<&WorkspaceTemplateApply>) -> Option<Foreign> {
+    let workspace = workspace?;
+    if connection::is_of(secret, &Name::of(workspace)) {
+        return None;
+    }
+    let theirs = |owner: &OwnerReference| Some(&owner.uid) != workspace.metadata.uid.as_ref();
+    Some(Foreign { owned: connection::is_marked(secret) || secret.owner_references().iter().any(theirs) })
+}
+
+/// What is missing is in the outputs, which could not be written down.
+fn not_written(secret: &str) -> Problem {
+    let message = format!(
+        "Secret {secret}, where the workspace writes the outputs of its module, is controlled by another object or was not made \
+         for it, so they are not there: delete it, and it is written again"
+    );
+    Problem { reason: reasons::SECRET_ERROR, message, waiting: false }
+}
+
 fn choose(
     request: &AccessRequest<'_>,
     template: Option<&WorkspaceTemplate>,
     material: &Material,
 ) -> Result<Recipe, Problem> {
-    let note = |notes: &BTreeMap<String, String>| notes.get(annotations::CLUSTER_AUTH).cloned();
-    let own = note(request.control_plane.annotations());
-    let shared = template.and_then(|template| note(template.annotations()));
-    let asked = recipe::asked(own.as_deref(), shared.as_deref(), material)?;
+    let own = request.control_plane.annotations().get(annotations::CLUSTER_AUTH);
+    let shared = template.and_then(|template| template.annotations().get(annotations::CLUSTER_AUTH));
+    let asked = recipe::asked(own.map(String::as_str), shared.map(String::as_str), material)?;
     let known = Known { cluster: &request.cluster.name, endpoint: request.endpoint, region: request.region };
     recipe::choose(material, asked, &known)
 }
@@ -211,24 +262,24 @@ fn choose(
 fn no_region() -> Problem {
     Problem {
         reason: reasons::KUBECONFIG_GENERATION_FAILED,
-        message: "a token of EKS needs a region: set spec.controlPlaneConfig.region".into(),
+        message: "a token of EKS needs a region: set spec.controlPlaneConfig.region; where the template is in another \
+                  namespace, its module returns it as region"
+            .into(),
         waiting: false,
     }
 }
 
 /// A token that is wanted.
-struct Token<'a> {
+struct Token {
     /// For this EKS cluster.
-    cluster: &'a str,
-    /// In this region, where that is known.
-    region: Option<String>,
+    of: EksCluster,
     /// By the credentials of this template; or its name, where there is none.
     template: Result<Arc<WorkspaceTemplate>, Name>,
     /// Spreads the renewals of many.
     seed: String,
 }
 
-impl Token<'_> {
+impl Token {
     /// The one that is in use, while it is young and of the same key and region; else a new one. And when to replace it.
     async fn current_or_new(
         self,
@@ -250,7 +301,7 @@ impl Token<'_> {
             Ok(credentials) => credentials,
             Err(problem) => return Ok(Err(problem)),
         };
-        let Some(region) = self.region.or_else(|| credentials.region.clone()) else {
+        let Some(region) = self.of.region.or_else(|| credentials.region.clone()) else {
             return Ok(Err(no_region()));
         };
         let signer = credentials.signer();
@@ -261,7 +312,7 @@ impl Token<'_> {
         {
             return Ok(Ok((token, facts.due(&self.seed))));
         }
-        let token = eks::mint(&signer, &region, self.cluster, now);
+        let token = eks::mint(&signer, &region, &self.of.name, now);
         let due = eks::Facts::of(&token).map_or(now, |facts| facts.due(&self.seed));
         Ok(Ok((token, due)))
     }
@@ -291,4 +342,40 @@ fn standing_with(
 /// How long until then; a moment at least.
 fn until(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now)).unwrap_or_default().max(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_secret_is_read_where_no_other_object_keeps_it() {
+        let workspace: WorkspaceTemplateApply = serde_json::from_value(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
+            "metadata": {"name": "w", "namespace": "n", "uid": "u"}, "spec": {"templateRef": {"name": "t"}},
+        }))
+        .expect("a workspace");
+        let mark = |of: &str| json!({"annotations": {"infrastructure.cluster.x-k8s.io/workspace": of}});
+        let owner = |uid: &str| {
+            let owner = json!({"apiVersion": "v1", "kind": "X", "name": "x", "uid": uid});
+            json!({"ownerReferences": [owner]})
+        };
+        // What it is: the workspace's own, another's, or nobody's.
+        let rows = [
+            (mark("n/w"), None),
+            (mark("n/other"), Some(true)),
+            (owner("other"), Some(true)),
+            (owner("u"), Some(false)),
+            (json!({}), Some(false)),
+        ];
+        for (metadata, expected) in rows {
+            let secret: Secret = serde_json::from_value(json!({"metadata": metadata})).expect("a Secret");
+            let found = foreign(&secret, Some(&workspace)).map(|foreign| foreign.owned);
+            assert_eq!(found, expected, "{metadata}");
+            assert!(foreign(&secret, None).is_none(), "whose it should be is not known");
+        }
+        assert!(not_written("s").message.starts_with("Secret s, where the workspace writes the outputs"));
+    }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use capt_api::conditions::reasons;
 use capt_api::names::annotations;
 use capt_api::refs::Endpoint;
+use capt_planner::cluster::endpoint;
+use capt_terraform::state::Outputs;
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
@@ -30,7 +32,6 @@ pub struct Material(BTreeMap<String, String>);
 impl Material {
     /// Of what everybody may see, and what is in the connection Secret.
     pub fn new(open: &BTreeMap<String, Value>, secret: Option<&BTreeMap<String, ByteString>>) -> Self {
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let mut all: BTreeMap<String, String> =
             open.iter().map(|(name, value)| (name.clone(), text(value))).collect();
         for (name, ByteString(bytes)) in secret.into_iter().flatten() {
@@ -39,6 +40,15 @@ impl Material {
                 all.insert(name.clone(), text.to_owned());
             }
         }
+        Self::of(all)
+    }
+
+    /// Of what the engine has.
+    pub fn said(outputs: &Outputs) -> Self {
+        Self::of(outputs.iter().map(|(name, output)| (name.to_owned(), text(&output.value))).collect())
+    }
+
+    fn of(mut all: BTreeMap<String, String>) -> Self {
         all.retain(|_, text| !text.trim().is_empty() && text != "null");
         Self(all)
     }
@@ -52,6 +62,10 @@ impl Material {
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// How the control plane is asked to be logged in to.
@@ -111,12 +125,16 @@ pub enum Login {
     /// As this one.
     User(kubeconfig::User),
     /// With a token of EKS that must be made.
-    Eks {
-        /// Name of the EKS cluster.
-        cluster: String,
-        /// Its region, where that is known.
-        region: Option<String>,
-    },
+    Eks(EksCluster),
+}
+
+/// A cluster that tokens of EKS are for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EksCluster {
+    /// Its name.
+    pub name: String,
+    /// Its region, where that is known.
+    pub region: Option<String>,
 }
 
 /// What is known of the cluster besides its outputs.
@@ -187,13 +205,44 @@ fn login(
     }
     match material.first(&TOKEN) {
         // One of EKS is gone before anybody uses it.
-        Some((_, token)) if token.starts_with(eks::PREFIX) => Ok(Login::Eks { cluster, region }),
+        Some((_, token)) if token.starts_with(eks::PREFIX) => {
+            Ok(Login::Eks(EksCluster { name: cluster, region }))
+        }
         Some((_, token)) => Ok(Login::User(kubeconfig::User::Token(token.trim().to_owned()))),
-        None if is_eks => Ok(Login::Eks { cluster, region }),
+        None if is_eks => Ok(Login::Eks(EksCluster { name: cluster, region })),
         None => Err(missing(
             "kubeconfig, nor client_certificate and client_key, nor cluster_token, nor cluster_auth = \"eks\": nobody could log in",
         )),
     }
+}
+
+/// The EKS cluster that a module itself returned, with all that decides what a token is good for. `shared`: what the template, whose
+/// author is the module's, says of the way to log in. Refused with what the module would have to return.
+pub fn returned(material: &Material, shared: Option<&str>) -> Result<EksCluster, Problem> {
+    let host = material.text("cluster_endpoint").and_then(|text| endpoint::read(text).ok()).map(|at| at.host);
+    let by_host = host.as_deref().and_then(eks::region_of);
+    let is_eks = match asked(None, shared, material)? {
+        Some(auth) => auth == Auth::Eks,
+        None => {
+            by_host.is_some()
+                || material.first(&TOKEN).is_some_and(|(_, token)| token.starts_with(eks::PREFIX))
+                || material
+                    .first(&KUBECONFIG)
+                    .is_some_and(|(_, text)| kubeconfig::read(text).is_ok_and(|given| given.is_eks()))
+        }
+    };
+    if !is_eks {
+        return Err(missing("cluster_auth = \"eks\", nor an endpoint of EKS as cluster_endpoint"));
+    }
+    let Some(name) = material.text("cluster_name") else {
+        return Err(missing("cluster_name, which names the cluster that a token is for"));
+    };
+    // A variable may have given the output; where the cluster is, its endpoint says.
+    let region = by_host.or(material.text("region"));
+    if let Some(region) = region.filter(|region| !eks::is_region(region)) {
+        return Err(wrong(format!("output region is {region:?}: write one like eu-west-1")));
+    }
+    Ok(EksCluster { name: name.to_owned(), region: region.map(str::to_owned) })
 }
 
 /// The URL of an endpoint.

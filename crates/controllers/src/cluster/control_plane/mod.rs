@@ -3,6 +3,7 @@
 //! ```text
 //! observe: the control plane, its Cluster, network, workspace, workers   (observe)
 //! keep:    the Secrets by which it is reached, once it can be            (cluster::access)
+//! ask:     its API, whether it is ready; the answer comes later          (cluster::probe)
 //! decide:  where it stands, and the next thing to do                      (capt_planner::cluster::control_plane; pure)
 //! act:     finalizer, workspace, endpoint, the end                        (cluster::act)
 //! report:  the status that was decided; one write                         (here)
@@ -15,11 +16,13 @@ use std::time::Duration;
 
 use capt_api::cluster::{CAPTControlPlane, CAPTControlPlaneStatus};
 use capt_planner::cluster::Why;
-use capt_planner::cluster::control_plane::{self, Access, Plan, State};
+use capt_planner::cluster::control_plane::{self, Access, Plan, Probe, State};
+use capt_planner::cluster::endpoint::show;
 
 use super::access::{self, AccessRequest, AccessStanding};
 use super::act::{Acted, Hands};
 use super::context::Context;
+use super::probe::Subject;
 use crate::machine::context::CATCH_UP;
 use crate::runtime::queue::Next;
 use crate::runtime::status::without_messages;
@@ -34,18 +37,39 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTControlPlane>) -> 
     }
     let found = observe::observe(&context, object, name);
     let now = context.clock.now();
-    let standing = keep(&context, &found).await?;
+    let standing = Box::pin(keep(&context, &found)).await?;
     let mut observed = found.observed();
     observed.access = standing.as_ref().map(|standing| Access {
         ready: standing.secrets_ready,
         problem: standing.problem.as_ref().map(|problem| Why::new(problem.reason, problem.message.clone())),
     });
+    let asked = look(&context, &found, standing.as_ref());
+    observed.probe = asked.as_ref().and_then(|(probe, _)| probe.clone());
     let plan = control_plane::decide(&observed, now);
     let wake = plan.wake;
     let hands = found.hands(&context);
     let acted = hands.act(&plan.step).await?;
     let held = report(&context, &found, &hands, plan, &acted).await?;
-    Ok(super::next(wake, now, standing.and_then(|standing| standing.next), held))
+    let again = asked.and_then(|(_, again)| again);
+    let again = standing.and_then(|standing| standing.next).into_iter().chain(again).min();
+    Ok(super::next(wake, now, again, held))
+}
+
+/// What its API said last, once there is a kubeconfig to ask it with; and when to come back.
+fn look(
+    context: &Context,
+    found: &Found,
+    standing: Option<&AccessStanding>,
+) -> Option<(Option<Probe>, Option<Duration>)> {
+    let observed = found.observed();
+    let endpoint =
+        control_plane::reachable(&observed).filter(|_| standing.is_some_and(|it| it.secrets_ready))?;
+    let subject = Subject {
+        cluster: Name::new(found.name.namespace.clone(), found.owner.name()?),
+        endpoint: show(&endpoint),
+        private: !found.object.spec.control_plane_config.endpoint_access.public,
+    };
+    Some(context.probes.look(&context.writer, &found.name, &subject))
 }
 
 /// Keeps the Secrets, once the control plane can be reached.
@@ -61,6 +85,7 @@ async fn keep(context: &Context, found: &Found) -> Result<Option<AccessStanding>
     let request = AccessRequest {
         control_plane: &found.object,
         cluster: &cluster,
+        workspace: found.existing.as_deref(),
         outputs: &workspace.standing.outputs,
         connection: Some(&found.connection),
         endpoint: Some(&endpoint),
@@ -79,6 +104,8 @@ async fn report(
     if acted.released {
         context.plane_status.forget(&found.name);
         context.interests.forget(&found.name);
+        context.access.forget(&found.name);
+        context.probes.forget(&found.name);
         return Ok(None);
     }
     let Some(mut status) = plan.status else { return Ok(None) };

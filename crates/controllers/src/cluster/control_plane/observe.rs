@@ -27,7 +27,8 @@ pub struct Found {
     network: Network,
     child: Name,
     wanted: Option<Wanted>,
-    existing: Option<Arc<WorkspaceTemplateApply>>,
+    /// Its workspace as it is.
+    pub existing: Option<Arc<WorkspaceTemplateApply>>,
     workers: Vec<String>,
     undismissed: bool,
     paused: Option<String>,
@@ -86,6 +87,7 @@ impl Found {
             name: self.child.clone(),
             template: object.spec.workspace_template_ref.clone(),
             variables: control_plane::variables(&self.observed()),
+            defaults: control_plane::defaults(&object.spec),
             secrets: Vec::new(),
             cluster: Some(cluster),
             owner: child::owner(object),
@@ -121,6 +123,7 @@ impl Found {
             workers: self.workers.clone(),
             undismissed: self.undismissed,
             access: None,
+            probe: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! CAPT's own CRD of Cluster: whether it is installed, and how.
+//! CAPT's own CRD of Cluster and of what belongs to it: whether they are installed, and how.
 
 use capt_api::crd::is_installed;
 use capt_api::names::crd_labels;
@@ -38,20 +38,35 @@ pub fn is_served(crd: &CustomResourceDefinition) -> bool {
 }
 
 /// Installs the CRD where there is none, and brings ours up to date. One that is somebody else's stays as it is.
+///
+/// With ours come the kinds of Cluster API core that its clients look for beside a Cluster.
 pub async fn install(client: &Client) -> Result<Installed, Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let found = api.get_opt(NAME).await.map_err(Error::api(format!("read CRD {NAME}")))?;
-    let wanted = capt_api::crd::written_cluster();
+    let installed = install_one(&api, &capt_api::crd::written_cluster()).await?;
+    if installed == Installed::Ours {
+        let absent = capt_api::cluster::absent::crds();
+        let others = absent.iter().map(|crd| install_one(&api, crd));
+        futures::future::try_join_all(others).await?;
+    }
+    Ok(installed)
+}
+
+async fn install_one(
+    api: &Api<CustomResourceDefinition>,
+    wanted: &CustomResourceDefinition,
+) -> Result<Installed, Error> {
+    let name = &wanted.name_any();
+    let found = api.get_opt(name).await.map_err(Error::api(format!("read CRD {name}")))?;
     match found {
         Some(found) if !is_ours(&found) => return Ok(Installed::Theirs),
-        Some(found) if is_installed(&found, &wanted) => return Ok(Installed::Ours),
+        Some(found) if is_installed(&found, wanted) => return Ok(Installed::Ours),
         Some(_) => {
             let params = PatchParams::apply(MANAGER).force();
-            api.patch(NAME, &params, &Patch::Apply(&wanted)).await
+            api.patch(name, &params, &Patch::Apply(wanted)).await
         }
         // Not applied: somebody may install theirs at this moment, and that one must win.
-        None => api.create(&PostParams::default(), &wanted).await,
+        None => api.create(&PostParams::default(), wanted).await,
     }
-    .map_err(Error::api(format!("install CRD {NAME}")))?;
+    .map_err(Error::api(format!("install CRD {name}")))?;
     Ok(Installed::Ours)
 }

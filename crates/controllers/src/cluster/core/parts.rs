@@ -58,6 +58,9 @@ impl Parts {
             let message = format!("namespace {other}: a part of a Cluster is in its own namespace");
             return Ok(Part::Wrong(message));
         }
+        if let Some(message) = Name::new(namespace.clone(), reference.name.clone()).problem(&reference.kind) {
+            return Ok(Part::Wrong(message));
+        }
         let Some(resource) = self.resource(reference).await? else {
             let message =
                 format!("no kind {} in the group {} is installed", reference.kind, reference.group());

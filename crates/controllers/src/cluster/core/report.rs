@@ -225,13 +225,17 @@ fn mirrored(there: &There, kind: &str, (yes, no): (&str, &str), word: &str) -> S
 }
 
 fn workers(workers: &Workers) -> Said {
-    if workers.deployments.is_empty() {
+    if workers.deployments.is_empty() && workers.others.is_empty() {
         return Said { truth: Truth::True, reason: reasons::NO_WORKERS.into(), message: String::new() };
     }
-    let missing = workers.deployments.iter().filter_map(|(name, said)| match said {
+    let deployments =
+        workers.deployments.iter().map(|(name, said)| (format!("CaptMachineDeployment {name}"), said));
+    let others = workers.others.iter().map(|(title, said)| (title.clone(), said));
+    // Without their group machines wait: what it lacks comes first.
+    let missing = others.chain(deployments).filter_map(|(title, said)| match said {
         Some(said) if said.truth == Truth::True => None,
-        Some(said) => Some(format!("CaptMachineDeployment {name}: {}", said.message)),
-        None => Some(format!("CaptMachineDeployment {name} does not say yet")),
+        Some(said) => Some(format!("{title}: {}", said.message)),
+        None => Some(format!("{title} does not say yet")),
     });
     let missing: Vec<String> = missing.collect();
     if missing.is_empty() {

@@ -130,7 +130,8 @@ fn of_workers<K: Kind>(
     clusters: &Cache<Cluster>,
     always: bool,
 ) -> BoxStream<'static, Name> {
-    let known: Mutex<HashMap<Name, Name>> = Mutex::default();
+    // Whose it is, and whether nobody controls it.
+    let known: Mutex<HashMap<Name, (Name, bool)>> = Mutex::default();
     let (cache, clusters) = (workers.clone(), clusters.clone());
     let touched = move |name: Name| {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,19 +139,20 @@ fn of_workers<K: Kind>(
             Some(object) => {
                 let cluster = object.labels().get(labels::CLUSTER_NAME);
                 let now = cluster.map(|cluster| Name::new(name.namespace.clone(), cluster.clone()));
+                let matters = always || controller_uid(object.as_ref()).is_none();
                 let before = match &now {
-                    Some(now) => known.insert(name, now.clone()),
+                    Some(now) => known.insert(name, (now.clone(), matters)),
                     None => known.remove(&name),
                 };
-                let moved = before.filter(|before| Some(before) != now.as_ref());
-                let matters = always || controller_uid(object.as_ref()).is_none();
+                let moved = before.map(|(before, _)| before).filter(|before| Some(before) != now.as_ref());
                 let now = now.filter(|now| matters || is_going(&clusters, now));
                 moved.into_iter().chain(now).collect::<Vec<_>>()
             }
             None => known
                 .remove(&name)
                 .into_iter()
-                .filter(|cluster| always || is_going(&clusters, cluster))
+                .filter(|(cluster, matters)| *matters || is_going(&clusters, cluster))
+                .map(|(cluster, _)| cluster)
                 .collect(),
         };
         futures::stream::iter(touched)

@@ -4,6 +4,7 @@ use capt_api::cluster::core::WorkersStatus;
 use capt_api::conditions::types;
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
 use capt_api::names::{annotations, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 
@@ -63,6 +64,8 @@ pub struct Workers {
     pub counts: WorkersStatus,
     /// What each deployment says of its availability.
     pub deployments: Vec<(String, Option<Said>)>,
+    /// What groups say of themselves, and sets and machines that are nobody's: kind and name first.
+    pub others: Vec<(String, Option<Said>)>,
 }
 
 /// Looks at the caches; and, where a Cluster goes and they show nothing, at the API: what was made a moment ago must
@@ -158,12 +161,7 @@ fn count(context: &Context, cluster: &Name, workers: &mut Workers) {
             status.ready_replicas,
             status.available_replicas,
         ]);
-        let said = find(&status.conditions, types::AVAILABLE).map(|condition| Said {
-            truth: if condition.status == "True" { Truth::True } else { Truth::False },
-            reason: condition.reason.clone(),
-            message: condition.message.clone(),
-        });
-        workers.deployments.push((deployment.name_any(), said));
+        workers.deployments.push((deployment.name_any(), said(&status.conditions, types::AVAILABLE)));
     }
     workers.deployments.sort_by(|a, b| a.0.cmp(&b.0));
     let free = |uid: Option<&str>| uid.is_none();
@@ -178,16 +176,35 @@ fn count(context: &Context, cluster: &Name, workers: &mut Workers) {
                 status.available_replicas,
             ];
             sum.add(counts);
+            let title = format!("CaptMachineSet {}", set.name_any());
+            workers.others.push((title, said(&status.conditions, types::READY)));
         }
     }
     for machine in context.machines.all().iter().filter(|object| belongs(object.as_ref(), cluster)) {
         if free(controller_uid(machine.as_ref())) {
             let conditions = machine.status.as_ref().map(|status| status.conditions.as_slice());
-            let ready = i32::from(is_true(conditions.unwrap_or_default(), types::READY));
+            let conditions = conditions.unwrap_or_default();
+            let ready = i32::from(is_true(conditions, types::READY));
             sum.add([1, 1, 1, ready, ready]);
+            let title = format!("CaptMachine {}", machine.name_any());
+            workers.others.push((title, said(conditions, types::READY)));
         }
     }
+    for group in context.groups.all().iter().filter(|object| belongs(object.as_ref(), cluster)) {
+        let conditions = group.status.as_ref().map(|status| status.conditions.as_slice());
+        let title = format!("NodeGroup {}", group.name_any());
+        workers.others.push((title, said(conditions.unwrap_or_default(), types::READY)));
+    }
+    workers.others.sort_by(|a, b| a.0.cmp(&b.0));
     workers.counts = sum.counters();
+}
+
+fn said(conditions: &[Condition], kind: &str) -> Option<Said> {
+    find(conditions, kind).map(|condition| Said {
+        truth: if condition.status == "True" { Truth::True } else { Truth::False },
+        reason: condition.reason.clone(),
+        message: condition.message.clone(),
+    })
 }
 
 #[derive(Default)]

@@ -109,6 +109,7 @@ fn wanted(object: &CAPTCluster, owner: &Owner, child: &Name) -> Option<Wanted> {
         name: child.clone(),
         template: object.spec.vpc_template_ref.clone()?,
         variables: network::variables(object, cluster),
+        defaults: network::defaults(object),
         secrets: Vec::new(),
         cluster: Some(cluster.to_owned()),
         owner: child::owner(object),

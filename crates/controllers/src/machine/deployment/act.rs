@@ -83,7 +83,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
         }
         Action::Undo { template, .. } => {
             let mut changed = deployment.clone();
-            changed.spec.template = template.as_ref().clone();
+            capt_planner::deployment::undo(&mut changed, template);
             let stored = context.writer.replace(&changed).await?;
             context.own_deployments.wrote(&parent, parent.clone(), version(&stored));
             let (reason, verb) = words(action);

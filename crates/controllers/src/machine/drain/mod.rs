@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! kubeconfig Secret -> client (reach) -> find, cordon, evict, remove (node) -> Outcome
+//!                      what is read of its answers (answer)
 //! ```
 //!
 //! The cluster may be slow or gone: a reconcile never waits for it. It starts a pass, which is bounded in time, and reads
 //! how the last one ended. Passes are repeated until nothing is left; what is due then is decided by the machine.
 
+mod answer;
 mod node;
-mod reach;
+pub(crate) mod reach;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -201,13 +203,13 @@ impl Drains {
 }
 
 async fn pass(writer: &Writer, subject: &Subject, work: &Work) -> Outcome {
-    let client = match reach::reach(writer, &subject.cluster).await {
-        Ok(client) => client,
+    let workload = match reach::reach(writer, &subject.cluster).await {
+        Ok(workload) => workload,
         Err(outcome) => return outcome,
     };
     let done = match work {
-        Work::Drain => node::drain(&client, subject).await,
-        Work::Remove(node) => node::remove(&client, node).await,
+        Work::Drain => node::drain(&workload, subject).await,
+        Work::Remove(node) => node::remove(&workload, node).await,
     };
-    done.unwrap_or_else(|error| Outcome::Unreachable(crate::runtime::queue::chain(&error)))
+    done.unwrap_or_else(|error| Outcome::Unreachable(reach::shortened(crate::runtime::queue::chain(&error))))
 }

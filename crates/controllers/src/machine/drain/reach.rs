@@ -1,10 +1,16 @@
 //! A client for the cluster that a machine has joined, from the Secret that Cluster API keeps for it.
+//!
+//! Whoever may write that Secret decides who answers, so an answer is bounded in bytes and in time before anything reads it.
 
 use std::time::Duration;
 
+use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Secret;
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
 use kube::{Client, Config};
+use serde::de::DeserializeOwned;
 
 use super::Outcome;
 use crate::runtime::queue::chain;
@@ -14,9 +20,64 @@ use crate::runtime::{Name, Writer};
 const GREETING: Duration = Duration::from_secs(5);
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
+/// Most bytes of an answer: a page of large Nodes, or one object of the largest size that etcd takes.
+const LARGEST: usize = 4 << 20;
+/// Most bytes of a refusal.
+const LARGEST_REFUSAL: usize = 64 << 10;
+/// Most characters that are told of what a cluster says.
+const TOLD: usize = 300;
+
+const UNUSABLE: &str = "is no kubeconfig that can be used";
+
+/// A cluster that machines have joined.
+#[derive(Clone)]
+pub struct Workload(Client);
+
+/// A request as `kube` builds it.
+type Asked = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+
+impl Workload {
+    /// Sends a request and reads the answer: no more of it than fits, and no longer than it may take. `T` should keep little, see
+    /// [`super::answer`].
+    pub async fn ask<T: DeserializeOwned>(&self, request: Asked) -> Result<T, kube::Error> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let answer = async {
+            let answer = self.0.send(request.map(Body::from)).await?;
+            let status = answer.status();
+            let most = if status.is_success() { LARGEST } else { LARGEST_REFUSAL };
+            let body =
+                Limited::new(answer.into_body(), most).collect().await.map_err(kube::Error::Service)?;
+            Ok::<_, kube::Error>((status, body.to_bytes()))
+        };
+        let slow = |_| kube::Error::Service(format!("no answer within {} s", ANSWER.as_secs()).into());
+        let (status, body) = tokio::time::timeout(ANSWER, answer).await.map_err(slow)??;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(kube::Error::SerdeError);
+        }
+        let said = serde_json::from_slice::<Status>(&body);
+        let said = said.unwrap_or_else(|_| Status::failure(&String::from_utf8_lossy(&body), "Unreadable"));
+        Err(kube::Error::Api(said.with_code(status.as_u16()).boxed()))
+    }
+}
+
+/// What a cluster says, no longer than can be told.
+pub fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(TOLD) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
 
 /// A client for a Cluster.
-pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Client, Outcome> {
+pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Workload, Outcome> {
+    let config = config(writer, cluster).await?;
+    let unusable = |_| Outcome::NoWay(format!("Secret {}-kubeconfig {UNUSABLE}", cluster.name));
+    Client::try_from(config).map(Workload).map_err(unusable)
+}
+
+/// Where a Cluster is and how to log in there, with limits on how long its answers take.
+pub async fn config(writer: &Writer, cluster: &Name) -> Result<Config, Outcome> {
     let name = Name::new(cluster.namespace.clone(), format!("{}-kubeconfig", cluster.name));
     let shown = format!("Secret {}", name.name);
     let no_way = |text: &str| Outcome::NoWay(format!("{shown} {text}"));
@@ -31,13 +92,15 @@ pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Client, Outcome> {
     let kubeconfig = Kubeconfig::from_yaml(&text).map_err(|_| no_way("is no kubeconfig"))?;
     self_contained(&kubeconfig).map_err(no_way)?;
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let mut config = config.map_err(|_| no_way("is no kubeconfig that can be used"))?;
+    let mut config = config.map_err(|_| no_way(UNUSABLE))?;
+    // That of the environment, which is for the way out of this machine; the kubeconfig has none.
+    config.proxy_url = None;
     config.connect_timeout = Some(GREETING);
     config.read_timeout = Some(ANSWER);
     config.write_timeout = Some(ANSWER);
     // A budget's refusal (429) is an answer; asking again is the next pass.
     config.default_retry = false;
-    Client::try_from(config).map_err(|_| no_way("is no kubeconfig that can be used"))
+    Ok(config)
 }
 
 /// Whoever may write a Secret may not run commands here, nor have files of this machine sent to a server of theirs.
@@ -50,9 +113,13 @@ fn self_contained(kubeconfig: &Kubeconfig) -> Result<(), &'static str> {
             return Err("names files: CAPT needs their content");
         }
     }
-    let mut clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
-    if clusters.any(|cluster| cluster.certificate_authority.is_some()) {
-        return Err("names files: CAPT needs their content");
+    for cluster in kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref()) {
+        if cluster.certificate_authority.is_some() {
+            return Err("names files: CAPT needs their content");
+        }
+        if cluster.proxy_url.is_some() {
+            return Err("goes through a proxy: CAPT sends its credentials to the server alone");
+        }
     }
     Ok(())
 }
@@ -86,6 +153,7 @@ mod tests {
             (server.clone(), json!({"client-certificate": "/a", "client-key-data": "aw=="}), false),
             (server, json!({"client-key": "/a"}), false),
             (json!({"server": "https://a", "certificate-authority": "/a"}), json!({"token": "t"}), false),
+            (json!({"server": "https://a", "proxy-url": "http://b"}), json!({"token": "t"}), false),
         ];
         for (cluster, user, fine) in rows {
             assert_eq!(self_contained(&kubeconfig(&cluster, &user)).is_ok(), fine, "{cluster} {user}");

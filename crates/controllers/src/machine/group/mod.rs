@@ -16,12 +16,12 @@ use std::sync::Arc;
 use capt_api::machine::{CaptMachine, NodeGroup, NodeGroupStatus};
 use capt_api::names::{finalizers, labels};
 use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::inputs;
 use kube::ResourceExt;
-use serde_json::json;
 
 use super::context::{CATCH_UP, Context};
-use crate::child::{self, Variables, Wanted};
-use crate::runtime::cache::{Key, same_but_status};
+use crate::child::{self, Wanted};
+use crate::runtime::cache::same_but_status;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
 
@@ -47,6 +47,8 @@ pub struct Observed {
     pub wanted: Option<Wanted>,
     /// How many machines name it.
     pub members: usize,
+    /// How many of them are ready.
+    pub ready_members: usize,
     /// Their names, where somebody waits for them to leave.
     pub leaving: Vec<String>,
 }
@@ -77,17 +79,17 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
     let wanted = object.spec.workspace_template_ref.clone().map(|template| Wanted {
         name: child.clone(),
         template,
-        variables: variables(&object),
+        variables: inputs::of_node_group(&object),
+        defaults: inputs::node_group_defaults(&object),
         secrets: Vec::new(),
         cluster: object.labels().get(labels::CLUSTER_NAME).cloned(),
         owner: child::owner(object.as_ref()),
         terms: None,
     });
     let own = object.spec.paused.then(|| "spec.paused is true".to_owned());
-    let joined = Key::Refers("NodeGroup", name.clone());
     let mut leaving = Vec::new();
     if object.metadata.deletion_timestamp.is_some() {
-        let machines = context.machines.names_by(std::slice::from_ref(&joined));
+        let machines = context.grants.users::<CaptMachine, NodeGroup>(&context.machines, &name);
         leaving.extend(machines.iter().map(|one| one.seen_from(&name.namespace)));
         leaving.sort();
     }
@@ -97,7 +99,8 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
         finalizer: object.finalizers().iter().any(|known| known == finalizers::NODE_GROUP),
         workspace: context.applies.get(&child),
         wanted,
-        members: context.machines.count(&joined),
+        members: context.grants.count::<CaptMachine, NodeGroup>(&context.machines, &name),
+        ready_members: context.grants.count_ready::<CaptMachine, NodeGroup>(&context.machines, &name),
         leaving,
         name,
         object,
@@ -106,37 +109,20 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
 
 /// Whether two versions of a group are the same to its members: how many they are is none of their business.
 pub fn same_to_members(one: &NodeGroup, other: &NodeGroup) -> bool {
-    let uncounted =
-        |group: &NodeGroup| group.status.clone().map(|status| NodeGroupStatus { members: 0, ..status });
+    let uncounted = |group: &NodeGroup| {
+        group.status.clone().map(|status| NodeGroupStatus { members: 0, ready_members: 0, ..status })
+    };
     same_but_status(one, other) && uncounted(one) == uncounted(other)
 }
 
 /// The group that a machine names.
 pub fn group_of(machine: &CaptMachine) -> Option<Name> {
     let namespace = machine.namespace().unwrap_or_default();
-    machine.spec.node_group_ref.as_ref().map(|reference| Name::referred(reference, &namespace))
+    machine.spec.node_group_ref.as_ref().map(|reference| Name::mentioned(reference, &namespace))
 }
 
-/// What a group's module is told.
-fn variables(group: &NodeGroup) -> Variables {
-    let spec = &group.spec;
-    let mut all = Variables::new();
-    let mut put = |name: &str, value: serde_json::Value| drop(all.insert(name.to_owned(), value));
-    if let Some(cluster) = group.labels().get(labels::CLUSTER_NAME) {
-        put("cluster_name", json!(cluster));
-    }
-    put("node_group_name", json!(group.name_any()));
-    let one: Vec<&String> = spec.instance_type.iter().chain(&spec.instance_types).collect();
-    if !one.is_empty() {
-        put("instance_types", json!(one));
-    }
-    if let Some(scaling) = &spec.scaling {
-        put("min_size", json!(scaling.min_size));
-        put("max_size", json!(scaling.max_size));
-        put("desired_size", json!(scaling.desired_size));
-    }
-    put("labels", json!(spec.labels));
-    put("taints", json!(spec.taints));
-    put("tags", json!(spec.tags));
-    all
+/// Whether a machine counts as a ready member of the group that it names.
+pub fn is_ready_member(machine: &CaptMachine) -> bool {
+    machine.metadata.deletion_timestamp.is_none()
+        && machine.status.as_ref().is_some_and(|status| status.ready)
 }

@@ -38,6 +38,7 @@ pub async fn report(
 pub fn gist(status: &mut NodeGroupStatus) {
     without_messages(&mut status.conditions);
     status.members = 0;
+    status.ready_members = 0;
 }
 
 /// The whole status.
@@ -47,6 +48,7 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupSt
     let mut new = NodeGroupStatus {
         observed_generation: generation,
         members: i32::try_from(observed.members).unwrap_or(i32::MAX),
+        ready_members: i32::try_from(observed.ready_members).unwrap_or(i32::MAX),
         failure_reason: None,
         failure_message: None,
         conditions: Vec::new(),
@@ -63,7 +65,12 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupSt
         }
         Phase::Exists => {
             new.ready = true;
-            conditions.set(types::READY, true, reasons::READY, "the group exists");
+            conditions.set(
+                types::READY,
+                true,
+                reasons::READY,
+                "taken as existing: nothing is built, and nobody looks",
+            );
         }
         Phase::Blocked(message) => {
             new.ready = false;

@@ -149,13 +149,10 @@ async fn one(
     match action {
         Action::Create { .. } => create(context, set, action).await,
         Action::Delete { name, uid, .. } => {
+            let Some(machine) = members.get(name) else { return Ok(true) };
             let child = named(name);
-            let deleted = match members.get(name) {
-                Some(machine) if set.metadata.deletion_timestamp.is_some() => {
-                    context.writer.delete_seen(machine).await
-                }
-                _ => context.writer.delete::<CaptMachine>(&child, uid).await,
-            };
+            // A machine that was chosen because it was not ready may be by now, and then another one should go.
+            let deleted = context.writer.delete_seen(machine).await;
             match &deleted {
                 Ok(outcome) => context.machine_writes.deleted(&parent, child, uid, *outcome),
                 Err(_) => context.machine_writes.unknown(&parent, child),
@@ -240,10 +237,16 @@ fn updated(set: &CaptMachineSet, machine: &CaptMachine) -> Value {
     let wanted = &set.spec.template.spec;
     spec.labels.clone_from(&wanted.labels);
     spec.tags.clone_from(&wanted.tags);
+    spec.additional_tags.clone_from(&wanted.additional_tags);
+    spec.taints.clone_from(&wanted.taints);
+    spec.scaling.clone_from(&wanted.scaling);
     spec.node_drain_timeout_seconds = wanted.node_drain_timeout_seconds;
     spec.paused = wanted.paused;
     if let (Some(own), Some(wanted)) = (&mut spec.node_group_config, &wanted.node_group_config) {
         own.scaling = wanted.scaling.clone();
+        own.update_config.clone_from(&wanted.update_config);
+        own.labels.clone_from(&wanted.labels);
+        own.tags.clone_from(&wanted.tags);
     }
     let meta = &mut part["metadata"];
     meta["name"] = json!(machine.metadata.name);

@@ -144,7 +144,11 @@ fn waits(observed: &Observed) -> Option<(&'static str, String)> {
             return Some(format!("NodeGroup {} is being deleted", group.name_any()));
         }
         let ready = group.status.as_ref().is_some_and(|status| status.ready);
-        (!ready).then(|| format!("NodeGroup {} is not ready", group.name_any()))
+        let own = group.namespace().as_deref() == Some(observed.name.namespace.as_str());
+        // A grant lends the group, not what its module says.
+        let why = group.status.as_ref().filter(|_| own).and_then(|status| status.failure_message.as_deref());
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        (!ready).then(|| format!("NodeGroup {} is not ready{why}", group.name_any()))
     };
     observed.waits.clone().or_else(|| group().map(|message| (reasons::WAITING_FOR_NODE_GROUP, message)))
 }

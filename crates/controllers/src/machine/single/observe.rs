@@ -7,6 +7,7 @@ use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachine, CaptMachineStatus, MachineAddressKind, NodeGroup};
 use capt_api::names::{annotations, finalizers, labels};
 use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::inputs;
 use kube::ResourceExt;
 
 use super::super::context::Context;
@@ -16,7 +17,7 @@ use super::{variables, workspace_of};
 use crate::child::{self, Wanted};
 use crate::runtime::clusters::ClusterFacts;
 use crate::runtime::conditions::find;
-use crate::runtime::{Error, Looker, Name};
+use crate::runtime::{Error, Looker, Name, Referrer, Refused};
 
 /// What is known of one machine.
 #[derive(Clone, Debug)]
@@ -89,11 +90,10 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         return Ok(None);
     }
     let mut looker = context.interests.looker(name.clone());
-    let group = object.spec.node_group_ref.as_ref().and_then(|reference| {
-        let group = Name::referred(reference, &name.namespace);
-        looker.at("NodeGroup", &group);
-        context.groups.get(&group)
-    });
+    let (group, refused) = match group(context, &mut looker, &object, &name) {
+        Ok(group) => (group, None),
+        Err(refused) => (None, Some((refused.reason, refused.message))),
+    };
     let ownership = ownership(context, &mut looker, &object, &name);
     let cluster_name = ownership.cluster(&object);
     let cluster = cluster_name.as_ref().and_then(|cluster| {
@@ -108,6 +108,7 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         name: child.clone(),
         template: object.spec.workspace_template_ref.clone(),
         variables: variables::variables(&object, group.as_deref(), &ownership),
+        defaults: inputs::machine_defaults(&object),
         secrets: variables::secrets(&ownership),
         cluster: cluster_name.clone(),
         owner: child::owner(object.as_ref()),
@@ -123,12 +124,13 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         departure(context, &object, status.as_ref(), cluster_name, cluster.as_ref())
     });
     let waits = ownership.waits_for(cluster_name.as_deref().map(|name| (name, cluster.as_ref())));
+    let waits = waits.or(refused);
     Ok(Some(Observed {
         external: object.annotations().contains_key(annotations::MANAGED_BY),
         deleting: object.metadata.deletion_timestamp.is_some(),
         finalizer: object.finalizers().iter().any(|known| known == finalizers::MACHINE),
         workspace: context.applies.get(&child),
-        group_name: variables::group_name(&object, group.as_deref()),
+        group_name: inputs::group_name(&object, group.as_deref()),
         failure_domain: ownership.machine().and_then(|owner| owner.failure_domain.clone()),
         waits,
         paused,
@@ -139,6 +141,21 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         name,
         object,
     }))
+}
+
+/// The group that a machine joins, where that is an object.
+fn group(
+    context: &Context,
+    looker: &mut Looker,
+    object: &CaptMachine,
+    name: &Name,
+) -> Result<Option<Arc<NodeGroup>>, Refused> {
+    let Some(reference) = &object.spec.node_group_ref else { return Ok(None) };
+    let mentioned = Name::mentioned(reference, &name.namespace);
+    let from = Referrer::of::<CaptMachine>(&name.namespace);
+    let group = context.grants.read::<NodeGroup>(looker, from, mentioned)?;
+    looker.at("NodeGroup", &group);
+    Ok(context.groups.get(&group))
 }
 
 fn ownership(context: &Context, looker: &mut Looker, object: &CaptMachine, name: &Name) -> Ownership {
@@ -166,7 +183,7 @@ fn departure(
 ) -> Option<Departure> {
     let status = status?;
     let was_built = status.initialization.as_ref().and_then(|done| done.provisioned) == Some(true);
-    let is_node = object.spec.node_group_config.is_none();
+    let is_node = !object.spec.is_group();
     let excluded = object.annotations().contains_key(annotations::EXCLUDE_NODE_DRAINING);
     let cluster_goes = cluster.is_some_and(|cluster| cluster.deleting);
     object.metadata.deletion_timestamp.as_ref()?;

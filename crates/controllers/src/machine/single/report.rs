@@ -12,9 +12,9 @@ use super::decide::Phase;
 use super::depart;
 use super::observe::Observed;
 use crate::child::{Failure, Standing};
-use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, find, seconds};
 use crate::runtime::events::Note;
+use crate::runtime::{Error, Refused};
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
@@ -110,7 +110,15 @@ fn of_workspace(
         new.ready = true;
         new.phase = Some(MachinePhase::Running);
         new.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
-        conditions.set(types::READY, true, reasons::READY, format!("workspace {name} is applied"));
+        match observed.waits.as_ref().filter(|(reason, _)| *reason == Refused::REASON) {
+            // Its group was granted, and is not any more: no change of that reaches it.
+            Some((reason, message)) => {
+                conditions.set(types::READY, true, reason, format!("workspace {name} is applied; {message}"));
+            }
+            None => {
+                conditions.set(types::READY, true, reasons::READY, format!("workspace {name} is applied"));
+            }
+        }
         return;
     }
     // What runs goes on running while a change is on its way to it, and also where that fails.
@@ -120,7 +128,7 @@ fn of_workspace(
             None if standing.under_way() => "a change is on its way",
             None => &standing.message,
         };
-        let message = format!("it runs; workspace {name}: {what}");
+        let message = format!("it was applied before; workspace {name}: {what}");
         let reason = standing.failure.as_ref().map_or(reasons::UPDATING, |failure| &failure.reason);
         conditions.set(types::READY, true, reason, message.clone());
         if standing.failure.as_ref().is_some_and(|failure| failure.stalled) {
@@ -179,8 +187,8 @@ fn news(old: Option<&CaptMachineStatus>, new: &CaptMachineStatus) -> Option<Note
     }
     match new.phase? {
         MachinePhase::Running if ready.reason == reasons::READY => {
-            let id = new.instance_id.as_deref().unwrap_or("no instance_id");
-            Some(Note::normal("Provisioned", "Create", format!("it runs: {id}")))
+            let id = new.instance_id.as_deref().map_or_else(String::new, |id| format!(": {id}"));
+            Some(Note::normal("Provisioned", "Create", format!("its workspace is applied{id}")))
         }
         MachinePhase::Failed => Some(Note::warning("Failed", "Create", ready.message.clone())),
         MachinePhase::Pending => Some(Note::normal("Waiting", "Wait", ready.message.clone())),

@@ -83,11 +83,14 @@ async fn what_comes_out_is_what_went_in() {
         assert_eq!((one.as_deref(), all.len()), (Some(&machine), 1));
         let (one, all) = returned(&workspace, keep).await;
         assert_eq!(one.as_deref(), Some(&workspace));
-        let texts: Vec<String> = all.iter().map(|one| serde_json::to_string(one).unwrap()).collect();
+        let texts: Vec<String> = all.iter().map(|one| serde_json::to_string(one.as_ref()).unwrap()).collect();
         assert_eq!(texts, std::slice::from_ref(&text), "in the same order, too");
         assert_eq!(*Stored::new(&machine, keep).open(), machine);
         let kept = Stored::new(&workspace, keep).open();
-        assert_eq!((kept.as_ref(), serde_json::to_string(&kept).unwrap()), (&workspace, text.clone()));
+        assert_eq!(
+            (kept.as_ref(), serde_json::to_string(kept.as_ref()).unwrap()),
+            (&workspace, text.clone())
+        );
     }
 }
 

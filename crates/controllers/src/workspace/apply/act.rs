@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 
 use super::super::context::{Context, MANAGER, workspace_id};
 use super::super::keeper;
-use super::connection;
 use super::decide::{Decision, Phase, Step};
-use super::observe::Observed;
-use crate::runtime::Error;
+use super::observe::{Lost, Observed};
+use super::{approval, connection};
 use crate::runtime::events::Note;
 use crate::runtime::status::PATIENCE;
+use crate::runtime::{Error, Name};
 
 /// The label that says which cluster an object belongs to.
 use capt_api::names::labels::CLUSTER_NAME;
@@ -30,6 +30,8 @@ pub struct Acted {
     pub released: bool,
     /// When to look again though nothing changed.
     pub again: Option<Duration>,
+    /// Whether the connection Secret holds the outputs, or why not; nothing where nobody looked.
+    pub connection: Option<Result<(), String>>,
 }
 
 /// Does what was decided.
@@ -40,17 +42,19 @@ pub async fn act(context: &Context, observed: &Observed, decision: &Decision) ->
     let id = workspace_id(&observed.name);
     match &decision.step {
         Step::Rest => {
-            if matches!(decision.phase, Phase::Ready { .. }) {
-                connection::write(context, observed).await?;
-            }
-            Ok(Acted::default())
+            let connection = match &decision.phase {
+                Phase::Ready { .. } => connection::write(context, observed).await?,
+                _ => None,
+            };
+            Ok(Acted { connection, ..Acted::default() })
         }
         Step::Run(operation) => start(context, observed, operation).await,
         Step::Cancel => {
             context.engine.cancel(&id);
             Ok(Acted::default())
         }
-        Step::TakeOver(secret) => take_over(context, observed, secret).await,
+        Step::TakeOver(secret) => Box::pin(take_over(context, observed, secret)).await,
+        Step::Restore(serial) => restore(context, observed, *serial).await,
         Step::Release { forget } => release(context, observed, *forget).await,
     }
 }
@@ -95,7 +99,7 @@ async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -
 }
 
 /// Changes metadata of exactly the object that was observed.
-async fn patch_metadata(
+pub async fn patch_metadata(
     context: &Context,
     object: &WorkspaceTemplateApply,
     mut metadata: Map<String, Value>,
@@ -116,6 +120,16 @@ async fn patch_metadata(
     Ok(())
 }
 
+/// Whose turn it is: that of a Cluster, which is one of its namespace whatever a label says.
+fn group(observed: &Observed) -> String {
+    let Name { namespace, name } = &observed.name;
+    let cluster = observed.object.labels().get(CLUSTER_NAME);
+    cluster.map_or_else(
+        || format!("{namespace}/workspace/{name}"),
+        |cluster| format!("{namespace}/cluster/{cluster}"),
+    )
+}
+
 /// Whether machines are built on it.
 fn leads(object: &WorkspaceTemplateApply) -> bool {
     let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
@@ -129,21 +143,19 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
         let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
         patch_metadata(context, &observed.object, metadata).await?;
     }
+    approval::use_up(context, observed, operation).await?;
     let inputs = observed.prepared.as_ref().ok().map(|prepared| prepared.inputs.clone());
     let limit = observed.object.spec.max_destroy.and_then(|limit| u32::try_from(limit).ok());
     let order = Order {
         workspace: workspace_id(&observed.name),
-        group: observed
-            .object
-            .labels()
-            .get(CLUSTER_NAME)
-            .cloned()
-            .unwrap_or_else(|| observed.name.to_string()),
+        group: group(observed),
         leads: leads(&observed.object),
         operation: operation.clone(),
         inputs,
+        revision: observed.prepared.as_ref().ok().map(|prepared| prepared.revision.clone()),
         timeout: observed.timeout,
         max_destroy: if matches!(operation, Operation::Apply) { limit } else { None },
+        expects_state: observed.lost == Lost::InBackend,
     };
     match context.engine.run(order) {
         Ok(run) => {
@@ -167,32 +179,84 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
 /// Takes over a state that somebody put into Secrets.
 async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Result<Acted, Error> {
     let namespace = &observed.name.namespace;
-    let attempt = || format!("take over the state in Secret {namespace}/{secret}");
-    let failed = |problem: String| Error::Engine { attempt: attempt(), problem };
-    let state = match keeper::read_import(&context.client, namespace, secret).await {
-        Ok(state) => state,
-        Err(problem) => {
-            let note = Note::warning("StateRefused", "TakeOver", problem.clone());
-            context.events.publish(observed.object.as_ref(), &note);
-            return Err(failed(problem));
-        }
+    let asked = observed.asked.import_state.as_deref() == Some(secret);
+    let found = observed.import.as_ref().filter(|_| !asked);
+    let state = match found {
+        Some(import) => import.state.clone(),
+        None => match keeper::read_import(&context.client, namespace, secret).await {
+            Ok(state) => state,
+            // It was found beside the object, and taken over, before `capt import-state` asked for it.
+            Err(_) if observed.view.resources > 0 && secret == keeper::import_name(&observed.name.name) => {
+                clear_import(context, observed).await?;
+                return Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() });
+            }
+            Err(problem) => {
+                let note = Note::warning("StateRefused", "TakeOver", problem.clone());
+                context.events.publish(observed.object.as_ref(), &note);
+                let attempt = format!("take over the state in Secret {namespace}/{secret}");
+                return Err(Error::Engine { attempt, problem });
+            }
+        },
     };
     let outcome = context.engine.take_over(&workspace_id(&observed.name), &state).await;
-    let note = match outcome {
+    let note = match &outcome {
         Ok(()) => {
             Note::normal("TookOverState", "TakeOver", format!("took over the state of Secret {secret}"))
         }
         Err(error) => Note::warning("StateRefused", "TakeOver", error.to_string()),
     };
     context.events.publish(observed.object.as_ref(), &note);
+    if asked {
+        clear_import(context, observed).await?;
+    }
+    // What was written for this alone goes; what the object or the annotation names is its author's.
+    let instance = &observed.name.name;
+    if secret == keeper::import_name(instance) && (asked || found.is_some_and(|import| import.passes)) {
+        keeper::remove_import(&context.client, namespace, instance).await.map_err(|problem| {
+            Error::Engine { attempt: format!("remove Secret {namespace}/{secret}"), problem }
+        })?;
+    }
+    match outcome {
+        Err(problem) if !asked => Err(Error::Engine {
+            attempt: format!("take over the state in Secret {secret}"),
+            problem: problem.to_string(),
+        }),
+        _ => Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() }),
+    }
+}
+
+/// Takes off what asked to take over a state.
+async fn clear_import(context: &Context, observed: &Observed) -> Result<(), Error> {
     let notes = json!({ annotations::IMPORT_STATE: null });
     let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
+    patch_metadata(context, &observed.object, metadata).await
+}
+
+/// Restores a kept copy of the state.
+async fn restore(context: &Context, observed: &Observed, serial: Option<u64>) -> Result<Acted, Error> {
+    let note = match Box::pin(context.engine.restore_state(&workspace_id(&observed.name), serial)).await {
+        Ok(serial) => {
+            let text = format!(
+                "restored the state with serial {serial}; the next apply compares it with what is there"
+            );
+            Note::normal("RestoredState", "Restore", text)
+        }
+        Err(error) => Note::warning("StateRefused", "Restore", error.to_string()),
+    };
+    context.events.publish(observed.object.as_ref(), &note);
+    let notes = json!({ annotations::RESTORE_STATE: null });
+    let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await?;
-    keeper::remove_import(&context.client, namespace, secret).await.map_err(|problem| Error::Engine {
-        attempt: format!("remove Secret {namespace}/{secret}"),
-        problem,
-    })?;
     Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() })
+}
+
+/// What the destroy did, before more is said.
+fn destroyed(observed: &Observed) -> String {
+    let last = observed.view.last.as_ref().filter(|last| last.operation == Operation::Destroy);
+    match last.and_then(|last| last.plan.as_ref()) {
+        Some(plan) => format!("destroyed {} resources; ", plan.destroy),
+        None => String::new(),
+    }
 }
 
 /// Lets the object go.
@@ -202,7 +266,8 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
             attempt: format!("forget workspace {}", observed.name),
             problem: error.to_string(),
         })?;
-        Note::normal("DeletedWorkspace", "Delete", format!("workspace {} is gone", observed.workspace_name))
+        let text = format!("{}workspace {} is gone", destroyed(observed), observed.workspace_name);
+        Note::normal("DeletedWorkspace", "Delete", text)
     } else {
         let text = format!(
             "workspace {} is retained with {} resources; an object of the same name takes it up again",
@@ -223,6 +288,7 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
         .collect();
     let metadata = [("finalizers".to_owned(), json!(rest))].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await?;
+    context.engine.released(&workspace_id(&observed.name)).await;
     context.history.forget(&observed.name);
     context.backends.forget(&observed.name);
     context.apply_status.forget(&observed.name);

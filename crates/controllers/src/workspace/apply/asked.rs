@@ -4,20 +4,52 @@ use capt_api::names::annotations;
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
 
+/// An approval that was used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Approved {
+    /// The plan that it is for.
+    pub plan: String,
+    /// Who gave it, as far as the API tells.
+    pub by: String,
+}
+
+impl Approved {
+    /// From an annotation.
+    fn read(text: &str) -> Option<Self> {
+        let (plan, by) = text.split_once(" by ")?;
+        Some(Self { plan: plan.trim().to_owned(), by: by.trim().to_owned() })
+    }
+
+    /// For an annotation.
+    pub fn written(&self) -> String {
+        format!("{} by {}", self.plan, self.by)
+    }
+}
+
 /// What people ask.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Asked {
     /// The plan that was approved.
     pub approve: Option<String>,
+    /// The approval that was used last: its apply may not have begun yet.
+    pub approved: Option<Approved>,
     /// To interrupt the run.
     pub cancel: bool,
     /// To run again what failed.
     pub retry: bool,
     /// The Secret with a state to take over.
     pub import_state: Option<String>,
+    /// To restore a kept copy of the state: the serial of the copy, or something else for the newest.
+    pub restore_state: Option<String>,
 }
 
 impl Asked {
+    /// Whether a plan is approved, by an approval that is still there or by one that was taken off already.
+    pub fn approves(&self, plan: &str) -> bool {
+        let used = self.approved.as_ref().map(|approved| approved.plan.as_str());
+        self.approve.as_deref() == Some(plan) || used == Some(plan)
+    }
+
     /// What an object's annotations ask.
     pub fn of(object: &WorkspaceTemplateApply) -> Self {
         let annotations = object.annotations();
@@ -25,9 +57,11 @@ impl Asked {
             |key: &str| annotations.get(key).map(|value| value.trim().to_owned()).filter(|v| !v.is_empty());
         Self {
             approve: text(annotations::APPROVE),
+            approved: text(annotations::APPROVED).as_deref().and_then(Approved::read),
             cancel: annotations.contains_key(annotations::CANCEL),
             retry: annotations.contains_key(annotations::RETRY),
             import_state: text(annotations::IMPORT_STATE),
+            restore_state: text(annotations::RESTORE_STATE),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::observe::Observed;
 use super::prepare::{Blocked, Prepared};
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// How long until somebody looks again at what waits for the world outside.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -40,6 +40,8 @@ pub enum Step {
     Cancel,
     /// Take over a state from this Secret.
     TakeOver(String),
+    /// Restore a kept copy of the state: the one with that serial, or the newest.
+    Restore(Option<u64>),
     /// Let the object go.
     Release {
         /// Whether state and folder go too.
@@ -124,6 +126,9 @@ fn live(observed: &Observed, now: Timestamp) -> Decision {
     if let Some(run) = &observed.view.run {
         return follow(observed, run);
     }
+    if let Some(decision) = damaged(observed) {
+        return decision;
+    }
     let prepared = match &observed.prepared {
         Ok(prepared) => prepared,
         Err(blocked) => {
@@ -132,9 +137,10 @@ fn live(observed: &Observed, now: Timestamp) -> Decision {
             return Decision { step: Step::Rest, phase: Phase::Blocked(blocked.clone()), wake };
         }
     };
-    if let Some(secret) = &observed.asked.import_state {
+    let import = observed.import.as_ref().map(|import| import.secret.name.clone());
+    if let Some(secret) = observed.asked.import_state.clone().or(import) {
         let phase = Phase::Running { operation: Operation::Plan, phase: RunPhase::Queued };
-        return Decision { step: Step::TakeOver(secret.clone()), phase, wake: None };
+        return Decision { step: Step::TakeOver(secret), phase, wake: None };
     }
     let drift = drift(observed);
     let correct = matches!(drift, Drift::Found(_)) && observed.drift_policy() == DriftPolicy::Correct;
@@ -145,6 +151,22 @@ fn live(observed: &Observed, now: Timestamp) -> Decision {
         return rest(Phase::Waiting(gate.clone()));
     }
     bring_in_step(observed, prepared, now)
+}
+
+/// State or record are damaged or gone: nothing is built, changed or destroyed until they are back. `capt retry` lets the engine look
+/// again; of what nobody knows anything any more it cannot.
+fn damaged(observed: &Observed) -> Option<Decision> {
+    let restored = Phase::Running { operation: Operation::Plan, phase: RunPhase::Queued };
+    if let Some(wanted) = &observed.asked.restore_state {
+        let step = Step::Restore(wanted.parse().ok());
+        return Some(Decision { step, phase: restored, wake: None });
+    }
+    let trouble = observed.view.trouble.as_ref()?;
+    let looks_again = observed.asked.retry && observed.view.last.is_some();
+    if looks_again || observed.asked.import_state.is_some() || observed.import.is_some() {
+        return None;
+    }
+    Some(rest(Phase::Stalled(trouble.clone())))
 }
 
 /// A run is queued or under way.
@@ -199,11 +221,17 @@ fn at_rest(observed: &Observed, drift: Drift, now: Timestamp) -> Decision {
 /// What exists must change.
 fn bring_in_step(observed: &Observed, prepared: &Prepared, now: Timestamp) -> Decision {
     let manual = observed.approval == Approval::Manual;
-    let plan = observed.view.plan.as_ref().filter(|plan| plan.revision == prepared.revision);
+    let its = |plan: &&Plan| {
+        plan.revision == prepared.revision && prepared.inputs.may_apply(plan.origin.as_deref())
+    };
+    let plan = observed.view.plan.as_ref().filter(its);
     if let Some(plan) = plan
         && !observed.asked.retry
     {
-        return approve(observed, plan, manual);
+        // An apply of this very plan that failed and left the state as it was is not repeated without a pause.
+        let of_it = |last: &Finished| last.operation == Operation::ApplyPlan(plan.id.clone());
+        let paused = failure_of(observed, of_it).and_then(|failed| after_failure(observed, failed, now));
+        return paused.unwrap_or_else(|| approve(observed, plan, manual));
     }
     if !observed.asked.retry
         && let Some(failed) = failure_of(observed, |last| {
@@ -222,7 +250,7 @@ fn approve(observed: &Observed, plan: &Plan, manual: bool) -> Decision {
     let limit = observed.object.spec.max_destroy.and_then(|limit| u32::try_from(limit).ok());
     // A plan that changes nothing needs nobody; nor does one that is no longer over the limit.
     let allowed = !manual && limit.is_none_or(|limit| plan.destroy <= limit);
-    if approved == Some(plan.id.as_str()) || plan.changes.is_empty() || allowed {
+    if observed.asked.approves(plan.id.as_str()) || plan.changes.is_empty() || allowed {
         return start(Operation::ApplyPlan(plan.id.clone()));
     }
     rest(Phase::AwaitsApproval {
@@ -312,6 +340,9 @@ fn leave(observed: &Observed, now: Timestamp) -> Decision {
         let phase = deleting("leaves the infrastructure as it is");
         return Decision { step: Step::Release { forget: false }, phase, wake: None };
     }
+    if let Some(decision) = damaged(observed) {
+        return decision;
+    }
     if !observed.view.touched {
         let phase = deleting("nothing is left to destroy");
         return Decision { step: Step::Release { forget: true }, phase, wake: None };
@@ -322,8 +353,11 @@ fn leave(observed: &Observed, now: Timestamp) -> Decision {
             format!("waits for {who}, which depends on it: delete that first, or take its reference out");
         return rest(Phase::Deleting(text));
     }
+    // One of an object that had this name before says nothing about this one.
+    let since = observed.object.metadata.deletion_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
     if !observed.asked.retry
-        && let Some(failed) = failure_of(observed, |last| last.operation == Operation::Destroy)
+        && let Some(failed) =
+            failure_of(observed, |last| last.operation == Operation::Destroy && last.ended >= since)
         && let Some(decision) = after_failure(observed, failed, now)
     {
         return decision;

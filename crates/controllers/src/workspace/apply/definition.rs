@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use capt_api::conditions::reasons;
 use capt_api::workspace::{
-    ConnectionSecretRef, DeletionPolicy, EnvVar, ForProvider, InlineFormat, Module as ShortModule,
-    ModuleSource, VarFile, WorkspaceTemplate,
+    ConnectionSecretRef, DeletionPolicy, EnvVar, ForProvider, InlineFormat, ManagementPolicy,
+    Module as ShortModule, ModuleSource, VarFile, WorkspaceTemplate,
 };
 use capt_terraform::inputs::Arguments;
 use capt_terraform::module::{Format, Module};
@@ -43,12 +43,18 @@ pub fn revision(template: &WorkspaceTemplate) -> String {
 
 /// What happens to the infrastructure of instances that are deleted.
 pub fn deletion_policy(template: &WorkspaceTemplate) -> DeletionPolicy {
-    template.spec.template.spec.deletion_policy
+    let spec = &template.spec.template.spec;
+    if spec.permits(ManagementPolicy::Delete) { spec.deletion_policy } else { DeletionPolicy::Orphan }
 }
 
 /// Reads a template.
 pub fn read(template: &WorkspaceTemplate) -> Result<Definition, Blocked> {
     let spec = &template.spec.template.spec;
+    if !spec.permits(ManagementPolicy::Create) || !spec.permits(ManagementPolicy::Update) {
+        return Err(invalid(
+            "managementPolicies of the template lack Create or Update: nothing is built or changed",
+        ));
+    }
     let outer = template.spec.write_connection_secret_to_ref.as_ref().map(|reference| ConnectionSecretRef {
         name: reference.name.clone(),
         namespace: reference.namespace.clone(),
@@ -127,4 +133,37 @@ pub fn format(format: InlineFormat) -> Format {
 
 fn invalid(message: &str) -> Blocked {
     Blocked::terminal(reasons::INVALID, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn policies_of_older_manifests() {
+        let rows = [
+            (json!([]), DeletionPolicy::Delete, true),
+            (json!(["*"]), DeletionPolicy::Delete, true),
+            (json!(["Observe", "Create", "Update", "Delete"]), DeletionPolicy::Delete, true),
+            (json!(["Observe", "Create", "Update"]), DeletionPolicy::Orphan, true),
+            (json!(["Observe"]), DeletionPolicy::Orphan, false),
+            (json!(["Create", "Delete"]), DeletionPolicy::Delete, false),
+        ];
+        for (policies, deletion, runs) in rows {
+            let template: WorkspaceTemplate = serde_json::from_value(json!({
+                "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
+                "metadata": {"name": "t"},
+                "spec": {"template": {"spec": {
+                    "module": "", "managementPolicies": policies,
+                    "providerConfigRef": {"name": "aws", "policy": {"resolution": "Required", "resolve": "Always"}},
+                    "publishConnectionDetailsTo": {"name": "x", "configRef": {"name": "default"}},
+                }}},
+            }))
+            .expect("a template");
+            assert_eq!(deletion_policy(&template), deletion, "{policies}");
+            assert_eq!(read(&template).is_ok(), runs, "{policies}");
+        }
+    }
 }

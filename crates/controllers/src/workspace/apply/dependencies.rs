@@ -12,9 +12,10 @@ use crate::runtime::cache::Key;
 /// they use.
 pub fn index(object: &WorkspaceTemplateApply) -> Vec<Key> {
     let namespace = object.namespace().unwrap_or_default();
-    let template = Name::referred(&object.spec.template_ref, &namespace);
+    let template = Name::mentioned(&object.spec.template_ref, &namespace);
     let others = dependencies(object).into_iter().map(|other| Key::Refers("WorkspaceTemplateApply", other));
-    let backend = object.status.as_ref().and_then(|status| status.backend_hash.clone()).map(Key::Backend);
+    let backend = object.status.as_ref().and_then(|status| status.backend_hash.clone());
+    let backend = backend.into_iter().flat_map(|hash| [Key::Backend(hash), Key::AnyBackend]);
     [Key::Refers("WorkspaceTemplate", template)].into_iter().chain(others).chain(backend).collect()
 }
 
@@ -23,7 +24,7 @@ fn dependencies(object: &WorkspaceTemplateApply) -> Vec<Name> {
     let namespace = object.namespace().unwrap_or_default();
     let sources = object.spec.variables_from.iter().filter_map(|from| from.workspace_ref.as_ref());
     let awaited = object.spec.wait_for_workspaces.iter();
-    awaited.chain(sources).map(|reference| Name::referred(reference, &namespace)).collect()
+    awaited.chain(sources).map(|reference| Name::mentioned(reference, &namespace)).collect()
 }
 
 /// A circle of workspaces that wait for each other, from `start` back to it; none if there is none through it.

@@ -80,6 +80,7 @@ mod tests {
             plan: None,
             drift: Vec::new(),
             warnings: Vec::new(),
+            undeclared: Vec::new(),
             log: std::path::PathBuf::new(),
         }
     }

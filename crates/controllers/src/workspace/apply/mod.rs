@@ -1,24 +1,31 @@
 //! WorkspaceTemplateApply: one instance of a template, kept in step with it.
 //!
 //! ```text
-//! observe: object, template, provider config, values, engine  (observe, prepare, values, dependencies)
+//! observe: object, template, provider config, values, engine  (observe, prepare, place, values, import, dependencies)
 //! decide:  what to do next, and why                            (decide; pure)
 //! act:     finalizer, run, cancel, release                     (act, connection)
 //! report:  conditions, outputs, progress; one write            (report; pure up to the write)
 //! ```
 
 pub mod act;
+pub mod approval;
 pub mod asked;
 pub mod backends;
 pub mod connection;
 pub mod decide;
 pub mod definition;
 pub mod dependencies;
+pub mod fields;
 pub mod history;
+pub mod import;
+mod news;
 pub mod observe;
+pub mod place;
 pub mod prepare;
 pub mod report;
+pub mod said;
 pub mod values;
+pub mod variables;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,19 +6,24 @@ use std::time::Duration;
 use capt_api::conditions::{reasons, types};
 use capt_api::names::{annotations, finalizers};
 use capt_api::workspace::{
-    Approval, DeletionPolicy, DriftPolicy, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
+    Approval, DeletionPolicy, DriftPolicy, RunProgress, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
 };
-use capt_terraform::view::{Finished, View};
+use capt_terraform::failure::{Failure, Reason};
+use capt_terraform::inputs::Place;
+use capt_terraform::order::Operation;
+use capt_terraform::view::{Finished, Outcome, View};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::super::context::Context;
+use super::super::context::{Context, workspace_id};
 use super::asked::Asked;
-use super::dependencies;
-use super::prepare::{self, Blocked, Prepared, TemplateFacts};
+use super::import::{self, Import};
+use super::prepare::{self, Blocked, Known, Prepared, TemplateFacts};
 use super::values::Reader;
+use super::{dependencies, fields};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::cache::Key;
+use crate::runtime::name::is_object_name;
 use crate::runtime::{Error, Looker, Name, conditions};
 
 /// How long a run may take where the object does not say.
@@ -51,6 +56,10 @@ pub struct Observed {
     pub view: View,
     /// What people ask.
     pub asked: Asked,
+    /// A state to take over before the first run.
+    pub import: Option<Import>,
+    /// Whether its status tells of an apply that nobody here knows of.
+    pub lost: Lost,
     /// Who decides about plans.
     pub approval: Approval,
     /// Whether the infrastructure outlives the object.
@@ -65,6 +74,18 @@ pub struct Observed {
     pub next_look: Option<Timestamp>,
     /// How long a run may take.
     pub timeout: Duration,
+}
+
+/// What is known of an apply that a status tells of.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Lost {
+    /// All, or there is none.
+    #[default]
+    No,
+    /// Nothing.
+    Held,
+    /// Nothing here; a backend should hold its state.
+    InBackend,
 }
 
 impl Observed {
@@ -84,19 +105,47 @@ impl Observed {
 pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> Result<Observed, Error> {
     let name = Name::of(object.as_ref());
     let mut looker = context.interests.looker(name.clone());
-    let view = context.open(&name).await?;
     let status = context.apply_status.current(object.as_ref(), object.status.as_ref());
+    let mut view = context.open(&name).await?;
+    let lost = lost(context, &object, status.as_ref(), &view);
+    let (is_known, asked) = (view.touched || view.run.is_some(), Asked::of(&object));
     let workspace_name = workspace_name(context, &object, status.as_ref());
     let deleting = object.metadata.deletion_timestamp.is_some();
-    let (template, mut prepared) = prepare::prepare(context, &mut looker, &object, &workspace_name).await?;
+    let known = Known { workspace_name: &workspace_name, view: &view, applied_elsewhere: lost.is_some() };
+    let (template, mut prepared) = prepare::prepare(context, &mut looker, &object, &known).await?;
+    let is_lost = match &lost {
+        None => Lost::No,
+        Some(_) if in_backend(&prepared) => Lost::InBackend,
+        Some(_) => Lost::Held,
+    };
+    if let Some(lost) = lost {
+        // A backend may hold its state: the engine looks there before it does anything.
+        view = if is_lost == Lost::InBackend {
+            View { trouble: None, touched: true, ..view }
+        } else {
+            View { trouble: Some(lost), touched: true, last: None, ..view }
+        };
+    }
     if let Some(connection) = prepared.as_ref().ok().and_then(|prepared| prepared.connection.as_ref()) {
         // Who deletes it gets it back.
         looker.at("Secret", connection);
     }
+    if let Ok(prepared) = &prepared {
+        fields::name_inputs(&mut view, &prepared.fields);
+    }
     if let Some(circle) = circle(context, &name) {
         prepared = Err(circle);
     }
-    let gate = if deleting { None } else { gate(context, &mut looker, &object).await? };
+    let wanted = import::Wanted { untouched: !is_known && !deleting, asked: asked.import_state.is_some() };
+    let import = import::find(context, &mut looker, &object, wanted).await?;
+    let (import, missing) = match import {
+        Ok(import) => (import, None),
+        Err(blocked) => (None, Some(blocked)),
+    };
+    let gate = match missing {
+        None if !deleting => gate(context, &mut looker, &object).await?,
+        missing => missing,
+    };
     let dependents = if deleting { dependents(context, &mut looker, &name).await? } else { Vec::new() };
     Ok(Observed {
         paused: paused(&object),
@@ -106,7 +155,8 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         failures: context.history.note(&name, view.last.as_ref(), failures(status.as_ref())),
         backoff: context.backoff,
         next_look: next_look(&object, &view),
-        asked: Asked::of(&object),
+        asked,
+        import,
         approval: object.spec.approval,
         timeout: object.spec.timeout.as_deref().and_then(duration).unwrap_or(TIMEOUT),
         name,
@@ -117,8 +167,61 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         gate,
         view,
         dependents,
+        lost: is_lost,
         object,
     })
+}
+
+/// What the status tells of a workspace that nobody here knows anything of: its folder is gone, or something else has applied it. It is
+/// not built a second time.
+fn lost(
+    context: &Context,
+    object: &WorkspaceTemplateApply,
+    status: Option<&WorkspaceTemplateApplyStatus>,
+    view: &View,
+) -> Option<Failure> {
+    let built = |progress: &RunProgress| progress.done > 0 || progress.current.is_some();
+    // That it was told once is all that is left of a progress.
+    let told = |status: &WorkspaceTemplateApplyStatus| {
+        let ready = conditions::find(&status.conditions, types::READY);
+        ready.is_some_and(|ready| ready.reason == Reason::StateLost.as_str())
+    };
+    let applied = |status: &&WorkspaceTemplateApplyStatus| {
+        status.applied
+            || status.last_applied_revision.is_some()
+            || status.resources.is_some_and(|many| many > 0)
+            || status.progress.as_ref().is_some_and(built)
+            || told(status)
+    };
+    let status = status.filter(applied)?;
+    // A run that has changed nothing knows nothing, whatever became of it; but that it destroyed all is known.
+    let destroyed = view
+        .last
+        .as_ref()
+        .is_some_and(|last| last.operation == Operation::Destroy && last.outcome == Outcome::Done);
+    let known = view.touched || destroyed;
+    // Of one that is on its way out, its end may have been forgotten already.
+    let forgotten = object.metadata.deletion_timestamp.is_some()
+        && context.engine.has_forgotten(&workspace_id(&Name::of(object)));
+    if known || forgotten || !context.engine.remembers() {
+        return None;
+    }
+    let apply = match status.resources {
+        Some(resources) if resources > 0 => format!("an apply with {resources} resources"),
+        _ if status.applied => "an apply".to_owned(),
+        _ => "an apply that was under way".to_owned(),
+    };
+    let message = format!(
+        "the status tells of {apply}, and neither state nor record of it are here; nothing is built or destroyed \
+         until they are: restore the data folder, give the state with `capt import-state`, or set retainWorkspaceOnDelete, delete the \
+         object and create it again"
+    );
+    Some(Failure::new(Reason::StateLost, message))
+}
+
+/// Whether inputs keep the state in a backend, as far as can be told before the module is fetched.
+fn in_backend(prepared: &Result<Prepared, Blocked>) -> bool {
+    prepared.as_ref().is_ok_and(|prepared| prepared.inputs.place() != Place::Here)
 }
 
 /// Runs that failed in a row, as the status has it.
@@ -146,13 +249,14 @@ fn orphans(object: &WorkspaceTemplateApply, template: &TemplateFacts) -> bool {
 }
 
 /// Name of the Terraform workspace: that of the object without a trailing `-apply`, unless that is another's. Once
-/// given it stays.
-fn workspace_name(
+/// given it stays, if it is a name: whoever may write the status must not be able to lead backends elsewhere with it.
+pub fn workspace_name(
     context: &Context,
     object: &WorkspaceTemplateApply,
     status: Option<&WorkspaceTemplateApplyStatus>,
 ) -> String {
-    if let Some(given) = status.and_then(|status| status.workspace_name.clone()) {
+    let given = status.and_then(|status| status.workspace_name.clone());
+    if let Some(given) = given.filter(|given| is_object_name(given)) {
         return given;
     }
     let name = object.name_any();
@@ -162,15 +266,40 @@ fn workspace_name(
     if taken { name } else { short.to_owned() }
 }
 
+/// The instance that a name means: the one of that name, else the one whose workspace is called so, which older manifests name.
+fn meant(context: &Context, name: Name) -> Name {
+    if context.applies.has(&name) {
+        return name;
+    }
+    let long = long(&name);
+    let is_its = context.applies.get(&long).is_some_and(|object| {
+        let status = context.apply_status.current(object.as_ref(), object.status.as_ref());
+        workspace_name(context, &object, status.as_ref()) == name.name
+    });
+    if is_its { long } else { name }
+}
+
+/// The instance that older versions made for a workspace of that name.
+fn long(workspace: &Name) -> Name {
+    Name::new(workspace.namespace.clone(), format!("{}-apply", workspace.name))
+}
+
+/// The names that mean an instance.
+fn called(context: &Context, name: &Name) -> Vec<Name> {
+    let short = name.name.strip_suffix("-apply").map(|short| Name::new(name.namespace.clone(), short));
+    let short = short.filter(|short| meant(context, short.clone()) == *name);
+    [name.clone()].into_iter().chain(short).collect()
+}
+
 /// A circle of workspaces that wait for each other.
 fn circle(context: &Context, name: &Name) -> Option<Blocked> {
     let onward = |name: &Name| {
         let keys = context.applies.keys(name);
         let others = keys.iter().filter_map(|key| match key.as_ref() {
-            Key::Refers("WorkspaceTemplateApply", other) => Some(other.clone()),
+            Key::Refers("WorkspaceTemplateApply", other) => Some(meant(context, other.clone())),
             _ => None,
         });
-        others.collect()
+        others.filter(|other| context.grants.follows::<WorkspaceTemplateApply>(name, other)).collect()
     };
     let circle = dependencies::cycle(name, onward)?;
     let shown: Vec<String> = circle.iter().map(|member| member.seen_from(&name.namespace)).collect();
@@ -188,7 +317,10 @@ async fn gate(
     let mut missing = Vec::new();
     let mut reader = Reader { context, looker, namespace: &namespace };
     for reference in object.spec.wait_for_secrets.iter().chain(&object.spec.wait_for_secret) {
-        let secret = Name::referred(reference, &namespace);
+        let secret = match reader.resolve(Name::mentioned(reference, &namespace)) {
+            Ok(secret) => secret,
+            Err(refused) => return Ok(Some(refused)),
+        };
         if reader.secret(&secret).await?.is_none() {
             missing.push(secret.seen_from(&namespace));
         }
@@ -197,17 +329,34 @@ async fn gate(
         let message = format!("waits for Secret {}", missing.join(", "));
         return Ok(Some(Blocked::waiting(reasons::WAITING_FOR_SECRETS, message)));
     }
+    let mut why = None;
     for reference in &object.spec.wait_for_workspaces {
-        let other = Name::referred(reference, &namespace);
-        looker.at("WorkspaceTemplateApply", &other);
+        let mentioned = Name::mentioned(reference, &namespace);
+        let meant = meant(context, mentioned.clone());
+        if !context.applies.has(&mentioned) {
+            // Either may come.
+            reader.looker.at("WorkspaceTemplateApply", &mentioned);
+            reader.looker.at("WorkspaceTemplateApply", &long(&mentioned));
+        }
+        let other = match reader.resolve::<WorkspaceTemplateApply>(meant) {
+            Ok(other) => other,
+            Err(refused) => return Ok(Some(refused)),
+        };
+        reader.looker.at("WorkspaceTemplateApply", &other);
         let found = context.applies.get(&other);
         let status =
             found.and_then(|found| context.apply_status.current(found.as_ref(), found.status.as_ref()));
-        if !status.is_some_and(|status| conditions::is_true(&status.conditions, types::READY)) {
+        let ready =
+            status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, types::READY));
+        if !ready {
             missing.push(other.seen_from(&namespace));
+            // A grant lends outputs, not what another namespace's module says.
+            let own = status.filter(|_| other.namespace == namespace);
+            why = why.or_else(|| own.and_then(|status| status.last_failure_message));
         }
     }
     let message = format!("waits until WorkspaceTemplateApply {} is ready", missing.join(", "));
+    let message = why.map_or(message.clone(), |why| format!("{message}: {why}"));
     Ok((!missing.is_empty()).then(|| Blocked::waiting(reasons::WAITING_FOR_WORKSPACE, message)))
 }
 
@@ -218,7 +367,10 @@ async fn dependents(context: &Context, looker: &mut Looker, name: &Name) -> Resu
         return Ok(Vec::new());
     }
     let mut standing = Vec::new();
-    for user in context.applies.names_by(&[Key::Refers("WorkspaceTemplateApply", name.clone())]) {
+    let users = called(context, name).into_iter().flat_map(|name| {
+        context.grants.users::<WorkspaceTemplateApply, WorkspaceTemplateApply>(&context.applies, &name)
+    });
+    for user in users.collect::<Vec<_>>() {
         looker.at("WorkspaceTemplateApply", &user);
         if context.open(&user).await?.touched {
             standing.push(user.seen_from(&name.namespace));

@@ -11,14 +11,18 @@ use capt_api::workspace::{
 use capt_terraform::failure::{Class, Failure};
 use capt_terraform::inputs::{self, Backend, Choice, EnvValue, Inputs, Plugins, Revision, Variable};
 use capt_terraform::module::{self, Declared, Format, Module};
+use capt_terraform::view::View;
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::Value;
 
 use super::super::context::{Context, workspace_id};
-use super::backends;
 use super::definition::{self, Definition};
+use super::fields::{self, Fields};
+use super::place::{self, Texts};
 use super::values::{Read, Reader, filled, unblocked};
-use crate::runtime::{Error, Looker, Name};
+use super::variables::{self, Given, Merged, is_variable, text};
+use crate::runtime::{Error, Looker, Name, Referrer, Refused, Writable};
 
 /// Inputs of a run, and what goes with them.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,10 +31,18 @@ pub struct Prepared {
     pub inputs: Inputs,
     /// Their hash.
     pub revision: Revision,
-    /// Inputs that the module does not know.
+    /// Inputs that the module does not know, where its text is at hand.
     pub undeclared: Vec<String>,
+    /// Variables whose value in the template differs from what the owner passes by default.
+    pub kept: Vec<String>,
+    /// Variables that it declares, where its text is at hand.
+    pub declared: Vec<String>,
+    /// Variables that it need not declare.
+    pub optional: Vec<String>,
+    /// Where the inputs are written.
+    pub fields: Fields,
     /// Secret for the outputs.
-    pub connection: Option<Name>,
+    pub connection: Option<Writable<Secret>>,
     /// Hash of the backend that keeps the state, where that is not CAPT.
     pub backend: Option<String>,
 }
@@ -58,6 +70,13 @@ impl Blocked {
     }
 }
 
+impl From<Refused> for Blocked {
+    fn from(refused: Refused) -> Self {
+        let Refused { reason, message } = refused;
+        Self { terminal: reason != Refused::REASON, reason, message }
+    }
+}
+
 /// What is known of the template, whether or not the inputs are complete.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TemplateFacts {
@@ -67,16 +86,32 @@ pub struct TemplateFacts {
     pub deletion_policy: Option<DeletionPolicy>,
 }
 
+/// What is known of an instance before its inputs are resolved.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// Name of its workspace.
+    pub workspace_name: &'a str,
+    /// What the engine knows.
+    pub view: &'a View,
+    /// Whether something else has applied it.
+    pub applied_elsewhere: bool,
+}
+
 /// Resolves the inputs of one instance.
 pub async fn prepare(
     context: &Context,
     looker: &mut Looker,
     object: &WorkspaceTemplateApply,
-    workspace_name: &str,
+    known: &Known<'_>,
 ) -> Result<(TemplateFacts, Result<Prepared, Blocked>), Error> {
     let namespace = object.namespace().unwrap_or_default();
-    let template_name = Name::referred(&object.spec.template_ref, &namespace);
-    looker.at("WorkspaceTemplate", &template_name);
+    let mut reader = Reader { context, looker, namespace: &namespace };
+    let mentioned = Name::mentioned(&object.spec.template_ref, &namespace);
+    let template_name = match reader.resolve::<WorkspaceTemplate>(mentioned) {
+        Ok(name) => name,
+        Err(refused) => return Ok((TemplateFacts::default(), Err(refused))),
+    };
+    reader.looker.at("WorkspaceTemplate", &template_name);
     let Some(template) = context.templates.get(&template_name) else {
         let message = format!("WorkspaceTemplate {} does not exist", template_name.seen_from(&namespace));
         let blocked = Blocked::waiting(reasons::WORKSPACE_TEMPLATE_NOT_FOUND, message);
@@ -86,8 +121,7 @@ pub async fn prepare(
         revision: Some(definition::revision(&template)),
         deletion_policy: Some(definition::deletion_policy(&template)),
     };
-    let reader = Reader { context, looker, namespace: &namespace };
-    let prepared = resolve(reader, object, &template, workspace_name).await?;
+    let prepared = resolve(reader, object, &template, known).await?;
     Ok((facts, prepared))
 }
 
@@ -95,26 +129,41 @@ async fn resolve(
     mut reader: Reader<'_>,
     object: &WorkspaceTemplateApply,
     template: &WorkspaceTemplate,
-    workspace_name: &str,
+    of: &Known<'_>,
 ) -> Read<Prepared> {
     let definition = unblocked!(definition::read(template));
-    let mut variables: BTreeMap<String, Variable> = plain(&definition.variables);
+    let mut from_others = BTreeMap::new();
     let mut offered = BTreeMap::new();
-    for from in &object.spec.variables_from {
+    let mut fields = Fields::default();
+    definition.variables.keys().for_each(|name| fields.of_template(name, template));
+    for (entry, from) in object.spec.variables_from.iter().enumerate() {
         let values = unblocked!(reader.variables(from).await?);
         if from.map.is_empty() {
             // Offered under their own names: they feed what the module declares, and nobody misses the rest.
+            for name in values.keys() {
+                fields.offered(name, entry);
+            }
             offered.extend(values);
         } else {
-            variables.extend(values);
+            for name in values.keys() {
+                fields.mapped(name, entry);
+            }
+            from_others.extend(values);
         }
     }
-    variables.extend(plain(&object.spec.variables));
-    let known = substitutes(&variables, &offered, workspace_name, reader.namespace);
+    object.spec.variables.keys().for_each(|name| fields.own(name));
+    let defaults = variables::defaults(object);
+    let given = Given { from: &from_others, own: &object.spec.variables, defaults: &defaults };
+    let names = substitutes(&BTreeMap::new(), &offered, of.workspace_name, reader.namespace);
+    let Merged { mut variables, kept } = variables::merge(&definition.variables, given, &names);
+    let known = substitutes(&variables, &offered, of.workspace_name, reader.namespace);
+    let owner = template.namespace().unwrap_or_default();
+    unblocked!(values_stay_values(&definition.module, &known, owner != reader.namespace));
     let module = substituted(&definition.module, &known);
     let declared = declared(&module);
     take_offers(&mut variables, offered, declared.as_ref());
-    let undeclared = undeclared(object, &definition, &variables, declared.as_ref());
+    let optional = optional(object);
+    let undeclared = undeclared(&optional, &definition, &variables, declared.as_ref());
     if let Some(declared) = &declared {
         // Terraform warns about each; they are reported as a condition instead.
         variables.retain(|name, _| declared.variables.contains_key(name));
@@ -122,16 +171,19 @@ async fn resolve(
             typed(variable, declared.variables.get(name));
         }
     }
-    let namespace = reader.namespace;
-    let connection = connection(object, &definition, &known, namespace);
+    let connection = unblocked!(connection(&mut reader, object, &definition, &known));
     let var_files = unblocked!(reader.var_files(&definition.var_files, &known).await?);
     let env = unblocked!(reader.env(&definition.env, &known).await?);
+    let origin = reader.context.grants.keep_apart().then(|| template.namespace().unwrap_or_default());
     let mut inputs = Inputs {
+        lent: origin.as_ref().is_some_and(|owner| owner != reader.namespace),
+        origin,
         module,
         variables,
         var_files,
         configuration: None,
         backend: Backend::Local,
+        workspace: None,
         env,
         files: BTreeMap::new(),
         binary: Choice::default(),
@@ -139,34 +191,41 @@ async fn resolve(
         args: definition.args,
     };
     let mut backend_kind = BackendKind::Auto;
+    let mut configuration = None;
     if let Some(name) = &definition.provider_config {
         let name = Name::new(template.namespace().unwrap_or_default(), name.clone());
-        backend_kind = unblocked!(provide(&mut reader, &mut inputs, &name, &known).await?);
+        let config = unblocked!(reader.provider_config(&name));
+        unblocked!(provide(&mut reader, &mut inputs, &config, &known).await?);
+        backend_kind = config.spec.backend.kind;
+        configuration.clone_from(&config.spec.configuration);
     }
+    let texts = Texts { configuration: configuration.as_deref(), module: &definition.module };
+    let own =
+        place::own_workspace(of.workspace_name, reader.namespace, &template.namespace().unwrap_or_default());
+    inputs.workspace = place::selected(&inputs, &texts, &known, of, own);
     if let Some(keeper) = &reader.context.keeper {
         keeper.choose(&workspace_id(&Name::of(object)), backend_kind);
     }
-    let backend = unblocked!(own_backend(&mut reader, &Name::of(object), &inputs));
-    let revision = reader.context.engine.revision(&inputs);
+    let backend = unblocked!(place::own_backend(&mut reader, &Name::of(object), &inputs, of.view).await?);
+    let revision = reader.context.engine.revision(&inputs).await;
     let failed = |failure: Failure| Blocked {
         terminal: failure.class == Class::Terminal,
         reason: failure.reason.as_str(),
-        message: failure.message,
+        message: fields::named(failure, &fields).message,
     };
-    Ok(revision.map_err(failed).map(|revision| Prepared {
+    let declared = declared.into_iter().flat_map(|declared| declared.variables.into_keys()).collect();
+    let revision = revision.map_err(failed);
+    Ok(revision.map(|revision| Prepared {
         inputs,
         revision,
         undeclared,
+        kept,
+        declared,
+        optional,
+        fields,
         connection,
         backend,
     }))
-}
-
-fn plain(values: &BTreeMap<String, Value>) -> BTreeMap<String, Variable> {
-    values
-        .iter()
-        .map(|(name, value)| (name.clone(), Variable { value: value.clone(), sensitive: false }))
-        .collect()
 }
 
 /// What `${key}` stands for. Never a secret: the text of a module is shown and shared.
@@ -176,13 +235,50 @@ fn substitutes(
     workspace_name: &str,
     namespace: &str,
 ) -> BTreeMap<String, String> {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let open = offered.iter().chain(variables).filter(|(_, variable)| !variable.sensitive);
+    let open = offered.iter().chain(variables);
+    let open = open.filter(|(name, variable)| !variable.sensitive && is_variable(name));
     let mut known: BTreeMap<String, String> =
         open.map(|(name, variable)| (name.clone(), text(&variable.value))).collect();
     known.insert("WORKSPACE_NAME".into(), workspace_name.to_owned());
     known.insert("WORKSPACE_NAMESPACE".into(), namespace.to_owned());
     known
+}
+
+/// Refuses values that would be more than values where they are put: whoever gives them is not always who wrote the module, and
+/// lends it credentials.
+fn values_stay_values(
+    module: &Module,
+    known: &BTreeMap<String, String>,
+    foreign: bool,
+) -> Result<(), Blocked> {
+    refused(match module {
+        Module::Inline { text, format } => {
+            foreign.then(|| module::changed_by(text, *format, known)).flatten()
+        }
+        Module::Source { source, .. } => changes_source(source, known),
+    })
+}
+
+fn refused(key: Option<String>) -> Result<(), Blocked> {
+    let Some(key) = key else { return Ok(()) };
+    let message = format!(
+        "spec.variables.{key}: this value would change which code the template runs; give another one"
+    );
+    Err(Blocked::terminal(reasons::INVALID, message))
+}
+
+/// The key whose value names more than a part of the source's path. A source that is nothing but `${key}` is meant to be given.
+fn changes_source(source: &str, known: &BTreeMap<String, String>) -> Option<String> {
+    let part = |part: &str| {
+        let plain =
+            |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-' | '+' | '~');
+        !part.is_empty() && part.chars().all(plain) && !part.starts_with(['.', '-'])
+    };
+    let (key, _) = known.iter().find(|(key, value)| {
+        let place = format!("${{{key}}}");
+        source.contains(&place) && source != place && !value.split('/').all(part)
+    })?;
+    Some(key.clone())
 }
 
 fn substituted(module: &Module, known: &BTreeMap<String, String>) -> Module {
@@ -218,9 +314,15 @@ fn take_offers(
     }
 }
 
+/// Variables that the module need not declare.
+fn optional(object: &WorkspaceTemplateApply) -> Vec<String> {
+    let list = object.annotations().get(annotations::OPTIONAL_VARIABLES);
+    list.iter().flat_map(|list| list.split(',')).map(|name| name.trim().to_owned()).collect()
+}
+
 /// Inputs that somebody gave and nobody uses: neither declared nor written as `${key}`.
 fn undeclared(
-    object: &WorkspaceTemplateApply,
+    optional: &[String],
     definition: &Definition,
     variables: &BTreeMap<String, Variable>,
     declared: Option<&Declared>,
@@ -228,12 +330,11 @@ fn undeclared(
     let (Some(declared), Module::Inline { text, .. }) = (declared, &definition.module) else {
         return Vec::new();
     };
-    let optional = object.annotations().get(annotations::OPTIONAL_VARIABLES);
-    let optional: Vec<&str> = optional.iter().flat_map(|list| list.split(',')).map(str::trim).collect();
-    let used = |name: &str| {
+    let used = |name: &String| {
         declared.variables.contains_key(name)
             || text.contains(&format!("${{{name}}}"))
-            || optional.contains(&name)
+            || variables::names(&definition.variables, name)
+            || optional.contains(name)
     };
     variables.keys().filter(|name| !used(name)).cloned().collect()
 }
@@ -252,37 +353,43 @@ fn typed(variable: &mut Variable, declaration: Option<&module::Declaration>) {
     }
 }
 
+/// The Secret for the outputs: as the instance says, else as its template does. Nothing is built whose outputs could not be
+/// written.
 fn connection(
+    reader: &mut Reader<'_>,
     object: &WorkspaceTemplateApply,
     definition: &Definition,
     known: &BTreeMap<String, String>,
-    namespace: &str,
-) -> Option<Name> {
-    if let Some(own) = &object.spec.write_connection_secret_to_ref {
-        return Some(Name::referred(own, namespace));
-    }
-    let shared = definition.connection.as_ref()?;
-    let to = shared.namespace.as_deref().map(|text| filled(text, known));
-    Some(Name::new(to.as_deref().unwrap_or(namespace), filled(&shared.name, known)))
+) -> Result<Option<Writable<Secret>>, Blocked> {
+    let own = object.spec.write_connection_secret_to_ref.as_ref();
+    let own = own.map(|own| Name::mentioned(own, reader.namespace));
+    let shared = || {
+        let shared = definition.connection.as_ref()?;
+        let to = shared.namespace.as_deref().map(|text| filled(text, known));
+        Some(Name::new(to.as_deref().unwrap_or(reader.namespace), filled(&shared.name, known)))
+    };
+    let Some(name) = own.or_else(shared) else { return Ok(None) };
+    let from = Referrer::of::<WorkspaceTemplateApply>(reader.namespace);
+    Ok(Some(reader.context.grants.write(reader.looker, from, name)?))
 }
 
-/// Adds what the provider config says; gives where it wants states to be.
+/// Adds what the provider config says.
 async fn provide(
     reader: &mut Reader<'_>,
     inputs: &mut Inputs,
-    name: &Name,
+    config: &WorkspaceProviderConfig,
     known: &BTreeMap<String, String>,
-) -> Read<BackendKind> {
-    reader.looker.at("WorkspaceProviderConfig", name);
-    let Some(config) = reader.context.configs.get(name) else {
-        let message = format!("WorkspaceProviderConfig {} does not exist", name.seen_from(reader.namespace));
-        return Ok(Err(Blocked::waiting(reasons::PROVIDER_CONFIG_NOT_FOUND, message)));
-    };
+) -> Read<()> {
     let spec = &config.spec;
+    if config.namespace().as_deref() != Some(reader.namespace) {
+        for text in spec.configuration.iter().chain(&spec.backend.hcl) {
+            unblocked!(refused(module::changed_by(text, Format::Hcl, known)));
+        }
+    }
     inputs.configuration =
         spec.configuration.as_ref().map(|text| module::substitute(text, Format::Hcl, known));
-    inputs.backend = unblocked!(backend(&config, reader.namespace, known));
-    inputs.binary = choice(&config);
+    inputs.backend = unblocked!(place::backend(config, reader.namespace, known));
+    inputs.binary = choice(config);
     if let Some(plugins) = &spec.plugins {
         inputs.plugins = Plugins {
             mirror: plugins.mirror.as_ref().map(Into::into),
@@ -290,9 +397,9 @@ async fn provide(
         };
     }
     for credential in &spec.credentials {
-        unblocked!(provide_credential(reader, inputs, &config, credential).await?);
+        unblocked!(provide_credential(reader, inputs, config, credential).await?);
     }
-    Ok(Ok(spec.backend.kind))
+    Ok(Ok(()))
 }
 
 async fn provide_credential(
@@ -301,58 +408,17 @@ async fn provide_credential(
     config: &WorkspaceProviderConfig,
     credential: &Credential,
 ) -> Read<()> {
-    let beside = config.namespace().unwrap_or_default();
     let reference = &credential.secret_ref;
-    let secret = Name::new(reference.namespace.clone().unwrap_or(beside), reference.name.clone());
+    let secret = unblocked!(reader.credential(config, reference));
     if let Some(env) = &credential.env {
-        let value = unblocked!(reader.secret_key(&secret, &reference.key).await?);
-        inputs.env.insert(env.clone(), EnvValue { value, sensitive: true });
+        let (value, sensitive) = unblocked!(reader.secret_key(&secret, &reference.key).await?);
+        inputs.env.insert(env.clone(), EnvValue { value, sensitive });
     }
     if let Some(file) = &credential.filename {
-        let bytes = unblocked!(reader.secret_bytes(&secret, &reference.key).await?);
+        let (bytes, _) = unblocked!(reader.secret_bytes(&secret, &reference.key).await?);
         inputs.files.insert(file.clone(), bytes);
     }
     Ok(Ok(()))
-}
-
-/// Where the state is. One backend block serves many workspaces, so it must tell them apart.
-fn backend(
-    config: &WorkspaceProviderConfig,
-    namespace: &str,
-    known: &BTreeMap<String, String>,
-) -> Result<Backend, Blocked> {
-    let (BackendKind::Hcl, Some(text)) = (config.spec.backend.kind, &config.spec.backend.hcl) else {
-        // In Secrets or not: the state a run sees is a file, and the engine's keeper carries it.
-        return Ok(Backend::Local);
-    };
-    let elsewhere = config.namespace().as_deref() != Some(namespace);
-    let needed = ["${WORKSPACE_NAME}", "${WORKSPACE_NAMESPACE}"];
-    for name in needed.iter().take(if elsewhere { 2 } else { 1 }) {
-        if !text.contains(name) {
-            let message = format!(
-                "the backend of WorkspaceProviderConfig {} has no {name}: its workspaces would share one state",
-                config.name_any()
-            );
-            return Err(Blocked::terminal(reasons::INVALID, message));
-        }
-    }
-    Ok(Backend::Hcl(module::substitute(text, Format::Hcl, known)))
-}
-
-/// The hash of the backend of an instance, which no other instance may use.
-fn own_backend(reader: &mut Reader<'_>, name: &Name, inputs: &Inputs) -> Result<Option<String>, Blocked> {
-    let Some(hash) = inputs.backend_hash() else {
-        reader.context.backends.forget(name);
-        return Ok(None);
-    };
-    let Err(user) = backends::take(reader.context, name, &hash) else { return Ok(Some(hash)) };
-    reader.looker.at("WorkspaceTemplateApply", &user);
-    let message = format!(
-        "its backend is that of WorkspaceTemplateApply {}, letter by letter: they would share one state; give each a key of its \
-         own, with ${{WORKSPACE_NAME}}",
-        user.seen_from(&name.namespace)
-    );
-    Err(Blocked::terminal(reasons::BACKEND_IN_USE, message))
 }
 
 /// Which program a provider config asks for.
@@ -363,4 +429,70 @@ pub fn choice(config: &WorkspaceProviderConfig) -> Choice {
         BinaryName::Terraform => inputs::BinaryName::Terraform,
     };
     Choice { name, constraint: config.spec.binary.version.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_in_a_source_is_a_part_of_its_path() {
+        let known = |value: &str| BTreeMap::from([("key".to_owned(), value.to_owned())]);
+        for value in ["vpc", "team-a/vpc", "v1.2.3", "feature/x_1"] {
+            assert_eq!(
+                changes_source("git::https://host/modules/${key}?ref=main", &known(value)),
+                None,
+                "{value}"
+            );
+        }
+        for value in [
+            "..",
+            "../evil",
+            "a/../../b",
+            "a//b",
+            "/etc",
+            "a?ref=evil",
+            "a@b",
+            "a:b",
+            "",
+            "-x",
+            ".git",
+            "a b",
+            "a\nb",
+            "日",
+        ] {
+            let changed = changes_source("./modules/${key}", &known(value));
+            assert_eq!(changed.as_deref(), Some("key"), "{value:?}");
+        }
+        // The template's author leaves it to the instance.
+        assert_eq!(changes_source("${key}", &known("git::https://host/any?ref=x")), None);
+        assert_eq!(changes_source("./fixed", &known("../evil")), None);
+    }
+
+    #[test]
+    fn only_names_of_variables_are_filled_in() {
+        let variable = |sensitive| Variable { value: Value::from("x"), sensitive };
+        let rows = [
+            ("a", true),
+            ("_a", true),
+            ("with-dash_9", true),
+            ("terraform_data.machine.id", false),
+            ("a.b", false),
+            (".a", false),
+            ("9", false),
+            ("-a", false),
+            ("日", false),
+            ("", false),
+        ];
+        for (name, expected) in rows {
+            let (mine, none) = (BTreeMap::from([(name.to_owned(), variable(false))]), BTreeMap::new());
+            for (variables, offered) in [(&mine, &none), (&none, &mine)] {
+                let known = substitutes(variables, offered, "w", "n");
+                assert_eq!(known.contains_key(name), expected, "{name:?}");
+                assert_eq!(known.len(), 2 + usize::from(expected), "{name:?}");
+            }
+        }
+        let secret = BTreeMap::from([("a".to_owned(), variable(true))]);
+        assert!(!substitutes(&secret, &BTreeMap::new(), "w", "n").contains_key("a"), "never a secret");
+    }
 }

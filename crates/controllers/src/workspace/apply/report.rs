@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
+use capt_api::names::annotations;
 use capt_api::workspace::{PlanSummary, RunProgress, WorkspaceTemplateApplyStatus};
 use capt_terraform::order::Operation;
 use capt_terraform::stream::{Action, Change};
@@ -15,11 +16,11 @@ use serde_json::Value;
 use super::super::context::Context;
 use super::act::Acted;
 use super::decide::{Decision, Drift, Phase, drift, failure};
-use super::observe::Observed;
+use super::observe::{Lost, Observed};
 use super::prepare::Blocked;
+use super::{fields, news};
 use crate::runtime::conditions::{Conditions, Truth, find, seconds};
 use crate::runtime::error::Error;
-use crate::runtime::events::Note;
 
 /// Progress is shown at most this often: each time is a write.
 const PROGRESS: Duration = Duration::from_secs(3);
@@ -47,8 +48,12 @@ pub async fn report(
     now: Timestamp,
 ) -> Result<Shown, Error> {
     if acted.released {
+        context.metrics.drifted(&observed.name, 0);
         return Ok(Shown::default());
     }
+    context
+        .metrics
+        .drifted(&observed.name, if let Drift::Found(changes) = drift(observed) { changes.len() } else { 0 });
     // How far the run is, and for a quick one how it ended, a later look tells: one write instead of several.
     if acted.started.is_some() {
         return Ok(Shown { again: Some(STARTED) });
@@ -58,6 +63,8 @@ pub async fn report(
         return Ok(Shown { again: Some(rest) });
     }
     let mut new = status(observed, &decision.phase, now);
+    let asked = observed.prepared.as_ref().map_or(true, |prepared| prepared.connection.is_some());
+    note_connection(&mut new, asked, acted, observed.object.metadata.generation, now);
     if only_progress(&old, &new)
         && let Some(shown) = context.history.progress_shown(&observed.name)
     {
@@ -73,7 +80,7 @@ pub async fn report(
         return Ok(Shown::default());
     }
     new.observed_generation = observed.object.metadata.generation;
-    let notes = news(&old, &new, &decision.phase);
+    let notes = news::news(observed, &old, &new, &decision.phase);
     context
         .apply_status
         .write(&context.client, observed.object.as_ref(), observed.status.as_ref(), new)
@@ -139,31 +146,63 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
     let as_before = Phase::Ready { drift: drift(observed) };
     let phase = if is_applied && is_look(phase) && is_ready(&old) { &as_before } else { phase };
     let conditions = conditions(observed, phase, is_applied, now);
+    // Of what is damaged or lost, what was told last is all that is known.
+    let (last_applied_revision, outputs, resources) = if view.trouble.is_some() {
+        (old.last_applied_revision, old.outputs, old.resources)
+    } else {
+        let revision = view.applied.as_ref().map(ToString::to_string);
+        (revision, outputs(observed), i32::try_from(view.resources).ok())
+    };
     WorkspaceTemplateApplyStatus {
         observed_generation: observed.object.metadata.generation,
         workspace_name: Some(observed.workspace_name.clone()),
-        applied: is_applied,
+        // Of what was lost this may be all that keeps it from being built again.
+        applied: is_applied || observed.lost != Lost::No && old.applied,
         template_revision: observed.template.revision.clone().or(old.template_revision),
         last_applied_time: applied.map(|last| Time(seconds(last.ended))).or(old.last_applied_time),
-        last_applied_revision: view.applied.as_ref().map(ToString::to_string),
+        last_applied_revision,
         last_failed_revision: failed.as_ref().and_then(|_| last?.revision.as_ref()).map(ToString::to_string),
         last_failure_message: failed.as_ref().map(|failure| failure.message.clone()),
         consecutive_failures: (observed.failures > 0)
             .then(|| i32::try_from(observed.failures).unwrap_or(i32::MAX)),
         backend_hash: match &observed.prepared {
             Ok(prepared) => prepared.backend.clone(),
-            Err(_) => old.backend_hash,
+            // Anybody may have written it, unless something was built.
+            Err(_) => old.backend_hash.filter(|_| view.touched),
         },
-        outputs: outputs(observed),
+        outputs,
         plan: plan.map(summary).or(old.plan),
         progress: progress(observed),
-        resources: i32::try_from(view.resources).ok(),
+        resources,
         conditions,
     }
 }
 
 fn is_look(phase: &Phase) -> bool {
     matches!(phase, Phase::Running { operation: Operation::Refresh, .. })
+}
+
+/// Notes whether the connection Secret, if one is `asked` for, holds the outputs; as before where nobody looked.
+pub(super) fn note_connection(
+    new: &mut WorkspaceTemplateApplyStatus,
+    asked: bool,
+    acted: &Acted,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let mut conditions = Conditions::new(&new.conditions, generation, now);
+    match &acted.connection {
+        _ if !asked => conditions.clear(types::CONNECTION_SECRET_READY),
+        Some(Ok(())) => {
+            let message = "the Secret holds the outputs";
+            conditions.set(types::CONNECTION_SECRET_READY, true, reasons::READY, message);
+        }
+        Some(Err(problem)) => {
+            conditions.set(types::CONNECTION_SECRET_READY, false, reasons::SECRET_ERROR, problem.clone());
+        }
+        None => {}
+    }
+    new.conditions = conditions.into_list();
 }
 
 fn is_ready(status: &WorkspaceTemplateApplyStatus) -> bool {
@@ -232,6 +271,10 @@ fn conditions(
         _ => {}
     }
     if observed.deleting {
+        // One that is paused stays so, and whoever follows the deletion has to know.
+        if let Some(by) = &observed.paused {
+            conditions.set(types::PAUSED, true, reasons::PAUSED, by.clone());
+        }
         conditions.set(types::DELETING, true, reasons::DESTROYING, message);
     }
     drifted(&mut conditions, observed, phase);
@@ -241,14 +284,19 @@ fn conditions(
 fn synced(conditions: &mut Conditions, observed: &Observed) {
     match &observed.prepared {
         Err(blocked) => conditions.set(types::SYNCED, false, blocked.reason, blocked.message.clone()),
-        Ok(prepared) if prepared.undeclared.is_empty() => {
-            conditions.set(types::SYNCED, true, reasons::READY, "inputs are resolved");
-        }
-        Ok(prepared) => {
-            let message =
-                format!("the module declares no variable {}: not passed", prepared.undeclared.join(", "));
-            conditions.set(types::SYNCED, true, reasons::UNDECLARED_VARIABLES, message);
-        }
+        Ok(prepared) => match fields::undeclared(prepared, observed.view.last.as_ref()) {
+            Some(message) => conditions.set(types::SYNCED, true, reasons::UNDECLARED_VARIABLES, message),
+            None if prepared.kept.is_empty() => {
+                conditions.set(types::SYNCED, true, reasons::READY, "inputs are resolved");
+            }
+            None => {
+                let message = format!(
+                    "the template gives {} a value of its own: it is passed, and not the default of the owner",
+                    prepared.kept.join(", ")
+                );
+                conditions.set(types::SYNCED, true, reasons::TEMPLATE_VALUES_KEPT, message);
+            }
+        },
     }
 }
 
@@ -256,7 +304,10 @@ fn drifted(conditions: &mut Conditions, observed: &Observed, phase: &Phase) {
     match phase {
         Phase::Ready { drift: Drift::NotWatched } => conditions.clear(types::DRIFTED),
         Phase::Ready { drift: Drift::None } => {
-            conditions.set(types::DRIFTED, false, reasons::IN_STEP, "what exists is what was applied");
+            let looked = observed.view.last.as_ref().is_some_and(|last| last.operation == Operation::Refresh);
+            let message =
+                if looked { "the last check found no drift" } else { "applied, and not checked since" };
+            conditions.set(types::DRIFTED, false, reasons::IN_STEP, message);
         }
         Phase::Ready { drift: Drift::Found(changes) } => {
             conditions.set(types::DRIFTED, true, reasons::DRIFT_FOUND, named(changes));
@@ -304,7 +355,11 @@ fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
         ),
         Phase::Ready { .. } => (
             reasons::READY,
-            format!("{} as the template and the variables say", counted(observed.view.resources)),
+            format!(
+                "{} as the template and the variables say{}",
+                counted(observed.view.resources),
+                masked(&observed.view.masked)
+            ),
         ),
         Phase::Deleting(what) => (types::DELETING, what.clone()),
     }
@@ -332,7 +387,7 @@ fn running(observed: &Observed, operation: &Operation, phase: RunPhase) -> (&'st
 }
 
 /// The first few changes by name, the rest by number.
-fn named(changes: &[Change]) -> String {
+pub(super) fn named(changes: &[Change]) -> String {
     let mut list: Vec<String> = changes
         .iter()
         .take(NAMED)
@@ -342,6 +397,19 @@ fn named(changes: &[Change]) -> String {
         list.push(format!("{} more", changes.len() - NAMED));
     }
     list.join(", ")
+}
+
+/// Which outputs are not shown, and how to show them on purpose.
+fn masked(outputs: &[String]) -> String {
+    if outputs.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; not shown, since a value of a Secret is in it: output {}. The connection Secret has it; to show it, name the key in the \
+         annotation {} of the Secret it came from, or take the value from a ConfigMap",
+        outputs.join(", "),
+        annotations::NOT_SECRET,
+    )
 }
 
 fn counted(resources: usize) -> String {
@@ -362,51 +430,4 @@ fn verb(action: Action) -> &'static str {
         Action::Ephemeral => "open",
         Action::Unknown => "change",
     }
-}
-
-/// Events for what changed since the last report.
-fn news(old: &WorkspaceTemplateApplyStatus, new: &WorkspaceTemplateApplyStatus, phase: &Phase) -> Vec<Note> {
-    let mut notes = Vec::new();
-    let reason_of = |status: &WorkspaceTemplateApplyStatus, kind: &str| {
-        find(&status.conditions, kind).map(|condition| (condition.status.clone(), condition.reason.clone()))
-    };
-    let ready = find(&new.conditions, types::READY);
-    let message = ready.map(|condition| condition.message.clone()).unwrap_or_default();
-    if reason_of(old, types::READY) != reason_of(new, types::READY) {
-        notes.extend(match phase {
-            Phase::Ready { .. } => Some(Note::normal(reasons::WORKSPACE_READY, "Apply", message)),
-            Phase::Blocked(blocked) if blocked.terminal => {
-                Some(Note::warning(blocked.reason, "Resolve", message))
-            }
-            Phase::Blocked(blocked) | Phase::Waiting(blocked) => {
-                Some(Note::normal(blocked.reason, "Wait", message))
-            }
-            Phase::AwaitsApproval { too_destructive: true, .. } => {
-                Some(Note::warning(reasons::PLAN_TOO_DESTRUCTIVE, "Plan", message))
-            }
-            Phase::AwaitsApproval { .. } => {
-                Some(Note::normal(reasons::WAITING_FOR_APPROVAL, "Plan", message))
-            }
-            Phase::Paused(_) => Some(Note::normal(reasons::PAUSED, "Wait", message)),
-            Phase::Running { .. } | Phase::Retrying(..) | Phase::Stalled(_) | Phase::Deleting(_) => None,
-        });
-    }
-    let failed_again = old.last_failed_revision != new.last_failed_revision
-        || old.last_failure_message != new.last_failure_message
-        || reason_of(old, types::READY) != reason_of(new, types::READY);
-    if let Phase::Retrying(failure, _) | Phase::Stalled(failure) = phase
-        && failed_again
-    {
-        notes.push(Note::warning(failure.reason.as_str(), "Run", message_of(new)));
-    }
-    if let Phase::Ready { drift: Drift::Found(changes) } = phase
-        && reason_of(old, types::DRIFTED) != reason_of(new, types::DRIFTED)
-    {
-        notes.push(Note::warning(reasons::DRIFT_FOUND, "Refresh", named(changes)));
-    }
-    notes
-}
-
-fn message_of(status: &WorkspaceTemplateApplyStatus) -> String {
-    find(&status.conditions, types::READY).map(|condition| condition.message.clone()).unwrap_or_default()
 }

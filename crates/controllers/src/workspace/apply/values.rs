@@ -1,19 +1,25 @@
 //! Values that live in other objects: Secrets, ConfigMaps, outputs of other workspaces.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use capt_api::conditions::{reasons, types};
-use capt_api::workspace::{EnvVar, TemplatedKeyRef, VarFile as VarFileRef, VarFileSource, VariablesFrom};
+use capt_api::names::annotations;
+use capt_api::refs::KeyRef;
+use capt_api::workspace::{
+    EnvVar, TemplatedKeyRef, VarFile as VarFileRef, VarFileSource, VariablesFrom, WorkspaceProviderConfig,
+    WorkspaceTemplateApply,
+};
 use capt_terraform::inputs::{EnvValue, VarFile, Variable};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::Api;
+use kube::{Api, Resource, ResourceExt};
 use serde_json::Value;
 
 use super::super::context::Context;
 use super::definition;
 use super::prepare::Blocked;
-use crate::runtime::{Error, Looker, Name, conditions};
+use crate::runtime::{Error, Looker, Name, Readable, Referrer, conditions};
 
 /// Reads values for one instance, and notes what it reads.
 pub struct Reader<'a> {
@@ -40,45 +46,77 @@ macro_rules! unblocked {
 pub(super) use unblocked;
 
 impl Reader<'_> {
+    /// Resolves what the instance's own run refers to. Whoever wrote the reference down, its template included, the
+    /// instance asks: it receives what is read.
+    pub fn resolve<K: Resource<DynamicType = ()>>(&mut self, name: Name) -> Result<Readable<K>, Blocked> {
+        let from = Referrer::of::<WorkspaceTemplateApply>(self.namespace);
+        Ok(self.context.grants.read(self.looker, from, name)?)
+    }
+
+    /// The provider config of the instance's run, once it may be used and is there.
+    pub fn provider_config(&mut self, name: &Name) -> Result<Arc<WorkspaceProviderConfig>, Blocked> {
+        let name = self.resolve::<WorkspaceProviderConfig>(name.clone())?;
+        self.looker.at("WorkspaceProviderConfig", &name);
+        self.context.configs.get(&name).ok_or_else(|| {
+            let shown = name.seen_from(self.namespace);
+            let message = format!("WorkspaceProviderConfig {shown} does not exist");
+            Blocked::waiting(reasons::PROVIDER_CONFIG_NOT_FOUND, message)
+        })
+    }
+
+    /// A Secret that a provider config names. Here the config asks: who may use the config may use what it holds, and need
+    /// not be able to read the Secret itself.
+    pub fn credential(
+        &mut self,
+        config: &WorkspaceProviderConfig,
+        reference: &KeyRef,
+    ) -> Result<Readable<Secret>, Blocked> {
+        let beside = config.namespace().unwrap_or_default();
+        let namespace = reference.namespace.as_deref().unwrap_or(&beside);
+        let from = Referrer::of::<WorkspaceProviderConfig>(&beside);
+        Ok(self.context.grants.read(self.looker, from, Name::new(namespace, reference.name.clone()))?)
+    }
+
     /// A Secret.
-    pub async fn secret(&mut self, name: &Name) -> Result<Option<Secret>, Error> {
+    pub async fn secret(&mut self, name: &Readable<Secret>) -> Result<Option<Secret>, Error> {
         self.looker.at("Secret", name);
         let api: Api<Secret> = Api::namespaced(self.context.client.clone(), &name.namespace);
         api.get_opt(&name.name).await.map_err(Error::api(format!("read Secret {name}")))
     }
 
     /// A ConfigMap.
-    pub async fn config_map(&mut self, name: &Name) -> Result<Option<ConfigMap>, Error> {
+    pub async fn config_map(&mut self, name: &Readable<ConfigMap>) -> Result<Option<ConfigMap>, Error> {
         self.looker.at("ConfigMap", name);
         let api: Api<ConfigMap> = Api::namespaced(self.context.client.clone(), &name.namespace);
         api.get_opt(&name.name).await.map_err(Error::api(format!("read ConfigMap {name}")))
     }
 
-    /// One key of a Secret, as text.
-    pub async fn secret_key(&mut self, name: &Name, key: &str) -> Read<String> {
+    /// One key of a Secret, as text, and whether it is to be hidden.
+    pub async fn secret_key(&mut self, name: &Readable<Secret>, key: &str) -> Read<(String, bool)> {
         let shown = name.seen_from(self.namespace);
-        let bytes = unblocked!(self.secret_bytes(name, key).await?);
+        let (bytes, sensitive) = unblocked!(self.secret_bytes(name, key).await?);
         let not_text = |_| {
             Blocked::terminal(reasons::SECRET_ERROR, format!("key {key:?} of Secret {shown} is not text"))
         };
-        Ok(String::from_utf8(bytes).map_err(not_text))
+        Ok(String::from_utf8(bytes).map(|text| (text, sensitive)).map_err(not_text))
     }
 
-    /// One key of a Secret.
-    pub async fn secret_bytes(&mut self, name: &Name, key: &str) -> Read<Vec<u8>> {
+    /// One key of a Secret, and whether it is to be hidden.
+    pub async fn secret_bytes(&mut self, name: &Readable<Secret>, key: &str) -> Read<(Vec<u8>, bool)> {
         let shown = name.seen_from(self.namespace);
         let missing = |text: String| Err(Blocked::waiting(reasons::SECRET_NOT_FOUND, text));
         let Some(secret) = self.secret(name).await? else {
             return Ok(missing(format!("Secret {shown} does not exist")));
         };
+        let sensitive = is_secret(&secret, key);
         match secret.data.unwrap_or_default().remove(key) {
-            Some(ByteString(bytes)) => Ok(Ok(bytes)),
+            Some(ByteString(bytes)) => Ok(Ok((bytes, sensitive))),
             None => Ok(missing(format!("Secret {shown} has no key {key:?}"))),
         }
     }
 
     /// One key of a ConfigMap.
-    async fn config_map_key(&mut self, name: &Name, key: &str) -> Read<String> {
+    async fn config_map_key(&mut self, name: &Readable<ConfigMap>, key: &str) -> Read<String> {
         let shown = name.seen_from(self.namespace);
         let missing = |text: String| Err(Blocked::waiting(reasons::CONFIG_MAP_NOT_FOUND, text));
         let Some(map) = self.config_map(name).await? else {
@@ -90,14 +128,18 @@ impl Reader<'_> {
         }
     }
 
-    /// The inputs of one entry of `variablesFrom`.
+    /// The inputs of one entry of `variablesFrom`. A refused source is not a missing one: also an optional one is waited for,
+    /// or the end of a grant would change what is built.
     pub async fn variables(&mut self, from: &VariablesFrom) -> Read<BTreeMap<String, Variable>> {
         let read = if let Some(reference) = &from.workspace_ref {
-            self.outputs(&Name::referred(reference, self.namespace)).await?
+            let name = unblocked!(self.resolve(Name::mentioned(reference, self.namespace)));
+            self.outputs(&name).await?
         } else if let Some(reference) = &from.secret_ref {
-            self.all_of_secret(&Name::referred(reference, self.namespace)).await?
+            let name = unblocked!(self.resolve(Name::mentioned(reference, self.namespace)));
+            self.all_of_secret(&name).await?
         } else if let Some(reference) = &from.config_map_ref {
-            self.all_of_config_map(&Name::referred(reference, self.namespace)).await?
+            let name = unblocked!(self.resolve(Name::mentioned(reference, self.namespace)));
+            self.all_of_config_map(&name).await?
         } else {
             Ok(Source::default())
         };
@@ -110,7 +152,7 @@ impl Reader<'_> {
     }
 
     /// The outputs of another workspace, once it is ready.
-    async fn outputs(&mut self, name: &Name) -> Read<Source> {
+    async fn outputs(&mut self, name: &Readable<WorkspaceTemplateApply>) -> Read<Source> {
         self.looker.at("WorkspaceTemplateApply", name);
         let shown = name.seen_from(self.namespace);
         let waiting = |text: String| Blocked::waiting(reasons::WAITING_FOR_WORKSPACE, text);
@@ -132,7 +174,7 @@ impl Reader<'_> {
         Ok(Ok(Source { what: format!("WorkspaceTemplateApply {shown}"), part: "output", values }))
     }
 
-    async fn all_of_secret(&mut self, name: &Name) -> Read<Source> {
+    async fn all_of_secret(&mut self, name: &Readable<Secret>) -> Read<Source> {
         let shown = name.seen_from(self.namespace);
         let Some(secret) = self.secret(name).await? else {
             let text = format!("Secret {shown} does not exist");
@@ -141,12 +183,15 @@ impl Reader<'_> {
         // A key that is not text can feed no variable; it is missed only where somebody asks for it.
         let text =
             |(key, ByteString(bytes)): (String, ByteString)| Some((key, String::from_utf8(bytes).ok()?));
-        let values = secret.data.unwrap_or_default().into_iter().filter_map(text);
-        let values = values.map(|(key, text)| (key, Variable { value: Value::from(text), sensitive: true }));
+        let data = secret.data.clone().unwrap_or_default();
+        let values = data.into_iter().filter_map(text).map(|(key, text)| {
+            let sensitive = is_secret(&secret, &key);
+            (key, Variable { value: Value::from(text), sensitive })
+        });
         Ok(Ok(Source { what: format!("Secret {shown}"), part: "key", values: values.collect() }))
     }
 
-    async fn all_of_config_map(&mut self, name: &Name) -> Read<Source> {
+    async fn all_of_config_map(&mut self, name: &Readable<ConfigMap>) -> Read<Source> {
         let shown = name.seen_from(self.namespace);
         let Some(map) = self.config_map(name).await? else {
             let text = format!("ConfigMap {shown} does not exist");
@@ -165,12 +210,12 @@ impl Reader<'_> {
     ) -> Read<Vec<VarFile>> {
         let mut read = Vec::with_capacity(files.len());
         for file in files {
-            let (sensitive, reference) = match file.source {
+            let (secret, reference) = match file.source {
                 VarFileSource::ConfigMapKey => (false, file.config_map_key_ref.as_ref()),
                 VarFileSource::SecretKey => (true, file.secret_key_ref.as_ref()),
             };
             let Some(reference) = reference else { continue };
-            let content = unblocked!(self.key(reference, sensitive, known).await?);
+            let (content, sensitive) = unblocked!(self.key(reference, secret, known).await?);
             read.push(VarFile { format: definition::format(file.format), content, sensitive });
         }
         Ok(Ok(read))
@@ -187,8 +232,8 @@ impl Reader<'_> {
             let (value, sensitive) =
                 match (&variable.value, &variable.config_map_key_ref, &variable.secret_key_ref) {
                     (Some(value), ..) => (filled(value, known), false),
-                    (_, Some(reference), _) => (unblocked!(self.key(reference, false, known).await?), false),
-                    (_, _, Some(reference)) => (unblocked!(self.key(reference, true, known).await?), true),
+                    (_, Some(reference), _) => unblocked!(self.key(reference, false, known).await?),
+                    (_, _, Some(reference)) => unblocked!(self.key(reference, true, known).await?),
                     (None, None, None) => continue,
                 };
             read.insert(variable.name.clone(), EnvValue { value, sensitive });
@@ -201,15 +246,23 @@ impl Reader<'_> {
         reference: &TemplatedKeyRef,
         secret: bool,
         known: &BTreeMap<String, String>,
-    ) -> Read<String> {
+    ) -> Read<(String, bool)> {
         let namespace = reference.namespace.as_deref().map(|namespace| filled(namespace, known));
         let name = Name::new(namespace.as_deref().unwrap_or(self.namespace), filled(&reference.name, known));
         if secret {
+            let name = unblocked!(self.resolve(name));
             self.secret_key(&name, &reference.key).await
         } else {
-            self.config_map_key(&name, &reference.key).await
+            let name = unblocked!(self.resolve(name));
+            Ok(self.config_map_key(&name, &reference.key).await?.map(|text| (text, false)))
         }
     }
+}
+
+/// Whether the value of a key is to be hidden: whoever may write a Secret may say that it need not be.
+fn is_secret(secret: &Secret, key: &str) -> bool {
+    let open = secret.metadata.annotations.as_ref().and_then(|notes| notes.get(annotations::NOT_SECRET));
+    !open.is_some_and(|list| list.split(',').any(|open| open.trim() == key))
 }
 
 /// Everything that one source has.

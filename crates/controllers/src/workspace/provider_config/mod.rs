@@ -11,7 +11,7 @@ use super::apply::prepare::choice;
 use super::context::Context;
 use crate::runtime::conditions::Conditions;
 use crate::runtime::queue::Next;
-use crate::runtime::{Error, Name};
+use crate::runtime::{Error, Name, Referrer, Refused};
 
 /// Looks at one provider config.
 pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceProviderConfig>) -> Result<Next, Error> {
@@ -24,12 +24,15 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceProviderConfi
     let mut conditions = Conditions::new(&old.conditions, object.metadata.generation, context.clock.now());
     let binary = context.engine.binary(&choice(&object));
     let missing = missing_secrets(&context, &object).await?;
-    match (&binary, missing.as_slice()) {
+    match (&binary, missing) {
         (Err(failure), _) => {
             conditions.set(types::READY, false, failure.reason.as_str(), failure.message.clone());
         }
-        (Ok(_), []) => conditions.set(types::READY, true, reasons::READY, "what it names is there"),
-        (Ok(_), missing) => {
+        (Ok(_), Err(refused)) => conditions.set(types::READY, false, refused.reason, refused.message),
+        (Ok(_), Ok(missing)) if missing.is_empty() => {
+            conditions.set(types::READY, true, reasons::READY, "what it names is there");
+        }
+        (Ok(_), Ok(missing)) => {
             conditions.set(types::READY, false, reasons::SECRET_NOT_FOUND, missing.join("; "));
         }
     }
@@ -42,14 +45,22 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceProviderConfi
     Ok(Next::OnChange)
 }
 
-async fn missing_secrets(context: &Context, object: &WorkspaceProviderConfig) -> Result<Vec<String>, Error> {
+/// Secrets that are not there; or the first that the config may not even ask for.
+async fn missing_secrets(
+    context: &Context,
+    object: &WorkspaceProviderConfig,
+) -> Result<Result<Vec<String>, Refused>, Error> {
     let beside = object.namespace().unwrap_or_default();
     let mut looker = context.config_interests.looker(Name::of(object));
     let mut missing = Vec::new();
     for credential in &object.spec.credentials {
         let reference = &credential.secret_ref;
-        let name =
-            Name::new(reference.namespace.clone().unwrap_or_else(|| beside.clone()), reference.name.clone());
+        let named = Name::new(reference.namespace.as_deref().unwrap_or(&beside), reference.name.clone());
+        let from = Referrer::of::<WorkspaceProviderConfig>(&beside);
+        let name = match context.grants.read::<Secret>(&mut looker, from, named) {
+            Ok(name) => name,
+            Err(refused) => return Ok(Err(refused)),
+        };
         looker.at("Secret", &name);
         let api: Api<Secret> = Api::namespaced(context.client.clone(), &name.namespace);
         let found = api.get_opt(&name.name).await.map_err(Error::api(format!("read Secret {name}")))?;
@@ -60,5 +71,5 @@ async fn missing_secrets(context: &Context, object: &WorkspaceProviderConfig) ->
             None => missing.push(format!("Secret {shown} does not exist")),
         }
     }
-    Ok(missing)
+    Ok(Ok(missing))
 }

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use capt_api::conditions::{reasons, types};
 use capt_api::names::finalizers;
-use capt_api::workspace::{WorkspaceTemplate, WorkspaceTemplateStatus};
+use capt_api::workspace::{WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceTemplateStatus};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::apply::definition;
 use super::context::{Context, MANAGER};
-use crate::runtime::cache::Key;
 use crate::runtime::conditions::{Conditions, find};
 use crate::runtime::events::Note;
 use crate::runtime::queue::Next;
@@ -36,7 +35,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplate>) ->
     let name = Name::of(object.as_ref());
     let deleting = object.metadata.deletion_timestamp.is_some();
     let users = Users {
-        count: context.applies.count(&used_by(&name)),
+        count: context.grants.count::<WorkspaceTemplateApply, WorkspaceTemplate>(&context.applies, &name),
         names: if deleting { names(&context, &name) } else { Vec::new() },
     };
     let held = object.finalizers().iter().any(|known| known == finalizers::WORKSPACE_TEMPLATE);
@@ -66,12 +65,8 @@ struct Users {
     names: Vec<String>,
 }
 
-fn used_by(name: &Name) -> Key {
-    Key::Refers("WorkspaceTemplate", name.clone())
-}
-
 fn names(context: &Context, name: &Name) -> Vec<String> {
-    let users = context.applies.names_by(&[used_by(name)]);
+    let users = context.grants.users::<WorkspaceTemplateApply, WorkspaceTemplate>(&context.applies, name);
     let mut names: Vec<String> = users.iter().map(|user| user.seen_from(&name.namespace)).collect();
     names.sort();
     names

@@ -1,6 +1,6 @@
 //! What a control plane's module is told, and whence.
 
-use capt_api::cluster::CAPTCluster;
+use capt_api::cluster::{CAPTCluster, CAPTControlPlaneSpec, EndpointAccess};
 use capt_api::conditions::types;
 use capt_api::names::{INFRASTRUCTURE_GROUP, annotations};
 use serde_json::{Value, json};
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::super::{Cluster, network, region as region_form, version};
 use super::Observed;
 use crate::conditions::find;
+use crate::inputs::Fields;
 use crate::workspace::Variables;
 use kube::ResourceExt;
 
@@ -86,6 +87,22 @@ pub fn region(observed: &Observed<'_>) -> Result<Option<String>, String> {
     }
 }
 
+/// Variables that a control plane passes only where these fields are set: its network, or the Cluster, may give them too.
+pub const FIELDS: Fields = &[("region", "spec.controlPlaneConfig.region")];
+
+/// What a control plane's module is told though nobody has asked for it. An API that fills in defaults keeps no trace of who has.
+pub fn defaults(spec: &CAPTControlPlaneSpec) -> Vec<&'static str> {
+    let (access, usual) = (&spec.control_plane_config.endpoint_access, EndpointAccess::default());
+    let by_default = [
+        ("endpoint_public_access", access.public == usual.public),
+        ("endpoint_private_access", access.private == usual.private),
+        ("public_cidrs", access.public_cidrs == usual.public_cidrs),
+        ("addons", spec.control_plane_config.addons.is_empty()),
+        ("tags", spec.additional_tags.is_empty()),
+    ];
+    by_default.into_iter().filter_map(|(name, default)| default.then_some(name)).collect()
+}
+
 /// What a control plane's module is told: what its network's module returned, and over that what the spec says.
 pub fn variables(observed: &Observed<'_>) -> Variables {
     let spec = &observed.object.spec;
@@ -114,4 +131,24 @@ pub fn variables(observed: &Observed<'_>) -> Variables {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_asked_for() {
+        let mut spec = CAPTControlPlaneSpec::default();
+        let all = ["endpoint_public_access", "endpoint_private_access", "public_cidrs", "addons", "tags"];
+        assert_eq!(defaults(&spec), all);
+        spec.control_plane_config.endpoint_access.private = true;
+        spec.additional_tags.insert("a".into(), "b".into());
+        assert_eq!(defaults(&spec), ["endpoint_public_access", "public_cidrs", "addons"]);
+
+        let mut network = CAPTCluster::new("demo", capt_api::cluster::CAPTClusterSpec::default());
+        assert_eq!(network::defaults(&network), ["environment", "vpc_name"]);
+        network.spec.vpc_config = Some(capt_api::cluster::VpcConfig { name: Some("shared".into()) });
+        assert_eq!(network::defaults(&network), ["environment"]);
+    }
 }

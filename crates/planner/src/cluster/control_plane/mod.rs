@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{News, Owner, Step, Why, Workspace, awaits_cluster, dismiss, end_of, endpoint, left, network};
-pub use inputs::{Network, NetworkFacts, network_of, region, variables};
+pub use inputs::{FIELDS, Network, NetworkFacts, defaults, network_of, region, variables};
 
 /// What a control plane's workspace has after the control plane's name.
 pub const SUFFIX: &str = "-eks-controlplane-apply";
@@ -42,6 +42,19 @@ pub struct Observed<'a> {
     pub undismissed: bool,
     /// Its Secrets; none where nobody has looked after them, because there is nothing to put into them yet.
     pub access: Option<Access>,
+    /// What its API said when it was asked last; none where nobody has asked yet.
+    pub probe: Option<Probe>,
+}
+
+/// What was seen when the API was asked whether it is ready.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Probe {
+    /// It said that it is.
+    Ready,
+    /// It did not, or nobody answered.
+    Failed(String),
+    /// Nobody knows: it could not be asked from here.
+    Unknown(Why),
 }
 
 /// How the Secrets by which a cluster is reached stand.
@@ -83,13 +96,13 @@ pub enum State {
     WaitingForSecrets(Why),
     /// It is built, and its Secrets were not there in time; they are still waited for.
     SecretTimeout(Why),
-    /// It answers and is what the spec says. Its Secrets may be in trouble for a moment.
+    /// It is built as the spec says, with its Secrets, which may be in trouble for a moment.
     Ready(Option<Why>),
-    /// It answers, and a change is on its way to it.
+    /// It was built, and a change is on its way to it.
     Updating(Why),
-    /// It answers, and a change was not made in time; it is still on its way.
+    /// It was built, and a change was not made in time; it is still on its way.
     UpdateTimeout(String),
-    /// It answers, and a change could not be made.
+    /// It was built, and a change could not be made.
     UpdateFailed {
         /// How.
         why: Why,

@@ -8,7 +8,7 @@ use capt_api::conditions::{reasons, types};
 use jiff::Timestamp;
 
 use super::super::{endpoint, version};
-use super::{Network, Observed, State, Why, timing};
+use super::{Network, Observed, Probe, State, Why, timing};
 use crate::conditions::{Conditions, Truth};
 
 /// The whole status.
@@ -42,8 +42,34 @@ pub fn status(observed: &Observed<'_>, state: &State, now: Timestamp) -> CAPTCon
         network(observed, state, &mut conditions);
     }
     fill(observed, state, &mut new, &mut conditions);
+    probed(observed, state, &mut conditions);
     new.conditions = conditions.into_list();
     new
+}
+
+/// How a message begins of what was built before.
+const STOOD: &str = "it was applied before";
+
+/// RemoteConnectionProbe: what was seen when it was asked, and nothing else. Until somebody has asked again, what was seen before.
+fn probed(observed: &Observed<'_>, state: &State, conditions: &mut Conditions) {
+    let kind = types::REMOTE_CONNECTION_PROBE;
+    match state {
+        State::Paused(_) => {}
+        State::Ready(_) | State::Updating(_) | State::UpdateTimeout(_) | State::UpdateFailed { .. } => {
+            match &observed.probe {
+                None if conditions.get(kind).is_some() => {}
+                None => conditions.set(kind, Truth::Unknown, reasons::NOT_PROBED, "it was not asked yet"),
+                Some(Probe::Ready) => {
+                    conditions.set(kind, true, reasons::PROBE_SUCCEEDED, "GET /readyz answered 200");
+                }
+                Some(Probe::Failed(why)) => conditions.set(kind, false, reasons::PROBE_FAILED, why.clone()),
+                Some(Probe::Unknown(why)) => {
+                    conditions.set(kind, Truth::Unknown, &why.reason, why.message.clone());
+                }
+            }
+        }
+        _ => conditions.clear(kind),
+    }
 }
 
 /// VPCReady, where there is a network.
@@ -118,7 +144,7 @@ fn fill(
         State::Updating(why) => {
             new.phase = Some(ControlPlanePhase::Updating);
             clear_failure(new);
-            let message = format!("it answers; {}", why.message);
+            let message = format!("{STOOD}; {}", why.message);
             four(conditions, [true, true, false, false], &why.reason, &message);
             conditions.set(types::ROLLING_OUT, true, reasons::UPDATING, why.message.clone());
         }
@@ -169,15 +195,15 @@ fn waiting(new: &mut CAPTControlPlaneStatus, conditions: &mut Conditions, why: &
     four(conditions, [false, false, creating, false], &why.reason, &why.message);
 }
 
-/// `answers`: what runs goes on running, though a change of it failed.
+/// `stood`: what was built before stays, though a change of it failed.
 fn failed(
     new: &mut CAPTControlPlaneStatus,
     conditions: &mut Conditions,
     why: &Why,
-    answers: bool,
+    stood: bool,
     stalled: bool,
 ) {
-    fail(new, conditions, why, [answers, false]);
+    fail(new, conditions, why, [stood, false]);
     if stalled {
         conditions.set(types::STALLED, true, &why.reason, why.message.clone());
     }
@@ -187,14 +213,14 @@ fn fail(
     new: &mut CAPTControlPlaneStatus,
     conditions: &mut Conditions,
     why: &Why,
-    [answers, creating]: [bool; 2],
+    [stood, creating]: [bool; 2],
 ) {
-    new.ready = answers;
+    new.ready = stood;
     new.phase = Some(ControlPlanePhase::Failed);
     new.failure_reason = Some(why.reason.clone());
     new.failure_message = Some(why.message.clone());
-    let message = if answers { format!("it answers; {}", why.message) } else { why.message.clone() };
-    four(conditions, [answers, answers, creating, true], &why.reason, &message);
+    let message = if stood { format!("{STOOD}; {}", why.message) } else { why.message.clone() };
+    four(conditions, [stood, stood, creating, true], &why.reason, &message);
 }
 
 fn ready(
@@ -214,8 +240,8 @@ fn ready(
     new.versions = vec![RunningVersion { version: version.clone(), replicas: None }];
     new.version = Some(version);
     let (reason, message) = match trouble {
-        None => (reasons::READY, "it answers, and is what the spec says".to_owned()),
-        Some(why) => (why.reason.as_str(), format!("it answers; its Secrets: {}", why.message)),
+        None => (reasons::READY, "its workspace is applied, and its Secrets are there".to_owned()),
+        Some(why) => (why.reason.as_str(), format!("its workspace is applied; its Secrets: {}", why.message)),
     };
     four(conditions, [true, true, false, false], reason, &message);
     secrets(new, conditions, trouble);
@@ -238,8 +264,13 @@ fn secrets(new: &mut CAPTControlPlaneStatus, conditions: &mut Conditions, troubl
 /// Initialized follows the field, which never turns back.
 fn initialized(new: &CAPTControlPlaneStatus, conditions: &mut Conditions) {
     if new.initialized {
-        conditions.set(types::INITIALIZED, true, reasons::READY, "it has answered");
+        conditions.set(types::INITIALIZED, true, reasons::READY, "it was applied once, with its Secrets");
     } else {
-        conditions.set(types::INITIALIZED, false, reasons::CREATING, "it has not answered yet");
+        conditions.set(
+            types::INITIALIZED,
+            false,
+            reasons::CREATING,
+            "it was not applied yet, or its Secrets are missing",
+        );
     }
 }

@@ -321,6 +321,12 @@ pub fn workspace_of(name: &str) -> String {
     format!("{name}{SUFFIX}")
 }
 
+/// What of it nobody has asked for.
+pub fn defaults(object: &CAPTCluster) -> Vec<&'static str> {
+    let named = object.spec.vpc_config.as_ref().is_some_and(|config| config.name.is_some());
+    if named { vec!["environment"] } else { vec!["environment", "vpc_name"] }
+}
+
 /// What a network's module is told.
 pub fn variables(object: &CAPTCluster, cluster: &str) -> Variables {
     let name = object.spec.vpc_config.as_ref().and_then(|config| config.name.clone());

@@ -68,11 +68,11 @@ fn fill(observed: &Observed<'_>, state: &State, new: &mut CAPTClusterStatus, con
         }
         State::Ready { vpc } => ready(observed, vpc, new, conditions),
         State::Updating(why) => {
-            let message = format!("it can be used; {}", why.message);
+            let message = format!("it was applied before; {}", why.message);
             four(conditions, [true, true, false, false], &why.reason, &message);
         }
         State::UpdateFailed { why, stalled } => {
-            let message = format!("it can be used; {}", why.message);
+            let message = format!("it was applied before; {}", why.message);
             four(conditions, [true, true, false, true], &why.reason, &message);
             if *stalled {
                 conditions.set(types::STALLED, true, &why.reason, why.message.clone());
@@ -106,9 +106,9 @@ fn ready(observed: &Observed<'_>, vpc: &str, new: &mut CAPTClusterStatus, condit
     new.vpc_id = Some(vpc.to_owned());
     new.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
     let (reason, message) = if observed.object.spec.existing_vpc_id.is_some() {
-        (reasons::EXISTING_VPC_USED, format!("{vpc} is used as it is"))
+        (reasons::EXISTING_VPC_USED, format!("{vpc} is used as given: nobody looked"))
     } else {
-        (reasons::VPC_CREATED, format!("{vpc} is built"))
+        (reasons::VPC_CREATED, format!("{vpc}: its workspace is applied"))
     };
     if let Some(workspace) = &observed.workspace {
         new.failure_domains = failure_domains(&workspace.standing.outputs);

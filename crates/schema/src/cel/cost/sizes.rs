@@ -72,8 +72,8 @@ fn max_text(node: &Node) -> u64 {
         ("byte", Some(max)) => unsigned(max),
         (_, Some(max)) => unsigned(max).saturating_mul(4),
         ("byte", None) => MAX_REQUEST - 2,
-        (_, None) if !checks.enumeration.is_empty() => {
-            let lengths = checks.enumeration.iter().filter_map(|value| value.as_str()).map(str::len);
+        (_, None) if !checks.enumeration.values.is_empty() => {
+            let lengths = checks.enumeration.values.iter().filter_map(|value| value.as_str()).map(str::len);
             lengths.max().unwrap_or(0) as u64
         }
         _ => MAX_REQUEST - 2,

@@ -1,13 +1,15 @@
 //! Which module answers a call.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use regex::Regex;
 
 use crate::cel::eval::Eval;
+use crate::cel::keys::Entries;
 use crate::cel::library::{convert, lists, named_format, net, quantity, semver, strings, times};
 use crate::cel::value::{EvalError, Evaluated, MapVal, Val};
-use crate::go::{regexp, url};
+use crate::go::url;
 
 /// How much there is of a value, for what calls on it cost.
 pub(crate) fn size_of(value: &Val<'_>) -> usize {
@@ -45,7 +47,7 @@ pub(crate) fn global<'a>(eval: &mut Eval<'a>, name: &str, args: &[Val<'a>]) -> E
         ("strings.quote", [Val::String(text)]) => Ok(Val::text(strings::quote(text))),
         ("sets.contains" | "sets.equivalent" | "sets.intersects", [Val::List(a), Val::List(b)]) => {
             eval.spend_on_elements(a.len().saturating_mul(b.len()))?;
-            lists::sets(name, a, b)
+            lists::sets(name, a, b, &eval.cost)
         }
         ("lists.range", [Val::Int(n)]) => {
             eval.spend_on_elements(usize::try_from(*n).unwrap_or(0))?;
@@ -87,7 +89,7 @@ pub(crate) fn member<'a>(
         Val::String(text) => match (name, args) {
             ("matches", [Val::String(pattern)]) => matches(eval, text, pattern),
             ("find" | "findAll", _) => find(eval, name, text, args),
-            _ => strings::member(name, text, args),
+            _ => strings::member(name, text, args, &eval.cost),
         },
         Val::List(list) => {
             if matches!(name, "distinct" | "sort" | "flatten" | "indexOf" | "lastIndexOf") {
@@ -96,7 +98,10 @@ pub(crate) fn member<'a>(
             if name == "distinct" {
                 eval.spend_on_elements(list.len().saturating_mul(list.len()))?;
             }
-            lists::member(name, list, args)
+            if let "join" | "reverse" | "slice" | "unwrapOpt" = name {
+                eval.spend_on_elements(list.len())?;
+            }
+            lists::member(name, list, args, &eval.cost)
         }
         Val::Optional(value) => match (name, args, value) {
             ("value", [], Some(value)) => Ok((**value).clone()),
@@ -141,7 +146,7 @@ fn is_zero(value: &Val<'_>) -> bool {
         Val::String(text) => text.is_empty(),
         Val::Bytes(bytes) => bytes.is_empty(),
         Val::List(list) => !list.is_json() && list.len() == 0,
-        Val::Map(MapVal::Made(entries)) => entries.is_empty(),
+        Val::Map(MapVal::Made(entries)) => entries.len() == 0,
         _ => false,
     }
 }
@@ -158,10 +163,7 @@ fn with_pattern<T>(
     if let Some(regex) = eval.program.pattern(pattern) {
         return Ok(use_it(regex));
     }
-    match regexp::compile(pattern) {
-        Ok(regex) => Ok(use_it(&regex)),
-        Err(error) => Err(EvalError::other(error.to_string())),
-    }
+    eval.made_pattern(pattern).map(use_it)
 }
 
 fn matches<'a>(eval: &mut Eval<'a>, text: &str, pattern: &str) -> Evaluated<'a> {
@@ -177,13 +179,15 @@ fn find<'a>(eval: &mut Eval<'a>, name: &str, text: &str, args: &[Val<'a>]) -> Ev
         Some(Val::Int(n)) => usize::try_from(*n).unwrap_or(usize::MAX),
         Some(_) => return Err(EvalError::overload(name)),
     };
-    with_pattern(eval, text, pattern, |regex| {
-        if name == "find" {
-            Val::text(regex.find(text).map_or("", |found| found.as_str()))
-        } else {
-            Val::list(regex.find_iter(text).take(limit).map(|found| Val::text(found.as_str())).collect())
-        }
-    })
+    let limit = if name == "find" { 1 } else { limit };
+    let found = with_pattern(eval, text, pattern, |regex| {
+        regex.find_iter(text).take(limit).map(|found| found.as_str()).collect::<Vec<_>>()
+    })?;
+    if name == "find" {
+        return Ok(Val::text(found.first().copied().unwrap_or_default()));
+    }
+    eval.spend_on_elements(found.len())?;
+    Ok(Val::list(found.into_iter().map(Val::text).collect()))
 }
 
 fn parse_url<'a>(text: &str) -> Evaluated<'a> {
@@ -209,15 +213,19 @@ fn url_part<'a>(name: &str, url: &url::Url, args: &[Val<'a>]) -> Evaluated<'a> {
 }
 
 fn query<'a>(url: &url::Url) -> Val<'a> {
-    let mut entries: Vec<(String, Vec<Val<'a>>)> = Vec::new();
-    for (key, value) in url.query() {
-        let value = Val::text(value);
-        match entries.iter_mut().find(|(existing, _)| *existing == key) {
-            Some((_, values)) => values.push(value),
-            None => entries.push((key, vec![value])),
+    let mut names = Vec::new();
+    let mut found: HashMap<String, Vec<Val<'a>>> = HashMap::new();
+    for (name, value) in url.query() {
+        let values = found.entry(name.clone()).or_default();
+        if values.is_empty() {
+            names.push(name);
         }
+        values.push(Val::text(value));
     }
-    let entries: Vec<_> =
-        entries.into_iter().map(|(key, values)| (Val::text(key), Val::list(values))).collect();
+    let mut entries = Entries::default();
+    for name in names {
+        let values = found.remove(&name).unwrap_or_default();
+        entries.push(Val::text(name), Val::list(values));
+    }
     Val::Map(MapVal::Made(entries.into()))
 }

@@ -2,10 +2,12 @@
 
 use std::cmp::Ordering;
 
+use crate::cel::eval::Cost;
+use crate::cel::library::size_of;
 use crate::cel::ops;
 use crate::cel::value::{EvalError, Evaluated, List, Val};
 
-pub(super) fn member<'a>(name: &str, list: &List<'a>, args: &[Val<'a>]) -> Evaluated<'a> {
+pub(super) fn member<'a>(name: &str, list: &List<'a>, args: &[Val<'a>], cost: &Cost) -> Evaluated<'a> {
     match (name, args) {
         ("isSorted", []) => {
             let elements = list.to_vec()?;
@@ -16,17 +18,17 @@ pub(super) fn member<'a>(name: &str, list: &List<'a>, args: &[Val<'a>]) -> Evalu
             }
             Ok(Val::Bool(true))
         }
-        ("sum", []) => sum(list),
+        ("sum", []) => sum(list, cost),
         ("min", []) => extreme(name, list, Ordering::Greater),
         ("max", []) => extreme(name, list, Ordering::Less),
-        ("indexOf", [element]) => position(list, element, false),
-        ("lastIndexOf", [element]) => position(list, element, true),
-        ("join", []) => join(list, ""),
-        ("join", [Val::String(separator)]) => join(list, separator),
+        ("indexOf", [element]) => position(list, element, false, cost),
+        ("lastIndexOf", [element]) => position(list, element, true, cost),
+        ("join", []) => join(list, "", cost),
+        ("join", [Val::String(separator)]) => join(list, separator, cost),
         ("slice", [Val::Int(start), Val::Int(end)]) => slice(list, *start, *end),
-        ("flatten", []) => flatten(list, 1).map(Val::list),
+        ("flatten", []) => flatten(list, 1, cost).map(Val::list),
         ("flatten", [Val::Int(depth)]) if *depth < 0 => Err(EvalError::other("level must be non-negative")),
-        ("flatten", [Val::Int(depth)]) => flatten(list, *depth).map(Val::list),
+        ("flatten", [Val::Int(depth)]) => flatten(list, *depth, cost).map(Val::list),
         ("sort", []) => {
             let elements = list.to_vec()?;
             sort_by(elements.clone(), &elements).map(Val::list)
@@ -40,7 +42,7 @@ pub(super) fn member<'a>(name: &str, list: &List<'a>, args: &[Val<'a>]) -> Evalu
             let mut kept: Vec<Val<'a>> = Vec::new();
             for element in list.iter() {
                 let element = element?;
-                if !has(&kept, &element)? {
+                if !has(&kept, &element, cost)? {
                     kept.push(element);
                 }
             }
@@ -60,22 +62,25 @@ fn optional(element: Option<Evaluated<'_>>) -> Evaluated<'_> {
     })
 }
 
-fn has<'a>(elements: &[Val<'a>], element: &Val<'a>) -> Result<bool, EvalError> {
+fn has<'a>(elements: &[Val<'a>], element: &Val<'a>, cost: &Cost) -> Result<bool, EvalError> {
     for candidate in elements {
-        if ops::equal(candidate, element)? {
+        if ops::equal_part(candidate, element, cost)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn sum<'a>(list: &List<'a>) -> Evaluated<'a> {
+fn sum<'a>(list: &List<'a>, cost: &Cost) -> Evaluated<'a> {
     let mut total: Option<Val<'a>> = None;
     for element in list.iter() {
         let element = element?;
         total = Some(match total {
             None => element,
-            Some(total) => ops::arithmetic("_+_", &total, &element)?,
+            Some(total) => {
+                cost.spend_on_text(size_of(&total).saturating_add(size_of(&element)))?;
+                ops::arithmetic("_+_", &total, &element, cost)?
+            }
         });
     }
     Ok(total.unwrap_or_else(|| list.zero()))
@@ -93,10 +98,10 @@ fn extreme<'a>(name: &str, list: &List<'a>, worse: Ordering) -> Evaluated<'a> {
     found.ok_or_else(|| EvalError::other(format!("{name} called on empty list")))
 }
 
-fn position<'a>(list: &List<'a>, element: &Val<'a>, from_end: bool) -> Evaluated<'a> {
+fn position<'a>(list: &List<'a>, element: &Val<'a>, from_end: bool, cost: &Cost) -> Evaluated<'a> {
     let mut found = -1;
     for (index, candidate) in list.iter().enumerate() {
-        if ops::equal(&candidate?, element)? {
+        if ops::equal_part(&candidate?, element, cost)? {
             found = i64::try_from(index).unwrap_or(i64::MAX);
             if !from_end {
                 break;
@@ -106,14 +111,17 @@ fn position<'a>(list: &List<'a>, element: &Val<'a>, from_end: bool) -> Evaluated
     Ok(Val::Int(found))
 }
 
-fn join<'a>(list: &List<'a>, separator: &str) -> Evaluated<'a> {
+fn join<'a>(list: &List<'a>, separator: &str, cost: &Cost) -> Evaluated<'a> {
     let mut out = String::new();
     for (i, element) in list.iter().enumerate() {
         if i > 0 {
             out.push_str(separator);
         }
         match element? {
-            Val::String(text) => out.push_str(&text),
+            Val::String(text) => {
+                cost.spend_on_text(separator.len().saturating_add(text.len()))?;
+                out.push_str(&text);
+            }
             other => {
                 return Err(EvalError::other(format!("join: invalid input: {}", ops::display(&other))));
             }
@@ -141,11 +149,14 @@ fn slice<'a>(list: &List<'a>, start: i64, end: i64) -> Evaluated<'a> {
     elements.map(Val::list)
 }
 
-fn flatten<'a>(list: &List<'a>, depth: i64) -> Result<Vec<Val<'a>>, EvalError> {
+fn flatten<'a>(list: &List<'a>, depth: i64, cost: &Cost) -> Result<Vec<Val<'a>>, EvalError> {
     let mut flat = Vec::new();
     for element in list.iter() {
         match element? {
-            Val::List(inner) if depth > 0 => flat.extend(flatten(&inner, depth - 1)?),
+            Val::List(inner) if depth > 0 => {
+                cost.spend_on_elements(inner.len())?;
+                flat.extend(flatten(&inner, depth - 1, cost)?);
+            }
             other => flat.push(other),
         }
     }
@@ -164,11 +175,11 @@ pub(super) fn unwrap<'a>(list: &List<'a>) -> Evaluated<'a> {
     Ok(Val::list(values))
 }
 
-pub(super) fn sets<'a>(name: &str, a: &List<'a>, b: &List<'a>) -> Evaluated<'a> {
+pub(super) fn sets<'a>(name: &str, a: &List<'a>, b: &List<'a>, cost: &Cost) -> Evaluated<'a> {
     let (a, b) = (a.to_vec()?, b.to_vec()?);
     let contains = |outer: &[Val<'a>], inner: &[Val<'a>]| -> Result<bool, EvalError> {
         for element in inner {
-            if !has(outer, element)? {
+            if !has(outer, element, cost)? {
                 return Ok(false);
             }
         }
@@ -180,7 +191,7 @@ pub(super) fn sets<'a>(name: &str, a: &List<'a>, b: &List<'a>) -> Evaluated<'a> 
         _ => {
             let mut found = false;
             for element in &a {
-                found = found || has(&b, element)?;
+                found = found || has(&b, element, cost)?;
             }
             found
         }

@@ -1,9 +1,10 @@
 //! Functions of strings. Positions count characters.
 
+use crate::cel::eval::Cost;
 use crate::cel::library::text_format;
 use crate::cel::value::{EvalError, Evaluated, Str, Val};
 
-pub(super) fn member<'a>(name: &str, text: &Str<'a>, args: &[Val<'a>]) -> Evaluated<'a> {
+pub(super) fn member<'a>(name: &str, text: &Str<'a>, args: &[Val<'a>], cost: &Cost) -> Evaluated<'a> {
     match (name, args) {
         ("contains", [Val::String(part)]) => Ok(Val::Bool(text.contains(&**part))),
         ("startsWith", [Val::String(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
@@ -23,21 +24,18 @@ pub(super) fn member<'a>(name: &str, text: &Str<'a>, args: &[Val<'a>]) -> Evalua
         ("lowerAscii", []) => Ok(Val::text(text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(text.to_ascii_uppercase())),
         ("trim", []) => Ok(Val::text(text.trim())),
-        ("replace", [Val::String(old), Val::String(new)]) => Ok(Val::text(text.replace(&**old, new))),
+        ("replace", [Val::String(old), Val::String(new)]) => replace(text, old, new, usize::MAX, cost),
         ("replace", [Val::String(old), Val::String(new), Val::Int(count)]) => {
-            Ok(Val::text(match usize::try_from(*count) {
-                Ok(count) => text.replacen(&**old, new, count),
-                Err(_) => text.replace(&**old, new),
-            }))
+            replace(text, old, new, usize::try_from(*count).unwrap_or(usize::MAX), cost)
         }
-        ("split", [Val::String(separator)]) => Ok(texts(split(text, separator, -1))),
-        ("split", [Val::String(separator), Val::Int(limit)]) => Ok(texts(split(text, separator, *limit))),
+        ("split", [Val::String(separator)]) => texts(split(text, separator, -1), cost),
+        ("split", [Val::String(separator), Val::Int(limit)]) => texts(split(text, separator, *limit), cost),
         ("substring", [Val::Int(start)]) => substring(text, *start, signed(text.chars().count())),
         ("substring", [Val::Int(start), Val::Int(end)]) if start > end => {
             Err(EvalError::other(format!("invalid substring range. start: {start}, end: {end}")))
         }
         ("substring", [Val::Int(start), Val::Int(end)]) => substring(text, *start, *end),
-        ("format", [Val::List(arguments)]) => text_format::format(text, arguments).map(Val::text),
+        ("format", [Val::List(arguments)]) => text_format::format(text, arguments, cost).map(Val::text),
         _ => Err(EvalError::overload(name)),
     }
 }
@@ -46,8 +44,16 @@ fn signed(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-fn texts<'a>(parts: Vec<&str>) -> Val<'a> {
-    Val::list(parts.into_iter().map(Val::text).collect())
+fn texts<'a>(parts: Vec<&str>, cost: &Cost) -> Evaluated<'a> {
+    cost.spend_on_elements(parts.len())?;
+    Ok(Val::list(parts.into_iter().map(Val::text).collect()))
+}
+
+/// What it grows by costs before it is made: an empty text is found before each character.
+fn replace<'a>(text: &str, old: &str, new: &str, count: usize, cost: &Cost) -> Evaluated<'a> {
+    let found = text.matches(old).take(count).count();
+    cost.spend_on_text(found.saturating_mul(new.len().saturating_sub(old.len())))?;
+    Ok(Val::text(text.replacen(old, new, count)))
 }
 
 fn out_of_range(index: i64) -> EvalError {
@@ -82,7 +88,8 @@ fn last_index_of<'a>(text: &str, part: &str, from: i64) -> Evaluated<'a> {
     if skip >= positions.len() {
         return Ok(Val::Int(-1));
     }
-    let found = (0..=skip).rev().find(|i| text[positions[*i]..].starts_with(part));
+    let end = text.floor_char_boundary(positions[skip] + part.len());
+    let found = text[..end].rfind(part).map(|at| text[..at].chars().count());
     Ok(Val::Int(found.map_or(-1, signed)))
 }
 

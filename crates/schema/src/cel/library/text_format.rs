@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use crate::cel::eval::Cost;
 use crate::cel::library::convert;
 use crate::cel::value::{EvalError, List, Val};
 use crate::go::text;
 
-pub(super) fn format(template: &str, arguments: &List<'_>) -> Result<String, EvalError> {
+pub(super) fn format(template: &str, arguments: &List<'_>, cost: &Cost) -> Result<String, EvalError> {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
     let mut next = 0;
@@ -24,7 +25,9 @@ pub(super) fn format(template: &str, arguments: &List<'_>) -> Result<String, Eva
         let (precision, after) = precision(rest)?;
         let verb = after.chars().next().ok_or_else(|| EvalError::other("unexpected end of string"))?;
         rest = &after[verb.len_utf8()..];
-        out.push_str(&clause(verb, precision, &argument)?);
+        let text = clause(verb, precision, &argument)?;
+        cost.spend_on_text(text.len())?;
+        out.push_str(&text);
     }
     out.push_str(rest);
     Ok(out)

@@ -2,11 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-/// The length of `${key}` at the start of a text, and the key's value, where the key is known.
+/// The length of `${key}` at the start of a text, and the key's value, where the key is known. A key is a variable's name, as the
+/// API has it: `${a.b}` is an expression of the module, whatever a value is called.
 pub(super) fn placeholder<'v>(text: &str, values: &'v BTreeMap<String, String>) -> Option<(usize, &'v str)> {
     let inner = text.strip_prefix("${")?;
-    let end = inner.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-' | '.'))?;
-    let value = inner[end..].starts_with('}').then(|| values.get(&inner[..end])).flatten()?;
+    let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-'))?;
+    let named = inner.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let value = (named && inner[end..].starts_with('}')).then(|| values.get(&inner[..end])).flatten()?;
     Some((end + 3, value))
 }
 
@@ -119,7 +121,7 @@ impl<'t, 'v> Scanner<'t, 'v> {
         match byte {
             b'$' if rest.starts_with("${") => match self.known() {
                 Some((length, value)) => {
-                    self.out.push_str(value);
+                    self.out.push_str(&super::literal(value, |text| format!("\"{}\"", escape(text, true))));
                     self.at += length;
                 }
                 None => self.copy(1),
@@ -127,7 +129,7 @@ impl<'t, 'v> Scanner<'t, 'v> {
             b'$' if rest.starts_with("$${") => self.copy(2),
             b'#' => self.copy(line_length(rest)),
             b'/' if rest.starts_with("//") => self.copy(line_length(rest)),
-            b'/' if rest.starts_with("/*") => self.copy(rest.find("*/").map_or(rest.len(), |end| end + 2)),
+            b'/' if rest.starts_with("/*") => self.copy(comment_length(rest)),
             b'"' => {
                 self.copy(1);
                 self.push(Kind::Quoted);
@@ -198,6 +200,7 @@ impl<'t, 'v> Scanner<'t, 'v> {
                     self.insert(value);
                     self.at += length;
                 } else {
+                    self.set_apart(byte);
                     self.copy(2);
                     self.push(Kind::Code { close: Some(b'}') });
                     if byte == b'%' {
@@ -211,6 +214,19 @@ impl<'t, 'v> Scanner<'t, 'v> {
                 self.copy(1);
             }
             _ => self.copy_char(),
+        }
+    }
+
+    /// Writes what a value left just before an expression of the module as an expression of its own: `$` and `${` together would be the
+    /// escape `$${`, and what the module means as code a text, with its quotes the end of the string around it.
+    fn set_apart(&mut self, begin: u8) {
+        if !self.after_value {
+            return;
+        }
+        let kept = self.out.trim_end_matches(char::from(begin)).len();
+        let run = self.out.split_off(kept);
+        if !run.is_empty() {
+            write!(self.out, "${{\"{run}\"}}").expect("writing to a String never fails");
         }
     }
 
@@ -239,32 +255,65 @@ impl<'t, 'v> Scanner<'t, 'v> {
     }
 
     fn escaped(&mut self, value: &str, quoted: bool) {
-        for character in value.chars() {
-            match character {
-                '{' if self.out.ends_with(['$', '%']) => {
-                    self.double_last();
-                    self.out.push('{');
-                }
-                '"' if quoted => self.out.push_str("\\\""),
-                '\\' if quoted => self.out.push_str("\\\\"),
-                '\n' if quoted => self.out.push_str("\\n"),
-                '\r' if quoted => self.out.push_str("\\r"),
-                '\t' if quoted => self.out.push_str("\\t"),
-                control if quoted && control.is_control() => {
-                    write!(self.out, "\\u{:04x}", u32::from(control))
-                        .expect("writing to a String never fails");
-                }
-                other => self.out.push(other),
-            }
-        }
+        escape_onto(&mut self.out, value, quoted);
         // An empty value too: it brings together what stood around it.
         self.after_value = true;
     }
 
     /// `$${` is how a template writes `${`.
     fn double_last(&mut self) {
-        let last = self.out.chars().last();
-        self.out.extend(last);
+        double_last(&mut self.out);
+    }
+}
+
+/// A text as a template writes it that means just that; `quoted`: in quotes.
+pub(super) fn escape(value: &str, quoted: bool) -> String {
+    let mut out = String::with_capacity(value.len());
+    escape_onto(&mut out, value, quoted);
+    out
+}
+
+/// The same, after what is there: pieces must not make a template together.
+fn escape_onto(out: &mut String, value: &str, quoted: bool) {
+    for character in value.chars() {
+        match character {
+            '{' if out.ends_with(['$', '%']) => {
+                double_last(out);
+                out.push('{');
+            }
+            '"' if quoted => out.push_str("\\\""),
+            '\\' if quoted => out.push_str("\\\\"),
+            '\n' if quoted => out.push_str("\\n"),
+            '\r' if quoted => out.push_str("\\r"),
+            '\t' if quoted => out.push_str("\\t"),
+            control if quoted && control.is_control() => {
+                write!(out, "\\u{:04x}", u32::from(control)).expect("writing to a String never fails");
+            }
+            other => out.push(other),
+        }
+    }
+}
+
+fn double_last(out: &mut String) {
+    let last = out.chars().last();
+    out.extend(last);
+}
+
+/// From `/*` to after `*/`, which cannot share its star: `/*/` is open.
+fn comment_length(text: &str) -> usize {
+    text[2..].find("*/").map_or(text.len(), |end| end + 4)
+}
+
+/// Without the space and comments that it begins with.
+fn skip_blank(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        let comment = match rest.as_bytes() {
+            [b'#', ..] | [b'/', b'/', ..] => line_length(rest),
+            [b'/', b'*', ..] => comment_length(rest),
+            _ => return rest,
+        };
+        rest = rest[comment..].trim_start();
     }
 }
 
@@ -286,7 +335,9 @@ fn heredoc(text: &str) -> Option<(usize, &str)> {
 
 /// `a` and `b` of `for a, b in`.
 fn for_names(text: &str) -> Option<[Option<&str>; 2]> {
-    let (first, rest) = name(text.trim_start().strip_prefix("for")?.strip_prefix([' ', '\t', '\n', '\r'])?)?;
+    let after = skip_blank(text).strip_prefix("for")?;
+    // A comment parts words as a space does.
+    let (first, rest) = name(after).filter(|_| skip_blank(after).len() < after.len())?;
     let (second, rest) = match rest.strip_prefix(',').and_then(name) {
         Some((second, rest)) => (Some(second), rest),
         None => (None, rest),
@@ -295,7 +346,7 @@ fn for_names(text: &str) -> Option<[Option<&str>; 2]> {
 }
 
 fn name(text: &str) -> Option<(&str, &str)> {
-    let text = text.trim_start();
+    let text = skip_blank(text);
     let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'))?;
-    (end > 0).then(|| (&text[..end], text[end..].trim_start()))
+    (end > 0).then(|| (&text[..end], skip_blank(&text[end..])))
 }

@@ -43,7 +43,7 @@ fn a_whole_kubeconfig_comes_first() {
     // One with a token of EKS is a starting point only.
     let text = whole("k8s-aws-v1.abc");
     let recipe = chosen(&[("kubeconfig", &text)], None, "").unwrap();
-    let login = Login::Eks { cluster: "demo".into(), region: None };
+    let login = Login::Eks(EksCluster { name: "demo".into(), region: None });
     assert_eq!(recipe, Recipe::Made { server: "https://whole:6443".into(), ca: PEM.into(), login });
     // Whoever asks for the AWS CLI gets it.
     let recipe = chosen(&[("kubeconfig", &whole("t")), (CA[0], PEM)], Some(Auth::EksExec), "h").unwrap();
@@ -55,9 +55,8 @@ fn a_whole_kubeconfig_comes_first() {
 fn parts_come_second_and_eks_last() {
     use kubeconfig::User::{Certificate, Token};
     let eks_host = "A.gr7.eu-west-1.eks.amazonaws.com";
-    let eks = |name: &str, region: Option<&str>| Login::Eks {
-        cluster: name.into(),
-        region: region.map(str::to_owned),
+    let eks = |name: &str, region: Option<&str>| {
+        Login::Eks(EksCluster { name: name.into(), region: region.map(str::to_owned) })
     };
     let pair = Certificate { certificate: PEM.into(), key: KEY_PEM.into() };
     let rows: [Row<'_, Login>; 7] = [
@@ -146,6 +145,40 @@ fn who_asks_wins_in_order() {
                 assert!(problem.message.contains(expected), "{}", problem.message);
             }
             (found, _) => panic!("{found:?}"),
+        }
+    }
+}
+
+#[test]
+fn only_what_a_module_returned_is_signed_for() {
+    type Said<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>, Result<Option<&'a str>, &'a str>);
+    let host = ("cluster_endpoint", "https://A.gr7.eu-west-1.eks.amazonaws.com");
+    let (name, auth) = (("cluster_name", "made"), ("cluster_auth", "eks"));
+    let config = whole("k8s-aws-v1.abc");
+    let rows: [Said<'_>; 13] = [
+        (&[name, auth], None, Ok(None)),
+        (&[name], Some("eks"), Ok(None)),
+        (&[name, host], None, Ok(Some("eu-west-1"))),
+        (&[name, host, ("region", "us-east-2")], None, Ok(Some("eu-west-1"))),
+        (&[name, auth, ("region", "us-east-2")], None, Ok(Some("us-east-2"))),
+        (&[name, ("token", "k8s-aws-v1.abc")], None, Ok(None)),
+        (&[name, ("kubeconfig", &config)], None, Ok(None)),
+        (&[], None, Err("no output cluster_auth")),
+        (&[name, ("cluster_endpoint", "https://other.example")], None, Err("no output cluster_auth")),
+        (&[name, auth], Some("eks-exec"), Err("no output cluster_auth")),
+        (&[host, auth], None, Err("no output cluster_name")),
+        (&[auth, ("cluster_name", " ")], None, Err("no output cluster_name")),
+        (&[name, auth, ("region", "eu/west")], None, Err("output region is \"eu/west\"")),
+    ];
+    for (outputs, shared, expected) in rows {
+        match (returned(&material(outputs), shared), expected) {
+            (Ok(cluster), Ok(region)) => {
+                assert_eq!((&*cluster.name, cluster.region.as_deref()), ("made", region), "{outputs:?}");
+            }
+            (Err(problem), Err(expected)) => {
+                assert!(problem.message.contains(expected), "{} should say {expected}", problem.message);
+            }
+            (found, _) => panic!("{outputs:?}: {found:?}"),
         }
     }
 }

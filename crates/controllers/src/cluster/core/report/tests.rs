@@ -195,3 +195,27 @@ fn deployments_say_whether_there_are_enough_machines() {
         assert_eq!(said(&status, &["WorkersAvailable"]), [expected]);
     }
 }
+
+#[test]
+fn a_cluster_tells_the_cause_of_its_workers() {
+    let lacks = |message: &str| {
+        Some(Said { truth: Truth::False, reason: "Failed".into(), message: message.to_owned() })
+    };
+    let cause = "0 of 2 machines are available, at least 2 must be; CaptMachine web-0: Error: no capacity";
+    let workers = Workers {
+        deployments: vec![("web".to_owned(), lacks(cause))],
+        others: vec![("NodeGroup workers".to_owned(), lacks("Error: no subnet"))],
+        ..Workers::default()
+    };
+    let status = told(&Observed { workers, infrastructure: part(built("Infra")), ..observed() });
+    let message = |kind: &str| {
+        status.conditions.iter().find(|condition| condition.type_ == kind).unwrap().message.clone()
+    };
+    let expected = format!("NodeGroup workers: Error: no subnet; CaptMachineDeployment web: {cause}");
+    assert_eq!(message("WorkersAvailable"), expected);
+    assert!(message("Available").ends_with(&expected), "{}", message("Available"));
+    // A group alone is a worker, too.
+    let others = vec![("NodeGroup workers".to_owned(), lacks("Error: no subnet"))];
+    let status = told(&Observed { workers: Workers { others, ..Workers::default() }, ..observed() });
+    assert_eq!(said(&status, &["WorkersAvailable"]), ["False NotAvailable"]);
+}

@@ -19,6 +19,7 @@ fn observed() -> Observed {
         name: Name::new("n", "m-machine"),
         template: capt_api::refs::ObjectRef { name: "t".into(), namespace: None },
         variables: [("tags".to_owned(), serde_json::json!({"a": "b"}))].into(),
+        defaults: Vec::new(),
         secrets: Vec::new(),
         cluster: Some("c".into()),
         owner: owner(&machine),
@@ -107,4 +108,20 @@ fn the_workspace_goes_first() {
     assert!(matches!(decide(&paused).step, Step::Change(_)), "the workspace stands still, too");
     let external = Observed { external: true, finalizer: false, ..with_workspace(|_| ()) };
     assert_eq!(decide(&external), Decision { step: Step::Rest, phase: Phase::External, again: None });
+}
+
+#[test]
+fn a_machine_that_waits_for_its_group_tells_what_that_lacks() {
+    let mut broken = NodeGroup::clone(&group(false));
+    broken.metadata.namespace = Some("n".into());
+    broken.status.as_mut().unwrap().failure_message = Some("Error: no subnet".into());
+    let message =
+        |group: NodeGroup| match decide(&Observed { group: Some(Arc::new(group)), ..observed() }).phase {
+            Phase::Waiting(reasons::WAITING_FOR_NODE_GROUP, message) => message,
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(message(broken.clone()), "NodeGroup g is not ready: Error: no subnet");
+    // A grant lends the group, not what is said in its namespace.
+    broken.metadata.namespace = Some("theirs".into());
+    assert_eq!(message(broken), "NodeGroup g is not ready");
 }

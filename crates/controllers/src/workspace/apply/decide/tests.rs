@@ -12,14 +12,17 @@ use capt_terraform::order::{PlanId, RunId};
 use capt_terraform::stream::Action;
 use capt_terraform::view::View;
 
-use super::super::asked::Asked;
+use super::super::asked::{Approved, Asked};
+use super::super::fields::Fields;
+use super::super::import::Import;
+use super::super::observe::Lost;
 use super::super::prepare::TemplateFacts;
 use super::super::report;
 use super::*;
 use crate::runtime::Name;
 use crate::runtime::backoff::Backoff;
 
-fn at(second: i64) -> Timestamp {
+pub(in crate::workspace::apply) fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a time")
 }
 
@@ -28,12 +31,16 @@ fn revision(name: &str) -> Revision {
 }
 
 /// A workspace whose inputs are `new`, with nothing done yet, at second 1000.
-fn observed() -> Observed {
+pub(in crate::workspace::apply) fn observed() -> Observed {
     let inputs = Inputs::inline("");
     let prepared = Prepared {
         inputs,
         revision: revision("new"),
         undeclared: Vec::new(),
+        kept: Vec::new(),
+        declared: Vec::new(),
+        optional: Vec::new(),
+        fields: Fields::default(),
         connection: None,
         backend: None,
     };
@@ -50,6 +57,8 @@ fn observed() -> Observed {
         gate: None,
         view: View::default(),
         asked: Asked::default(),
+        import: None,
+        lost: Lost::No,
         approval: Approval::Auto,
         retain: false,
         dependents: Vec::new(),
@@ -60,13 +69,18 @@ fn observed() -> Observed {
     }
 }
 
-fn applied(mut observed: Observed, name: &str) -> Observed {
+pub(in crate::workspace::apply) fn applied(mut observed: Observed, name: &str) -> Observed {
     observed.view.applied = Some(revision(name));
     observed.view.touched = true;
     observed
 }
 
-fn ended(mut observed: Observed, operation: Operation, of: &str, outcome: Outcome) -> Observed {
+pub(in crate::workspace::apply) fn ended(
+    mut observed: Observed,
+    operation: Operation,
+    of: &str,
+    outcome: Outcome,
+) -> Observed {
     observed.view.touched |= matches!(operation, Operation::Apply | Operation::ApplyPlan(_));
     observed.view.last = Some(Finished {
         id: RunId::from("1"),
@@ -78,6 +92,7 @@ fn ended(mut observed: Observed, operation: Operation, of: &str, outcome: Outcom
         plan: None,
         drift: Vec::new(),
         warnings: Vec::new(),
+        undeclared: Vec::new(),
         log: "log".into(),
     });
     observed
@@ -96,7 +111,7 @@ fn running(mut observed: Observed, operation: Operation, of: &str, phase: RunPha
     observed
 }
 
-fn change() -> Change {
+pub(in crate::workspace::apply) fn change() -> Change {
     Change {
         address: "terraform_data.a".into(),
         action: Action::Create,
@@ -106,10 +121,15 @@ fn change() -> Change {
     }
 }
 
-fn planned(mut observed: Observed, of: &str, changes: Vec<Change>) -> Observed {
+pub(in crate::workspace::apply) fn planned(
+    mut observed: Observed,
+    of: &str,
+    changes: Vec<Change>,
+) -> Observed {
     let plan = Plan {
         id: PlanId::from("p1"),
         revision: revision(of),
+        origin: None,
         serial: 0,
         add: 1,
         change: 0,
@@ -120,7 +140,18 @@ fn planned(mut observed: Observed, of: &str, changes: Vec<Change>) -> Observed {
     observed
 }
 
-fn drifting(observed: Observed, policy: DriftPolicy, found: bool) -> Observed {
+/// The template is another namespace's.
+fn lent(mut observed: Observed) -> Observed {
+    let inputs = &mut observed.prepared.as_mut().expect("prepared").inputs;
+    (inputs.origin, inputs.lent) = (Some("vault".into()), true);
+    observed
+}
+
+pub(in crate::workspace::apply) fn drifting(
+    observed: Observed,
+    policy: DriftPolicy,
+    found: bool,
+) -> Observed {
     let mut observed = ended(applied(observed, "new"), Operation::Refresh, "new", Outcome::Done);
     let mut object = observed.object.as_ref().clone();
     object.spec.drift_detection = Some(DriftDetection { interval: "1h".into(), policy });
@@ -148,7 +179,14 @@ fn too_old(class: Class) -> Outcome {
     Outcome::Failed(Failure { class, ..Failure::new(Reason::BinaryTooOld, "no") })
 }
 
-fn with(mut observed: Observed, alter: impl FnOnce(&mut Observed)) -> Observed {
+fn left(secret: &str) -> Import {
+    Import { secret: Name::new("n", secret), state: Vec::new(), passes: true }
+}
+
+pub(in crate::workspace::apply) fn with(
+    mut observed: Observed,
+    alter: impl FnOnce(&mut Observed),
+) -> Observed {
     alter(&mut observed);
     observed
 }
@@ -160,6 +198,7 @@ fn step(observed: &Observed) -> String {
         Step::Run(operation) => format!("run {}", operation.as_str()),
         Step::Cancel => "cancel".to_owned(),
         Step::TakeOver(secret) => format!("take over {secret}"),
+        Step::Restore(serial) => format!("restore {serial:?}"),
         Step::Release { forget: true } => "forget and release".to_owned(),
         Step::Release { forget: false } => "release".to_owned(),
     };
@@ -183,6 +222,7 @@ fn step(observed: &Observed) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn an_object_that_should_be_there() {
     let o = observed;
     let blocked = || Err(Blocked::waiting(reasons::SECRET_NOT_FOUND, "no"));
@@ -271,6 +311,15 @@ fn an_object_that_should_be_there() {
             with(o(), |o| o.asked.import_state = Some("s".into())),
             "running: take over s",
         ),
+        ("state that was left for it", with(o(), |o| o.import = Some(left("l"))), "running: take over l"),
+        (
+            "state for what something else applied",
+            with(o(), |o| {
+                o.import = Some(left("l"));
+                o.view.trouble = Some(Failure::new(Reason::StateLost, "no"));
+            }),
+            "running: take over l",
+        ),
         ("retry of what is fine", with(applied(o(), "new"), |o| o.asked.retry = true), "running: run apply"),
     ];
     for (name, observed, expected) in rows {
@@ -279,15 +328,52 @@ fn an_object_that_should_be_there() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn plans_and_drift() {
     let manual = || with(observed(), |o| o.approval = Approval::Manual);
     let approving = |id: &'static str| move |o: &mut Observed| o.asked.approve = Some(id.into());
+    let used = |id: &'static str| {
+        move |o: &mut Observed| o.asked.approved = Some(Approved { plan: id.into(), by: "somebody".into() })
+    };
     let rows: Vec<(&str, Observed, &str)> = vec![
         ("manual", manual(), "running: run plan"),
         ("manual, planned", planned(manual(), "new", vec![change()]), "awaits approval: rest"),
         ("manual, another plan", planned(manual(), "old", vec![change()]), "running: run plan"),
+        ("planned by another origin", lent(planned(manual(), "new", vec![change()])), "running: run plan"),
+        (
+            "approved, planned by another origin",
+            with(lent(planned(manual(), "new", vec![change()])), approving("p1")),
+            "running: run plan",
+        ),
         ("manual, nothing to change", planned(manual(), "new", vec![]), "running: run apply"),
         ("approved", with(planned(manual(), "new", vec![change()]), approving("p1")), "running: run apply"),
+        (
+            "approved, and taken off already",
+            with(planned(manual(), "new", vec![change()]), used("p1")),
+            "running: run apply",
+        ),
+        (
+            "another was used",
+            with(planned(manual(), "new", vec![change()]), used("p0")),
+            "awaits approval: rest",
+        ),
+        (
+            "approved, and its apply failed",
+            with(
+                planned(
+                    ended(
+                        manual(),
+                        Operation::ApplyPlan(PlanId::from("p1")),
+                        "new",
+                        failed(Reason::Credentials),
+                    ),
+                    "new",
+                    vec![change()],
+                ),
+                used("p1"),
+            ),
+            "retrying: rest, again at 1020",
+        ),
         (
             "another approved",
             with(planned(manual(), "new", vec![change()]), approving("p0")),
@@ -450,4 +536,47 @@ fn what_is_ready_stays_so_while_somebody_looks_and_nothing_else_does() {
     assert_eq!(conditions(&[("Ready", "True"), ("Paused", "True"), ("Stalled", "True")]), ready);
     let failing = conditions(&[("Ready", "False")]);
     assert!(failing.contains(&"Ready False Refreshing".to_owned()), "{failing:?}");
+}
+
+#[test]
+fn what_is_damaged_or_lost_is_neither_built_nor_destroyed() {
+    let damaged = |reason: Reason| {
+        let mut observed = ended(applied(observed(), "old"), Operation::Apply, "old", Outcome::Done);
+        observed.view.trouble = Some(Failure::new(reason, "why"));
+        observed
+    };
+    for reason in [Reason::StateLost, Reason::StateDamaged, Reason::RecordDamaged] {
+        for deleting in [false, true] {
+            let mut observed = damaged(reason);
+            observed.deleting = deleting;
+            let decision = decide(&observed, at(1000));
+            assert_eq!(decision.step, Step::Rest, "{reason} {deleting}");
+            assert!(matches!(decision.phase, Phase::Stalled(failure) if failure.reason == reason));
+
+            observed.asked.retry = true;
+            let again = if deleting { Operation::Destroy } else { Operation::Apply };
+            assert_eq!(
+                decide(&observed, at(1000)).step,
+                Step::Run(again),
+                "the engine looks again, and refuses"
+            );
+            observed.view.last = None;
+            assert_eq!(decide(&observed, at(1000)).step, Step::Rest, "nobody knows anything of it");
+
+            observed.asked.restore_state = Some("7".into());
+            assert_eq!(decide(&observed, at(1000)).step, Step::Restore(Some(7)));
+            observed.asked.restore_state = Some("newest".into());
+            assert_eq!(decide(&observed, at(1000)).step, Step::Restore(None));
+        }
+        let mut observed = damaged(reason);
+        observed.asked.import_state = Some("secret".into());
+        assert_eq!(decide(&observed, at(1000)).step, Step::TakeOver("secret".into()));
+        observed.deleting = true;
+        observed.retain = true;
+        assert_eq!(
+            decide(&observed, at(1000)).step,
+            Step::Release { forget: false },
+            "whoever retains lets it go"
+        );
+    }
 }

@@ -1,0 +1,93 @@
+//! Bounds on what an object may be, whatever made it: a body, a patch, an apply.
+//!
+//! A request is bounded where it is read. What it makes of an object that is there is bounded here, before anything is
+//! stored: so every stored object can be read, walked, compared and dropped at a cost that is known.
+
+use capt_schema::TooLarge;
+use serde_json::Value;
+
+use crate::status::ApiError;
+
+/// Bytes of a request body, and of a stored object as JSON: upstream's bound of a body, and twice etcd's of a request.
+pub const MAX_BYTES: usize = 3 << 20;
+/// Levels of nesting of an object. What is stored of its managed fields has five more, a table in a watch puts four around
+/// it, and parsers of JSON, ours and those of clients, give up at 128; upstream has 10,000, and definitions that use twenty
+/// are rare.
+pub const MAX_DEPTH: usize = 116;
+/// Levels of nesting of a stored object with its managed fields.
+const MAX_STORED_DEPTH: usize = MAX_DEPTH + 6;
+/// Values of an object. One takes two bytes of JSON at least, and up to three hundred in memory.
+pub const MAX_VALUES: usize = 500_000;
+
+/// How large a value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The value and all that are in it.
+    pub values: usize,
+    /// Levels of lists and maps.
+    pub depth: usize,
+}
+
+/// How large a value is. Without recursion: how deep it is may be what is asked.
+pub fn extent(value: &Value) -> Extent {
+    let mut extent = Extent::default();
+    let mut waiting = vec![(value, 1)];
+    while let Some((value, level)) = waiting.pop() {
+        extent.values += 1;
+        match value {
+            Value::Array(items) => waiting.extend(items.iter().map(|item| (item, level + 1))),
+            Value::Object(members) => waiting.extend(members.values().map(|member| (member, level + 1))),
+            _ => continue,
+        }
+        extent.depth = extent.depth.max(level);
+    }
+    extent
+}
+
+/// Refuses an object that is larger than one may be; `bytes` is how long it is as JSON.
+pub fn check(object: &Value, bytes: usize) -> Result<(), ApiError> {
+    if bytes > MAX_BYTES {
+        return Err(ApiError::too_large_body(MAX_BYTES));
+    }
+    let Extent { values, depth } = extent(object);
+    if values > MAX_VALUES {
+        return Err(too_many_values());
+    }
+    if depth > MAX_STORED_DEPTH {
+        let message = format!("The allowed maximum depth of an object is {MAX_DEPTH}");
+        return Err(ApiError::RequestEntityTooLarge(message));
+    }
+    Ok(())
+}
+
+/// The answer to an object of more than [`MAX_VALUES`] values.
+pub fn too_many_values() -> ApiError {
+    ApiError::RequestEntityTooLarge(format!("The allowed maximum of values in an object is {MAX_VALUES}"))
+}
+
+/// The answer to an object that defaults make too large.
+pub fn too_large(error: TooLarge) -> ApiError {
+    match error {
+        TooLarge::Bytes => ApiError::too_large_body(MAX_BYTES),
+        TooLarge::Values => too_many_values(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn extents() {
+        for (value, values, depth) in [
+            (json!(1), 1, 0),
+            (json!({}), 1, 1),
+            (json!([1, 2]), 3, 1),
+            (json!({"a": {"b": [1]}, "c": []}), 5, 3),
+        ] {
+            assert_eq!(extent(&value), Extent { values, depth }, "{value}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What answers hold, how deep they are, and numbers at the ends of their range.
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::Server;
+use crate::bounds::MAX_DEPTH;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn ask(
+    server: &Server,
+    user: &User,
+    method: &str,
+    path: &str,
+    accept: &str,
+    body: String,
+) -> Response<Body> {
+    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let request = Request::builder().method(method).uri(path).header("accept", accept);
+    let request = request.header("content-type", kind).body(Bytes::from(body)).unwrap();
+    server.api().respond(user, request).await
+}
+
+async fn get(server: &Server, path: &str, accept: &str) -> Response<Body> {
+    ask(server, &User::admin(), "GET", path, accept, String::new()).await
+}
+
+/// Config maps of a megabyte.
+async fn fill(server: &Server, count: usize) {
+    for n in 0..count {
+        let object =
+            json!({"metadata": {"name": format!("large-{n:02}")}, "data": {"a": "x".repeat(1 << 20)}});
+        let answer = ask(server, &User::admin(), "POST", MAPS, "application/json", object.to_string()).await;
+        assert_eq!(answer.status(), StatusCode::CREATED);
+    }
+}
+
+/// Changes each of them.
+async fn change(server: &Server, count: usize, round: usize) {
+    for n in 0..count {
+        let patch = json!({"metadata": {"annotations": {"round": round.to_string()}}}).to_string();
+        let path = format!("{MAPS}/large-{n:02}");
+        let answer = ask(server, &User::admin(), "PATCH", &path, "application/json", patch).await;
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+}
+
+async fn text(answer: Response<Body>) -> Bytes {
+    answer.into_body().collect().await.unwrap().to_bytes()
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(bytes).is_ok()
+}
+
+#[tokio::test]
+async fn unread_lists_hold_as_much_as_there_is_room_for() {
+    let server = Server::in_memory().await.unwrap();
+    fill(&server, 40).await;
+    // Of two lists, one fits into the room of administrators.
+    let held = get(&server, MAPS, "application/json").await;
+    let mut unread = Vec::new();
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    for (query, accept) in
+        [("", "application/json"), ("?pretty=true", "application/json"), ("?includeObject=Object", table)]
+    {
+        unread.push((get(&server, &format!("{MAPS}{query}"), accept).await, query));
+    }
+    change(&server, 40, 1).await;
+    let whole = text(held).await;
+    assert!(is_json(&whole) && whole.len() > 40 << 20);
+    for (answer, query) in unread {
+        let cut = text(answer).await;
+        assert!(!is_json(&cut) && cut.len() < 40 << 20, "{} bytes {query}", cut.len());
+    }
+    // There is room again, and what nobody changes is sent whole without any.
+    let lists = [get(&server, MAPS, "application/json").await, get(&server, MAPS, "application/json").await];
+    for list in lists {
+        assert!(is_json(&text(list).await));
+    }
+}
+
+/// Each event of it once waited in a queue, with its object.
+#[tokio::test]
+async fn an_unread_watch_ends_when_history_has_moved_on() {
+    let server = Server::in_memory().await.unwrap();
+    fill(&server, 2).await;
+    let list: Value =
+        serde_json::from_slice(&text(get(&server, MAPS, "application/json").await).await).unwrap();
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let from = format!("{MAPS}?watch=true&resourceVersion={version}&timeoutSeconds=300");
+    let initial = format!("{MAPS}?watch=true&timeoutSeconds=300");
+    let partial = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let unread = [
+        get(&server, &from, "application/json").await,
+        get(&server, &from, partial).await,
+        get(&server, &initial, "application/json").await,
+    ];
+    for round in 0..20 {
+        change(&server, 2, round).await;
+    }
+    for answer in unread {
+        let events = text(answer).await;
+        let last = events.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap();
+        let last: Value = serde_json::from_slice(last).unwrap();
+        assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)), "{last}");
+    }
+}
+
+#[tokio::test]
+async fn selectors_of_watches_take_room() {
+    let server = Server::in_memory().await.unwrap();
+    let ann = User { name: "ann".to_owned(), ..User::admin() };
+    let path = |selector: &str| format!("{MAPS}?watch=true&{selector}");
+    // Administrators have a room as well; nobody else may watch here.
+    let large = path(&format!("labelSelector={}", "!a,".repeat(19_999) + "!a"));
+    let mut watches = Vec::new();
+    let refused = loop {
+        let answer = ask(&server, &ann, "GET", &large, "application/json", String::new()).await;
+        if answer.status() != StatusCode::OK {
+            break answer.status();
+        }
+        watches.push(answer);
+        assert!(watches.len() < 200, "watches with large selectors without end");
+    };
+    assert_eq!(refused, StatusCode::TOO_MANY_REQUESTS);
+    assert!(watches.len() >= 10, "{} watches", watches.len());
+    let small = path("labelSelector=app%3Da,tier+in+(a,b)&fieldSelector=metadata.name%3Da");
+    for _ in 0..1000 {
+        let answer = ask(&server, &ann, "GET", &small, "application/json", String::new()).await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        watches.push(answer);
+    }
+    watches.clear();
+    let answer = ask(&server, &ann, "GET", &large, "application/json", String::new()).await;
+    assert_eq!(answer.status(), StatusCode::OK, "the room is given back");
+}
+
+#[tokio::test]
+async fn no_number_of_a_query_is_too_large() {
+    let server = Server::in_memory().await.unwrap();
+    for number in [i64::MAX, i64::MAX / 1_000_000_000 + 1, i64::MIN, -1, 0] {
+        for (method, query) in [
+            ("GET", format!("watch=true&timeoutSeconds={number}")),
+            ("GET", format!("watch=true&resourceVersion={number}&timeoutSeconds=1")),
+            ("GET", format!("timeoutSeconds={number}")),
+            ("GET", format!("limit={number}")),
+            ("GET", format!("resourceVersion={number}&resourceVersionMatch=NotOlderThan")),
+            ("DELETE", format!("gracePeriodSeconds={number}")),
+            ("DELETE", format!("timeoutSeconds={number}&limit={number}")),
+        ] {
+            let path = format!("{MAPS}?{query}");
+            let answer = ask(&server, &User::admin(), method, &path, "application/json", String::new()).await;
+            let (is_ok, mut body) = (answer.status().is_success(), answer.into_body());
+            // A watch has no event to tell.
+            let mut first = futures::poll!(body.frame());
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+                if first.is_pending() {
+                    first = futures::poll!(body.frame());
+                }
+            }
+            if number != 0 && query.starts_with("watch=true&timeoutSeconds") {
+                assert!(is_ok && first.is_pending(), "{query}");
+            }
+        }
+    }
+}
+
+/// JSON is read up to 127 levels here and by many clients, envelopes included.
+#[tokio::test]
+async fn what_can_be_stored_can_be_shown_in_every_form() {
+    let server = Server::in_memory().await.unwrap();
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
+    });
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = ask(&server, &User::admin(), "POST", crds, "application/json", crd.to_string()).await;
+    assert_eq!(answer.status(), StatusCode::CREATED);
+    let things = "/apis/example.com/v1/namespaces/default/things";
+    let deep = |depth: usize| {
+        let (begin, end) = (r#"{"a":"#.repeat(depth - 1), "}".repeat(depth - 1));
+        format!(
+            r#"{{"apiVersion":"example.com/v1","kind":"Thing","metadata":{{"name":"deep"}},"a":{begin}1{end}}}"#
+        )
+    };
+    let answer = ask(&server, &User::admin(), "POST", things, "application/json", deep(MAX_DEPTH + 1)).await;
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+    let answer = ask(&server, &User::admin(), "POST", things, "application/json", deep(MAX_DEPTH)).await;
+    assert_eq!(answer.status(), StatusCode::CREATED);
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    for path in [things.to_owned(), format!("{things}/deep"), format!("{things}?watch=true&timeoutSeconds=1")]
+    {
+        for accept in ["application/json", "application/yaml", table] {
+            for pretty in ["false", "true"] {
+                let sign = if path.contains('?') { '&' } else { '?' };
+                let path = format!("{path}{sign}includeObject=Object&pretty={pretty}");
+                let answer = get(&server, &path, accept).await;
+                if path.contains("watch") && accept.ends_with("yaml") {
+                    continue;
+                }
+                assert_eq!(answer.status(), StatusCode::OK, "{path} {accept}");
+                let shown = text(answer).await;
+                assert!(accept.ends_with("yaml") || is_json(&shown), "{path} {accept}");
+            }
+        }
+    }
+}

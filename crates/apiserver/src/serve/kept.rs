@@ -1,0 +1,147 @@
+//! Objects that an answer has yet to send.
+//!
+//! An object that is replaced while an answer waits for its client would be in memory for that answer alone, and so would
+//! every version of it, for one answer after the other. So an answer holds its objects as far as a budget goes. Beyond it,
+//! it refers to those of the store, which has what it serves and what its history needs, and is cut where history has
+//! moved on before the client read so far.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use std::vec;
+
+use tokio::time::Instant;
+
+use crate::door::{Share, Shares, User};
+use crate::status::ApiError;
+use crate::store::Object;
+
+/// Bytes of objects that answers hold; half of it for one user, and as much again for administrators.
+const HELD: usize = 64 << 20;
+/// The unit in which that is given out.
+const UNIT: usize = 1 << 10;
+/// How long objects wait for a client that reads slowly: as long as history lasts. Upstream gives a list one minute.
+const LIFE: Duration = Duration::from_secs(300);
+
+/// Bytes of the selectors of one watch that are not counted; more than informers ask for.
+const FEW: usize = 4 << 10;
+
+/// The budget of objects that are held, and of what watches are selected by.
+pub(super) fn room() -> Arc<Shares> {
+    Shares::new(HELD / UNIT, 1)
+}
+
+/// Room for bytes of a request that last as long as its answer; a few need none.
+pub(super) fn share(room: &Arc<Shares>, user: &User, bytes: usize) -> Result<Option<Share>, ApiError> {
+    if bytes <= FEW {
+        return Ok(None);
+    }
+    room.take(user, bytes.div_ceil(UNIT)).map(Some).ok_or_else(ApiError::busy)
+}
+
+/// An object that may be gone when it is wanted.
+#[derive(Debug)]
+pub(super) enum Reference {
+    Held(Arc<Object>),
+    Stored(Weak<Object>),
+}
+
+impl Reference {
+    /// A reference to an object for as long as the store has it.
+    pub fn stored(object: &Arc<Object>) -> Self {
+        Self::Stored(Arc::downgrade(object))
+    }
+
+    /// A reference to nothing.
+    pub const fn gone() -> Self {
+        Self::Stored(Weak::new())
+    }
+
+    /// The object, if it is still there.
+    pub fn get(&self) -> Option<Arc<Object>> {
+        match self {
+            Self::Held(object) => Some(Arc::clone(object)),
+            Self::Stored(object) => object.upgrade(),
+        }
+    }
+}
+
+/// Objects in the order in which they are sent.
+#[derive(Debug)]
+pub(super) struct Objects {
+    waiting: Waiting,
+    until: Instant,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Held(vec::IntoIter<Arc<Object>>, #[expect(dead_code, reason = "given back when it is dropped")] Share),
+    Stored(vec::IntoIter<Weak<Object>>),
+}
+
+impl Objects {
+    /// Objects for an answer to a user: held, if there is room for them.
+    pub fn new(room: &Arc<Shares>, user: &User, objects: Vec<Arc<Object>>) -> Self {
+        let bytes: usize = objects.iter().map(|object| object.bytes().len()).sum();
+        let waiting = if let Some(share) = room.take(user, bytes.div_ceil(UNIT)) {
+            Waiting::Held(objects.into_iter(), share)
+        } else {
+            let stored: Vec<_> = objects.iter().map(Arc::downgrade).collect();
+            Waiting::Stored(stored.into_iter())
+        };
+        Self { waiting, until: Instant::now() + LIFE }
+    }
+}
+
+impl Iterator for Objects {
+    type Item = Reference;
+
+    fn next(&mut self) -> Option<Reference> {
+        let next = match &mut self.waiting {
+            Waiting::Held(objects, _) => objects.next().map(Reference::Held),
+            Waiting::Stored(objects) => objects.next().map(Reference::Stored),
+        };
+        // Even what is left of an object that is gone takes a little memory.
+        next.map(|next| if Instant::now() > self.until { Reference::gone() } else { next })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Key, Revision, Value};
+
+    fn objects(count: u64) -> Vec<Arc<Object>> {
+        let object = |n| {
+            let value = Value::plain(vec![b'x'; 1 << 20]);
+            Object::new(Key::new("things", "", "a"), value, Revision::new(n), Revision::new(n))
+        };
+        (0..count).map(object).collect()
+    }
+
+    fn alive(objects: Objects) -> usize {
+        objects.filter(|object| object.get().is_some()).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_store_drops_is_held_as_far_as_the_budget_goes() {
+        let room = room();
+        let ann = User { name: "ann".to_owned(), ..User::anonymous() };
+        let first = Objects::new(&room, &ann, objects(30));
+        let second = Objects::new(&room, &ann, objects(3));
+        assert_eq!(alive(second), 0, "nobody else has them");
+        assert_eq!(
+            alive(Objects::new(&room, &User::admin(), objects(60))),
+            60,
+            "administrators have their own"
+        );
+        assert_eq!(alive(first), 30);
+        assert_eq!(alive(Objects::new(&room, &ann, objects(30))), 30, "there is room again");
+        let stored = objects(40);
+        let refers = Objects::new(&room, &ann, stored.clone());
+        assert_eq!(alive(refers), 40, "the store has them");
+
+        let slow = Objects::new(&room, &ann, objects(1));
+        tokio::time::advance(LIFE + Duration::from_secs(1)).await;
+        assert_eq!(alive(slow), 0, "nothing is held without end");
+    }
+}

@@ -1,0 +1,412 @@
+//! Large answers, made piece by piece while the client reads.
+//!
+//! ```text
+//! snapshot (references to objects) -> item -> piece -> frame of at most 32 KiB, when the connection has room for one
+//! ```
+//!
+//! A client that does not read holds a frame or two and references to objects, however long the list is. Frames are
+//! copies: a part of an object would keep all of it in memory, also after the store has another version.
+
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use flate2::{Compression, write::GzEncoder};
+use http_body::{Frame, SizeHint};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::Body;
+use super::kept::{Objects, Reference};
+use crate::engine::{Target, is_as_stored, to_bytes, to_value};
+use crate::output::list::{ListMeta, ListWriter};
+use crate::status::ApiError;
+use crate::store::Object;
+
+/// Up to here an answer is sent whole: it fits into the buffers of its connection.
+pub(super) const SMALL: usize = 128 << 10;
+/// Bytes of a frame.
+pub(super) const FRAME: usize = 32 << 10;
+/// As upstream: most of what gzip saves, at a fraction of the time.
+const LEVEL: u32 = 1;
+/// YAML is made whole, so one large list at a time is.
+static YAML: Semaphore = Semaphore::const_new(1);
+
+/// A part of a body.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// Bytes that were made for it.
+    Made(Bytes),
+    /// An object of the store, from this byte on.
+    Stored(Reference, usize),
+}
+
+impl Piece {
+    /// Moves as much of it into a frame as that takes. Tells whether that was all; `None` where the object is gone.
+    fn fill(&mut self, frame: &mut BytesMut) -> Option<bool> {
+        let room = FRAME - frame.len();
+        match self {
+            Self::Made(bytes) => {
+                let part = bytes.len().min(room);
+                frame.put_slice(&bytes[..part]);
+                bytes.advance(part);
+                Some(bytes.is_empty())
+            }
+            Self::Stored(object, sent) => {
+                let object = object.get()?;
+                let rest = &object.bytes()[*sent..];
+                let part = rest.len().min(room);
+                frame.put_slice(&rest[..part]);
+                *sent += part;
+                Some(part == rest.len())
+            }
+        }
+    }
+
+    /// All of it; `None` where the object is gone.
+    fn bytes(&self) -> Option<Bytes> {
+        match self {
+            Self::Made(bytes) => Some(bytes.clone()),
+            Self::Stored(object, sent) => Some(object.get()?.bytes().slice(*sent..)),
+        }
+    }
+}
+
+/// A body that is made while it is read.
+pub(super) struct Pieces {
+    source: Box<dyn Iterator<Item = Piece> + Send>,
+    /// The piece that is being sent.
+    current: Option<Piece>,
+    left: Option<usize>,
+    /// Whether it ended before its end, as an object was gone. The client sees that: no JSON is whole then, and a length
+    /// that was told is not reached.
+    is_cut: bool,
+}
+
+impl Pieces {
+    fn new(pieces: impl Iterator<Item = Piece> + Send + 'static, left: Option<usize>) -> Self {
+        Self { source: Box::new(pieces), current: None, left, is_cut: false }
+    }
+
+    /// A body of these pieces, which have so many bytes together.
+    pub fn known<I>(pieces: I, length: usize) -> Self
+    where
+        I: IntoIterator<Item = Piece>,
+        I::IntoIter: Send + 'static,
+    {
+        Self::new(pieces.into_iter(), Some(length))
+    }
+
+    /// The next frame: a copy of several small pieces, or of a part of a large one.
+    pub fn frame(&mut self) -> Option<Bytes> {
+        let mut frame = BytesMut::with_capacity(self.left.unwrap_or(FRAME).min(FRAME));
+        while frame.len() < FRAME && !self.is_cut {
+            let Some(piece) = &mut self.current else {
+                self.current = self.source.next();
+                if self.current.is_none() {
+                    break;
+                }
+                continue;
+            };
+            match piece.fill(&mut frame) {
+                Some(true) => self.current = None,
+                Some(false) => {}
+                None => self.is_cut = true,
+            }
+        }
+        self.left = self.left.map(|left| left.saturating_sub(frame.len()));
+        (!frame.is_empty()).then(|| frame.freeze())
+    }
+
+    /// Whether it ended before its end.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.frame().map(|frame| Ok(Frame::data(frame))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, |left| SizeHint::with_exact(left as u64))
+    }
+}
+
+/// A list with at least one item.
+pub(super) struct LargeList {
+    /// Up to the bracket before the first item.
+    head: Vec<u8>,
+    items: Items,
+    count: usize,
+    /// Bytes of all items, where that is known before they are made.
+    length: Option<usize>,
+}
+
+/// Each item in two parts, of which the second may be the store's.
+type Items = Box<dyn Iterator<Item = [Piece; 2]> + Send>;
+
+/// A part that has no bytes.
+const fn nothing() -> Piece {
+    Piece::Made(Bytes::new())
+}
+
+impl LargeList {
+    /// The objects themselves; `keep` says how they wait.
+    pub fn plain(
+        target: &Target,
+        items: Vec<Arc<Object>>,
+        keep: impl FnOnce(Vec<Arc<Object>>) -> Objects,
+        meta: &ListMeta,
+    ) -> Self {
+        let served = &target.served;
+        let writer = ListWriter::new(&served.resource, &served.version.name, meta, 0);
+        let (head, count) = (writer.head(), items.len());
+        let shown = |bytes: &Bytes| match writer.unshown(bytes) {
+            0 => bytes.len(),
+            unshown => bytes.len() - unshown + 1,
+        };
+        let known = items.iter().all(|item| is_as_stored(target, item));
+        let length = known.then(|| items.iter().map(|item| shown(item.bytes())).sum());
+        let target = target.clone();
+        let items = keep(items).map(move |item| {
+            let Some(object) = item.get() else { return [nothing(), Piece::Stored(item, 0)] };
+            if !is_as_stored(&target, &object) {
+                let bytes = to_bytes(&target, &object);
+                let unshown = writer.unshown(&bytes);
+                return [opened(unshown), Piece::Made(bytes.slice(unshown..))];
+            }
+            let unshown = writer.unshown(object.bytes());
+            [opened(unshown), Piece::Stored(item, unshown)]
+        });
+        Self { head, items: Box::new(items), count, length }
+    }
+
+    /// What `item` makes of each object.
+    pub fn made(
+        target: &Target,
+        items: Objects,
+        count: usize,
+        head: Vec<u8>,
+        item: impl Fn(&Value) -> Value + Send + 'static,
+    ) -> Self {
+        let target = target.clone();
+        let items = items.map(move |reference| {
+            let made = reference.get().map(|object| item(&to_value(&target, &object)));
+            let gone = || Piece::Stored(Reference::gone(), 0);
+            [nothing(), made.map_or_else(gone, |made| Piece::Made(made.to_string().into()))]
+        });
+        Self { head, items: Box::new(items), count, length: None }
+    }
+
+    /// The list without space between its members.
+    pub fn compact(self) -> Pieces {
+        let Self { head, items, count, length } = self;
+        let length = length.map(|length| head.len() + length + count - 1 + TAIL.len());
+        Pieces::new(joined(head, items, b",", TAIL), length)
+    }
+
+    /// The list with each member on its line.
+    pub fn indented(self) -> Pieces {
+        let Self { head, items, .. } = self;
+        let frame = parsed(&[&head, b"]}"]);
+        let head = format!("{frame:#}");
+        let head = head.strip_suffix("[]\n}").expect("the items come last, and are none");
+        let items = items.map(|[first, second]| {
+            let (Some(start), Some(rest)) = (first.bytes(), second.bytes()) else { return [first, second] };
+            let text = format!("{:#}", parsed(&[&start, &rest]));
+            // No text in JSON has a line break of its own.
+            [nothing(), Piece::Made(text.replace('\n', "\n    ").into())]
+        });
+        let head = format!("{head}[\n    ").into_bytes();
+        Pieces::new(joined(head, Box::new(items), b",\n    ", b"\n  ]\n}"), None)
+    }
+
+    /// The list as YAML; refused while another one is sent.
+    pub fn yaml(self) -> Result<Pieces, ApiError> {
+        let turn = YAML.try_acquire().map_err(|_| ApiError::busy())?;
+        let Self { head, items, .. } = self;
+        let mut json = BytesMut::new();
+        for piece in joined(head, items, b",", TAIL) {
+            json.put(piece.bytes().ok_or_else(ApiError::busy)?);
+        }
+        let yaml = serde_saphyr::to_string(&parsed(&[&json])).expect("a JSON value is YAML");
+        let end = std::iter::from_fn(move || {
+            // Another one is made when this is sent.
+            let _ = &turn;
+            None
+        });
+        Ok(Pieces::new(std::iter::once(Piece::Made(yaml.into())).chain(end), None))
+    }
+}
+
+/// The brace of an item that does not show what it begins with.
+fn opened(unshown: usize) -> Piece {
+    if unshown == 0 { nothing() } else { Piece::Made(Bytes::from_static(b"{")) }
+}
+
+/// What ends a list.
+const TAIL: &[u8] = b"]}\n";
+
+fn parsed(parts: &[&[u8]]) -> Value {
+    serde_json::from_slice(&parts.concat()).expect("what is made here is JSON")
+}
+
+fn joined(
+    head: Vec<u8>,
+    items: Items,
+    separator: &'static [u8],
+    tail: &'static [u8],
+) -> impl Iterator<Item = Piece> + Send {
+    let between = std::iter::once(Bytes::new()).chain(std::iter::repeat(Bytes::from_static(separator)));
+    let items =
+        between.zip(items).flat_map(|(separator, [first, second])| [Piece::Made(separator), first, second]);
+    std::iter::once(Piece::Made(head.into())).chain(items).chain([Piece::Made(Bytes::from_static(tail))])
+}
+
+/// A body that is compressed while it is read.
+pub(super) struct Gzip {
+    body: Body,
+    /// Bytes that were read and are not compressed yet.
+    plain: Bytes,
+    /// Made when the first byte is asked for, and gone after the last.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+    ended: bool,
+}
+
+impl Gzip {
+    /// A body, compressed.
+    pub fn new(body: Body) -> Self {
+        Self { body, plain: Bytes::new(), encoder: None, ended: false }
+    }
+
+    /// Compresses what is there, a frame at a time; gives what came out.
+    fn pack(&mut self) -> Vec<u8> {
+        let encoder = self.encoder.get_or_insert_with(|| GzEncoder::new(Vec::new(), Compression::new(LEVEL)));
+        let part = self.plain.split_to(self.plain.len().min(FRAME));
+        encoder.write_all(&part).expect("memory takes every write");
+        std::mem::take(encoder.get_mut())
+    }
+
+    fn finish(&mut self) -> Vec<u8> {
+        self.ended = true;
+        let encoder = self.encoder.take();
+        encoder.map(|encoder| encoder.finish().expect("memory takes every write")).unwrap_or_default()
+    }
+}
+
+impl http_body::Body for Gzip {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        while !this.ended {
+            let packed = if this.plain.is_empty() {
+                match http_body::Body::poll_frame(Pin::new(&mut this.body), cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Some(Ok(frame))) => {
+                        this.plain = frame.into_data().unwrap_or_default();
+                        continue;
+                    }
+                    Poll::Ready(Some(Err(never))) => match never {},
+                    Poll::Ready(None) => this.finish(),
+                }
+            } else {
+                this.pack()
+            };
+            if !packed.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(packed.into()))));
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body::Body as _;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn list(texts: &'static [&'static str]) -> LargeList {
+        let items = texts.iter().map(|text| [opened(1), Piece::Made(Bytes::from_static(text.as_bytes()))]);
+        let length = texts.iter().map(|text| text.len() + 1).sum();
+        let head = br#"{"kind":"L","items":["#.to_vec();
+        LargeList { head, items: Box::new(items), count: texts.len(), length: Some(length) }
+    }
+
+    async fn read(body: Pieces) -> String {
+        let bytes = body.collect().await.unwrap().to_bytes();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn forms_of_a_list() {
+        let texts: &[&str] = &[r#""a":[1,2]}"#, r#""b":"x\ny"}"#];
+        let compact = list(texts).compact();
+        let length = compact.size_hint().exact().unwrap();
+        let compact = read(compact).await;
+        assert_eq!(compact, "{\"kind\":\"L\",\"items\":[{\"a\":[1,2]},{\"b\":\"x\\ny\"}]}\n");
+        assert_eq!(compact.len() as u64, length);
+        let value: Value = serde_json::from_str(&compact).unwrap();
+        assert_eq!(read(list(texts).indented()).await, format!("{value:#}"));
+        let yaml = list(texts).yaml().unwrap();
+        assert!(list(texts).yaml().is_err(), "one at a time");
+        assert_eq!(read(yaml).await, serde_saphyr::to_string(&value).unwrap());
+        assert!(list(texts).yaml().is_ok());
+    }
+
+    #[test]
+    fn frames_are_small_and_made_when_they_are_asked_for() {
+        let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = Arc::clone(&made);
+        let pieces = (0..1_000).map(move |_| {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Piece::Made(vec![b'x'; 10_000].into())
+        });
+        let mut body = Pieces::new(pieces.chain([Piece::Made(vec![b'y'; 1 << 20].into())]), None);
+        assert!(body.frame().is_some());
+        assert!(made.load(std::sync::atomic::Ordering::Relaxed) <= 4, "no more is made than a frame takes");
+        let mut bytes = 0;
+        while let Some(frame) = body.frame() {
+            assert!(frame.len() <= FRAME);
+            bytes += frame.len();
+        }
+        assert!(bytes > (1 << 20) + 9_900_000);
+    }
+
+    #[test]
+    fn no_frame_keeps_an_object_and_what_is_gone_ends_a_body() {
+        let value = crate::store::Value::plain(vec![b'x'; 100_000]);
+        let key = crate::store::Key::new("things", "", "a");
+        let revision = crate::store::Revision::new(1);
+        let object = Object::new(key, value, revision, revision);
+        let pieces = [Piece::Stored(Reference::stored(&object), 1), Piece::Made(Bytes::from_static(b"\n"))];
+        let mut body = Pieces::known(pieces, 100_000);
+        let frame = body.frame().unwrap();
+        assert_eq!((frame.len(), body.size_hint().exact()), (FRAME, Some((100_000 - FRAME) as u64)));
+        assert!(object.bytes().is_unique());
+        drop(object);
+        assert_eq!(body.frame(), None);
+        assert!(body.is_cut() && !body.is_end_stream());
+    }
+}

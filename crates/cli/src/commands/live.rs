@@ -1,0 +1,306 @@
+//! A live view: a page that fills the terminal until it is left, with keys to scroll, fold and quit.
+//!
+//! It is drawn on the terminal's alternate screen, and whole each time: a resize leaves nothing stale, and the
+//! scrollback stays as it was. What should remain afterwards is printed by whoever opened the view.
+
+use std::io::{self, IsTerminal, Read, Write};
+use std::time::Duration;
+
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use textwrap::core::display_width;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// Ages are drawn anew though nothing happens.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Columns and lines of the terminal, where there is one.
+pub fn size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Whether the output is a terminal that can be drawn on by this process.
+pub fn is_possible() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    // A job in the background would draw over the shell, and be stopped when it reads a key.
+    let background = rustix::termios::tcgetpgrp(io::stdout())
+        .is_ok_and(|foreground| foreground != rustix::process::getpgrp());
+    io::stdout().is_terminal() && !dumb && !background
+}
+
+/// Colours as the terminal and NO_COLOR want them.
+pub fn coloured(line: &str) -> String {
+    if anstream::AutoStream::choice(&io::stdout()) == anstream::ColorChoice::Never {
+        anstream::adapter::strip_str(line).to_string()
+    } else {
+        line.to_owned()
+    }
+}
+
+/// What a person asks with a key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Key {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Top,
+    Bottom,
+    Fold,
+    Redraw,
+    Quit,
+}
+
+/// Why a view wakes whoever draws it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wake {
+    /// The page is to be drawn again: a key, another size, or a second later.
+    Draw,
+    /// `q` was pressed.
+    Quit,
+}
+
+/// A terminal that belongs to a page until this is dropped.
+pub struct LiveView {
+    /// Terminal settings from before, where keys are read.
+    settings: Option<Termios>,
+    keys: mpsc::UnboundedReceiver<Key>,
+    resized: Signal,
+    /// First line of the page on the screen.
+    top: usize,
+    /// Whether the page is folded to fit the screen.
+    folded: bool,
+    drawn: Vec<String>,
+}
+
+impl LiveView {
+    /// Takes the terminal.
+    pub fn open() -> io::Result<Self> {
+        let (sender, keys) = mpsc::unbounded_channel();
+        let resized = signal(SignalKind::window_change())?;
+        let settings = read_keys(sender);
+        print(ENTER)?;
+        Ok(Self { settings, keys, resized, top: 0, folded: true, drawn: Vec::new() })
+    }
+
+    /// Whether the page should fit the screen; else it is whole, and scrolled.
+    pub fn is_folded(&self) -> bool {
+        self.folded
+    }
+
+    /// The keys, for the last line of the screen; in a few words where it is narrow.
+    fn help(&self, room: usize) -> &'static str {
+        let (long, short) = match (self.settings.is_some(), self.folded) {
+            (true, true) => ("  (arrows scroll, f unfolds, q quits)", "  (f unfolds, q quits)"),
+            (true, false) => ("  (arrows scroll, f folds, q quits)", "  (f folds, q quits)"),
+            (false, _) => ("  (Ctrl-C quits)", ""),
+        };
+        if long.len() <= room { long } else { short }
+    }
+
+    /// Shows as much of the page as fits, and a line with `foot` and the keys below it.
+    pub fn draw(&mut self, page: &[String], foot: &str) -> io::Result<()> {
+        let (width, rows) = size().unwrap_or((80, 24));
+        let page: Vec<String> = page.iter().flat_map(|line| pieces(line, width)).collect();
+        let room = rows.saturating_sub(1).max(1);
+        self.top = self.top.min(page.len().saturating_sub(room));
+        let mut screen: Vec<String> = page.into_iter().skip(self.top).take(room).collect();
+        screen.resize(room, String::new());
+        let foot = format!("{foot}{}", self.help(width.saturating_sub(display_width(foot))));
+        screen.push(pieces(&foot, width).into_iter().next().unwrap_or_default());
+        if self.drawn == screen {
+            return Ok(());
+        }
+        let lines: Vec<String> =
+            screen.iter().map(|line| format!("{}\x1b[0m\x1b[K", coloured(line))).collect();
+        // No line end behind the last line: it would scroll.
+        print(&format!("\x1b[H{}\x1b[J", lines.join("\r\n")))?;
+        self.drawn = screen;
+        Ok(())
+    }
+
+    /// Waits for a key, another size of the terminal, or the next second.
+    pub async fn wake(&mut self) -> Wake {
+        tokio::select! {
+            Some(key) = self.keys.recv() => return self.act(key),
+            _ = self.resized.recv() => self.drawn.clear(),
+            () = tokio::time::sleep(TICK) => {}
+        }
+        Wake::Draw
+    }
+
+    fn act(&mut self, key: Key) -> Wake {
+        let page = size().map_or(20, |(_, rows)| rows.saturating_sub(2).max(1));
+        match key {
+            Key::Up => self.top = self.top.saturating_sub(1),
+            Key::Down => self.top += 1,
+            Key::PageUp => self.top = self.top.saturating_sub(page),
+            Key::PageDown => self.top += page,
+            Key::Top => self.top = 0,
+            // Drawing knows where the end is.
+            Key::Bottom => self.top = usize::MAX,
+            Key::Fold => (self.folded, self.top) = (!self.folded, 0),
+            Key::Redraw => self.drawn.clear(),
+            Key::Quit => return Wake::Quit,
+        }
+        Wake::Draw
+    }
+}
+
+/// As [`LiveView::wake`]; never where there is no view.
+pub async fn wake(view: &mut Option<LiveView>) -> Wake {
+    match view {
+        Some(view) => view.wake().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Drop for LiveView {
+    fn drop(&mut self) {
+        // The terminal may be gone; then there is nothing to give back.
+        let _ = print(LEAVE);
+        if let Some(settings) = &self.settings {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, settings);
+        }
+    }
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Reads keys one by one, without showing them, where the input is a terminal. Gives the settings from before.
+fn read_keys(keys: mpsc::UnboundedSender<Key>) -> Option<Termios> {
+    let before = tcgetattr(io::stdin()).ok()?;
+    let mut settings = before.clone();
+    settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    settings.special_codes[SpecialCodeIndex::VMIN] = 1;
+    settings.special_codes[SpecialCodeIndex::VTIME] = 0;
+    // A stopped process would leave the shell on this screen.
+    settings.special_codes[SpecialCodeIndex::VSUSP] = 0;
+    tcsetattr(io::stdin(), OptionalActions::Now, &settings).ok()?;
+    // A thread of its own: a read of the terminal cannot be given up, and must not keep the runtime from ending.
+    std::thread::spawn(move || {
+        let mut bytes = [0; 64];
+        while let Ok(count @ 1..) = io::stdin().lock().read(&mut bytes) {
+            for key in parse(&bytes[..count]) {
+                if keys.send(key).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    Some(before)
+}
+
+/// The keys in what a terminal sent.
+fn parse(bytes: &[u8]) -> Vec<Key> {
+    // As terminals send cursor keys in either mode; of several that begin alike the longest comes first.
+    const KNOWN: [(&[u8], Key); 25] = [
+        (b"\x1b[5~", Key::PageUp),
+        (b"\x1b[6~", Key::PageDown),
+        (b"\x1b[1~", Key::Top),
+        (b"\x1b[4~", Key::Bottom),
+        (b"\x1b[A", Key::Up),
+        (b"\x1bOA", Key::Up),
+        (b"\x1b[B", Key::Down),
+        (b"\x1bOB", Key::Down),
+        (b"\x1b[H", Key::Top),
+        (b"\x1bOH", Key::Top),
+        (b"\x1b[F", Key::Bottom),
+        (b"\x1bOF", Key::Bottom),
+        (b"k", Key::Up),
+        (b"j", Key::Down),
+        (b"\n", Key::Down),
+        (b"\r", Key::Down),
+        (b"b", Key::PageUp),
+        (b" ", Key::PageDown),
+        (b"g", Key::Top),
+        (b"G", Key::Bottom),
+        (b"f", Key::Fold),
+        (b"\x0c", Key::Redraw),
+        (b"q", Key::Quit),
+        (b"Q", Key::Quit),
+        (b"\x04", Key::Quit),
+    ];
+    let (mut keys, mut rest) = (Vec::new(), bytes);
+    while let Some(&first) = rest.first() {
+        if let Some((code, key)) = KNOWN.iter().find(|(code, _)| rest.starts_with(code)) {
+            keys.push(*key);
+            rest = &rest[code.len()..];
+        } else if first == 0x1b {
+            // An unknown key: its letters are not keys of their own.
+            let end = rest.iter().skip(2).position(|byte| byte.is_ascii_alphabetic() || *byte == b'~');
+            rest = end.map_or(&[], |end| &rest[end + 3..]);
+        } else {
+            rest = &rest[1..];
+        }
+    }
+    keys
+}
+
+/// Lines of the screen that a text takes.
+pub fn height(text: &[String], width: usize) -> usize {
+    text.iter().map(|line| pieces(line, width).len()).sum()
+}
+
+/// A line in pieces that are no wider than the screen. Colours take no room.
+fn pieces(line: &str, width: usize) -> Vec<String> {
+    let (mut pieces, mut piece, mut used, mut escape) = (Vec::new(), String::new(), 0, false);
+    for letter in line.chars() {
+        if letter == '\x1b' {
+            escape = true;
+        }
+        let room = if escape { 0 } else { display_width(letter.encode_utf8(&mut [0; 4])) };
+        if used + room > width {
+            pieces.push(std::mem::take(&mut piece));
+            used = 0;
+        }
+        used += room;
+        piece.push(letter);
+        escape &= !letter.is_ascii_alphabetic();
+    }
+    pieces.push(piece);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_terminals() {
+        let rows: [(&[u8], &[Key]); 8] = [
+            (b"q", &[Key::Quit]),
+            (b"jjk", &[Key::Down, Key::Down, Key::Up]),
+            (b"\x1b[A\x1bOB\x1b[6~", &[Key::Up, Key::Down, Key::PageDown]),
+            (b"\x1b[H\x1b[4~gG", &[Key::Top, Key::Bottom, Key::Top, Key::Bottom]),
+            (b"\x1b[1;5Qf", &[Key::Fold]),
+            (b"\x1b[15~\x0c", &[Key::Redraw]),
+            (b"\x1b", &[]),
+            ("äx".as_bytes(), &[]),
+        ];
+        for (bytes, expected) in rows {
+            assert_eq!(parse(bytes), expected, "{:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn long_lines_are_broken_where_the_screen_ends() {
+        let rows: [(&str, &[&str]); 5] = [
+            ("", &[""]),
+            ("abcd", &["abcd"]),
+            ("abcdef", &["abcd", "ef"]),
+            ("\x1b[1mab\x1b[0mcdef", &["\x1b[1mab\x1b[0mcd", "ef"]),
+            ("日本語", &["日本", "語"]),
+        ];
+        for (line, expected) in rows {
+            assert_eq!(pieces(line, 4), expected);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! What is there, and the steps from there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use std::{fmt, io};
+
+use capt_controllers::workspace::keeper;
+use capt_terraform::state::State;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::super::client::in_words;
+use super::convert::{self, Converted, States};
+
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
+const CROSSPLANE: &str = "tf.upbound.io";
+/// Written by this command.
+const MANAGER: &str = "capt-migrate";
+/// Name of the annotation by which Crossplane calls something outside by another name.
+const EXTERNAL_NAME: &str = "crossplane.io/external-name";
+
+/// What there is of the old version.
+pub struct World {
+    /// CRDs of a name of ours whose kind is spelled otherwise: it cannot be changed in place.
+    misspelt: Vec<CustomResourceDefinition>,
+    templates: Vec<DynamicObject>,
+    applies: Vec<DynamicObject>,
+    configs: BTreeMap<String, Value>,
+    workspaces: BTreeMap<String, DynamicObject>,
+}
+
+/// What is to be done.
+#[derive(Default)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    /// What a person has to know.
+    pub notes: Vec<String>,
+}
+
+/// One step. Each can be repeated.
+pub enum Step {
+    /// Installs the CRDs over the old ones.
+    Crds,
+    /// Replaces a CRD whose kind is spelled otherwise, and its objects.
+    Replace(Box<CustomResourceDefinition>),
+    /// Applies an object of ours.
+    Apply { namespace: String, object: Value },
+    /// Keeps Crossplane from working on a workspace, and from destroying it when it is deleted.
+    Pause(String),
+    /// Leaves a state for an instance.
+    Import { namespace: String, name: String, from: String, state: Vec<u8>, resources: usize },
+    /// Lets a person decide about plans of an instance.
+    Manual { namespace: String, name: String },
+    /// Says which Terraform workspace of a backend is that of an instance.
+    Called { namespace: String, name: String, workspace: String },
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crds => write!(f, "install {} CRDs over the old ones", capt_api::crds().len()),
+            Self::Replace(crd) => {
+                let kind = &crd.spec.names.kind;
+                write!(
+                    f,
+                    "replace the CRD of {kind}, whose kind cannot be changed, and its objects (saved to {})",
+                    saved(crd)
+                )
+            }
+            Self::Apply { namespace, object } => {
+                write!(
+                    f,
+                    "create {} {namespace}/{}",
+                    text(&object["kind"]),
+                    text(&object["metadata"]["name"])
+                )
+            }
+            Self::Pause(name) => {
+                write!(f, "pause Crossplane's Workspace {name}, with deletionPolicy: Orphan")
+            }
+            Self::Import { namespace, name, from, resources, .. } => {
+                write!(
+                    f,
+                    "give WorkspaceTemplateApply {namespace}/{name} the state of Secret {from}: {resources} resources"
+                )
+            }
+            Self::Manual { namespace, name } => {
+                write!(f, "set approval: Manual on WorkspaceTemplateApply {namespace}/{name}")
+            }
+            Self::Called { namespace, name, workspace } => {
+                write!(
+                    f,
+                    "note that WorkspaceTemplateApply {namespace}/{name} is Terraform workspace {workspace}"
+                )
+            }
+        }
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn saved(crd: &CustomResourceDefinition) -> String {
+    format!("{}.json", crd.spec.names.plural)
+}
+
+/// Objects of a kind.
+fn api(
+    client: &Client,
+    group: &str,
+    version: &str,
+    (kind, plural): (&str, &str),
+    namespace: Option<&str>,
+) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+/// All objects of a kind; none where nobody serves it.
+async fn list(api: Api<DynamicObject>) -> io::Result<Vec<DynamicObject>> {
+    match api.list(&ListParams::default()).await {
+        Ok(found) => Ok(found.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(error) => Err(in_words(error)),
+    }
+}
+
+impl World {
+    /// Reads what is there.
+    pub async fn read(client: &Client) -> io::Result<Self> {
+        let ours = |kind, plural| list(api(client, INFRASTRUCTURE, "v1beta1", (kind, plural), None));
+        let theirs = |kind, plural| list(api(client, CROSSPLANE, "v1beta1", (kind, plural), None));
+        let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let mut misspelt = Vec::new();
+        for wanted in capt_api::crds() {
+            let found = crds.get_opt(&wanted.name_any()).await.map_err(in_words)?;
+            misspelt.extend(found.filter(|found| found.spec.names.kind != wanted.spec.names.kind));
+        }
+        let named =
+            |objects: Vec<DynamicObject>| objects.into_iter().map(|object| (object.name_any(), object));
+        Ok(Self {
+            misspelt,
+            templates: ours("WorkspaceTemplate", "workspacetemplates").await?,
+            applies: ours("WorkspaceTemplateApply", "workspacetemplateapplies").await?,
+            configs: named(theirs("ProviderConfig", "providerconfigs").await?)
+                .map(|(name, object)| (name, object.data))
+                .collect(),
+            workspaces: named(theirs("Workspace", "workspaces").await?).collect(),
+        })
+    }
+
+    /// The steps.
+    pub async fn plan(&self, client: &Client) -> io::Result<Plan> {
+        let mut plan = Plan::default();
+        plan.steps.extend(self.misspelt.iter().map(|crd| Step::Replace(Box::new(crd.clone()))));
+        plan.steps.push(Step::Crds);
+        let mut converted = BTreeMap::new();
+        for (name, config) in &self.configs {
+            let config = convert::provider_config(name, config);
+            plan.notes.extend(config.notes.iter().cloned());
+            converted.insert(name.as_str(), config);
+        }
+        self.provider_configs(&converted, &mut plan);
+        for apply in &self.applies {
+            self.instance(client, apply, &converted, &mut plan).await?;
+        }
+        Ok(plan)
+    }
+
+    /// A provider config beside each template that names it, and leave to read its Secrets.
+    fn provider_configs(&self, converted: &BTreeMap<&str, Converted>, plan: &mut Plan) {
+        let used: BTreeSet<(String, String)> = self
+            .templates
+            .iter()
+            .filter_map(|template| Some((template.namespace()?, config_of(template)?.to_owned())))
+            .collect();
+        for (namespace, name) in used {
+            let Some(config) = converted.get(name.as_str()) else {
+                plan.notes.push(format!(
+                    "templates of {namespace} name ProviderConfig {name}, which does not exist"
+                ));
+                continue;
+            };
+            let object = json!({
+                "apiVersion": format!("{INFRASTRUCTURE}/v1beta1"), "kind": "WorkspaceProviderConfig",
+                "metadata": {"name": name}, "spec": config.spec,
+            });
+            plan.steps.push(Step::Apply { namespace: namespace.clone(), object });
+            for (elsewhere, secret) in config.secrets.iter().filter(|(elsewhere, _)| *elsewhere != namespace)
+            {
+                let object = convert::grant(&namespace, secret);
+                plan.steps.push(Step::Apply { namespace: elsewhere.clone(), object });
+            }
+        }
+    }
+
+    /// What becomes of one instance.
+    async fn instance(
+        &self,
+        client: &Client,
+        apply: &DynamicObject,
+        converted: &BTreeMap<&str, Converted>,
+        plan: &mut Plan,
+    ) -> io::Result<()> {
+        let (namespace, name) = (apply.namespace().unwrap_or_default(), apply.name_any());
+        let called = apply.data["status"]["workspaceName"].as_str();
+        let called = called.or_else(|| name.strip_suffix("-apply")).unwrap_or(&name);
+        let Some(workspace) = self.workspaces.get(called) else {
+            if apply.data["status"]["applied"] == json!(true) {
+                plan.notes.push(format!(
+                    "WorkspaceTemplateApply {namespace}/{name} was applied, and Crossplane has no Workspace {called}: give its state with capt import-state"
+                ));
+            }
+            return Ok(());
+        };
+        let external = workspace.annotations().get(EXTERNAL_NAME).map_or(called, String::as_str);
+        plan.steps.push(Step::Pause(called.to_owned()));
+        let config = text(&workspace.data["spec"]["providerConfigRef"]["name"]);
+        let states = converted.get(config).map(|config| config.states.clone());
+        match states.unwrap_or(States::Nowhere) {
+            States::Nowhere => plan.notes.push(format!(
+                "Crossplane's Workspace {called} has no backend: its state is in the folder of its pod; save it with terraform state pull, and give it with capt import-state {name}"
+            )),
+            // There it is found, under the name that Crossplane selects.
+            States::Backend(_) if external != called => plan.steps.push(Step::Called {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                workspace: external.to_owned(),
+            }),
+            States::Backend(_) => {}
+            states @ States::Secrets { .. } => {
+                let (beside, secret) = states.secret(external).expect("they are in Secrets");
+                let from = format!("{beside}/{secret}");
+                match keeper::read_import(client, beside, &secret).await {
+                    Ok(state) => {
+                        let resources = State::read(&state).map_err(|error| io::Error::other(format!("Secret {from}: {error}")))?;
+                        let resources = resources.resources.len();
+                        let (namespace, name) = (namespace.clone(), name.clone());
+                        plan.steps.push(Step::Import { namespace, name, from, state, resources });
+                    }
+                    Err(problem) => plan.notes.push(format!(
+                        "WorkspaceTemplateApply {namespace}/{name} is held until its state is given with capt import-state: {problem}"
+                    )),
+                }
+            }
+        }
+        plan.steps.push(Step::Manual { namespace, name });
+        Ok(())
+    }
+}
+
+/// The provider config that a template names.
+fn config_of(template: &DynamicObject) -> Option<&str> {
+    template.data["spec"]["template"]["spec"]["providerConfigRef"]["name"].as_str()
+}
+
+impl Step {
+    /// Does it.
+    pub async fn act(&self, client: &Client) -> io::Result<()> {
+        let ours = |namespace: &str| {
+            api(
+                client,
+                INFRASTRUCTURE,
+                "v1beta1",
+                ("WorkspaceTemplateApply", "workspacetemplateapplies"),
+                Some(namespace),
+            )
+        };
+        let merge = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
+        match self {
+            Self::Crds => install(client).await,
+            Self::Replace(crd) => replace(client, crd).await,
+            Self::Apply { namespace, object } => {
+                let plural = format!("{}s", text(&object["kind"]).to_lowercase());
+                let api = api(
+                    client,
+                    INFRASTRUCTURE,
+                    "v1beta1",
+                    (text(&object["kind"]), plural.as_str()),
+                    Some(namespace),
+                );
+                let force = PatchParams::apply(MANAGER).force();
+                let name = text(&object["metadata"]["name"]);
+                patient(async || api.patch(name, &force, &Patch::Apply(object)).await).await
+            }
+            Self::Pause(name) => {
+                let workspaces = api(client, CROSSPLANE, "v1beta1", ("Workspace", "workspaces"), None);
+                let body = json!({
+                    "metadata": {"annotations": {"crossplane.io/paused": "true"}}, "spec": {"deletionPolicy": "Orphan"},
+                });
+                workspaces.patch(name, &merge, &Patch::Merge(&body)).await.map(drop).map_err(in_words)
+            }
+            Self::Import { namespace, name, state, .. } => {
+                keeper::write_import(client, namespace, &keeper::import_name(name), state.clone())
+                    .await
+                    .map_err(io::Error::other)
+            }
+            Self::Manual { namespace, name } => {
+                let body = json!({"spec": {"approval": "Manual"}});
+                let applies = ours(namespace);
+                patient(async || applies.patch(name, &merge, &Patch::Merge(&body)).await).await
+            }
+            Self::Called { namespace, name, workspace } => {
+                let body = json!({"status": {"workspaceName": workspace}});
+                ours(namespace)
+                    .patch_status(name, &merge, &Patch::Merge(&body))
+                    .await
+                    .map(drop)
+                    .map_err(in_words)
+            }
+        }
+    }
+}
+
+/// Tries for a while: an API serves a CRD a moment after it has taken it.
+async fn patient(attempt: impl AsyncFn() -> kube::Result<DynamicObject>) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match attempt().await {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 && tries < 50 => {}
+            Err(error) => return Err(in_words(error)),
+        }
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Installs the CRDs. They are replaced as a whole: an apply would leave in their schemas what others have written there.
+async fn install(client: &Client) -> io::Result<()> {
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for mut crd in capt_api::crds() {
+        let name = crd.name_any();
+        let written = match crds.get_opt(&name).await.map_err(in_words)? {
+            Some(found) if capt_api::crd::is_installed(&found, &crd) => continue,
+            Some(found) => {
+                crd.metadata.resource_version = found.resource_version();
+                crds.replace(&name, &PostParams::default(), &crd).await
+            }
+            None => crds.create(&PostParams::default(), &crd).await,
+        };
+        written.map_err(in_words)?;
+    }
+    Ok(())
+}
+
+/// Saves the objects, takes the CRD away, installs ours, and makes the objects again under its kind.
+async fn replace(client: &Client, old: &CustomResourceDefinition) -> io::Result<()> {
+    let names = &old.spec.names;
+    let group = &old.spec.group;
+    let version = old.spec.versions.first().map_or("v1beta1", |version| version.name.as_str());
+    let objects =
+        list(api(client, group, version, (names.kind.as_str(), names.plural.as_str()), None)).await?;
+    let wanted = capt_api::crds().into_iter().find(|crd| crd.name_any() == old.name_any());
+    let kind = wanted.map_or_else(|| names.kind.clone(), |wanted| wanted.spec.names.kind);
+    let again: Vec<(String, Value)> = objects
+        .iter()
+        .map(|object| {
+            let metadata = json!({
+                "name": object.name_any(), "labels": object.labels(), "annotations": object.annotations(),
+            });
+            let body = json!({
+                "apiVersion": format!("{group}/v1beta1"), "kind": kind, "metadata": metadata, "spec": object.data["spec"],
+            });
+            (object.namespace().unwrap_or_default(), body)
+        })
+        .collect();
+    std::fs::write(saved(old), serde_json::to_vec_pretty(&again).map_err(io::Error::other)?)?;
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    crds.delete(&old.name_any(), &DeleteParams::default()).await.map_err(in_words)?;
+    while crds.get_opt(&old.name_any()).await.map_err(in_words)?.is_some() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    install(client).await?;
+    for (namespace, body) in &again {
+        let api = api(client, group, "v1beta1", (kind.as_str(), names.plural.as_str()), Some(namespace));
+        let object: DynamicObject = serde_json::from_value(body.clone()).map_err(io::Error::other)?;
+        patient(async || api.create(&PostParams::default(), &object).await).await?;
+    }
+    Ok(())
+}

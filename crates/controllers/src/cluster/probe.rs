@@ -1,0 +1,347 @@
+//! Asks the API of a control plane whether it is ready: `GET /readyz`, with the cluster's own kubeconfig.
+//!
+//! ```text
+//! kubeconfig Secret -> its server: https, its name resolved once -> TCP -> TLS with its CA -> status of the answer
+//! ```
+//!
+//! Whoever builds the cluster decides where that is. So a reconcile never waits for it: it starts a question, which is
+//! bounded in time, and reads how the last one ended. Of the answer only the status is read. The credentials go to the
+//! kubeconfig's own server and nowhere else: not over plain HTTP, not where certificates are not checked, and no redirect
+//! is followed.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use capt_api::conditions::reasons;
+use capt_planner::cluster::Why;
+use capt_planner::cluster::control_plane::Probe;
+use futures::Stream;
+use http::{Request, StatusCode, Uri};
+use kube::client::Body;
+use kube::{Client, Config};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::{Semaphore, broadcast};
+use tokio::task::JoinSet;
+
+use crate::machine::drain::Outcome;
+use crate::machine::drain::reach::{self, shortened};
+use crate::runtime::queue::chain;
+use crate::runtime::{Name, Writer};
+
+/// Questions at the same time: those that nobody answers should not keep the others.
+const AT_ONCE: usize = 16;
+
+/// How clusters are asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Time between two questions to one that is ready.
+    pub every: Duration,
+    /// Time between two questions to one that is not.
+    pub again: Duration,
+    /// How long it may take to resolve a name, and to connect.
+    pub greeting: Duration,
+    /// How long all of it may take.
+    pub limit: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            every: Duration::from_secs(300),
+            again: Duration::from_secs(30),
+            greeting: Duration::from_secs(5),
+            limit: Duration::from_secs(15),
+        }
+    }
+}
+
+/// Who is asked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Subject {
+    /// The Cluster; its kubeconfig is in a Secret beside it.
+    pub cluster: Name,
+    /// Where its API is, as its control plane says: another is asked anew.
+    pub endpoint: String,
+    /// Whether it is meant to be reached from inside its network alone.
+    pub private: bool,
+}
+
+#[derive(Debug)]
+struct Run {
+    subject: Subject,
+    running: bool,
+    last: Option<(Probe, Instant)>,
+}
+
+/// Questions that are under way, and how the last ones ended.
+#[derive(Debug)]
+pub struct Probes {
+    settings: Settings,
+    runs: Arc<Mutex<HashMap<Name, Run>>>,
+    changes: broadcast::Sender<Name>,
+    room: Arc<Semaphore>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Probes {
+    /// None yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            runs: Arc::default(),
+            changes: broadcast::channel(1024).0,
+            room: Arc::new(Semaphore::new(AT_ONCE)),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// Control planes that have answered, or have not.
+    pub fn changes(&self) -> impl Stream<Item = Name> + Send + 'static {
+        let runs = Arc::clone(&self.runs);
+        crate::runtime::cache::names(self.changes.subscribe(), move || {
+            runs.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        })
+    }
+
+    /// What was seen last, and when to come back; asks again where that is due.
+    pub fn look(
+        &self,
+        writer: &Writer,
+        plane: &Name,
+        subject: &Subject,
+    ) -> (Option<Probe>, Option<Duration>) {
+        let mut runs = self.runs();
+        let fresh = || Run { subject: subject.clone(), running: false, last: None };
+        let run = runs.entry(plane.clone()).or_insert_with(fresh);
+        if run.subject != *subject {
+            *run = fresh();
+        }
+        let seen = run.last.as_ref().map(|(probe, _)| probe.clone());
+        let due = run.last.as_ref().map(|(probe, at)| {
+            let pause = if *probe == Probe::Ready { self.settings.every } else { self.settings.again };
+            pause.saturating_sub(at.elapsed())
+        });
+        let due = due.unwrap_or_default();
+        // Its end brings us back.
+        if run.running {
+            return (seen, None);
+        }
+        if !due.is_zero() {
+            return (seen, Some(due));
+        }
+        run.running = true;
+        drop(runs);
+        self.start(writer, plane, subject);
+        (seen, None)
+    }
+
+    fn start(&self, writer: &Writer, plane: &Name, subject: &Subject) {
+        let (runs, changes, room) = (Arc::clone(&self.runs), self.changes.clone(), Arc::clone(&self.room));
+        let (writer, plane, subject, settings) =
+            (writer.clone(), plane.clone(), subject.clone(), self.settings);
+        let question = async move {
+            // A closed semaphore is one that nobody closes.
+            let _room = room.acquire().await;
+            let asked = tokio::time::timeout(settings.limit, ask(&writer, &subject, settings.greeting)).await;
+            let probe = asked.unwrap_or_else(|_| {
+                let message = format!("no answer within {} s", settings.limit.as_secs());
+                silent(subject.private, &subject.endpoint, &message)
+            });
+            // Another may be meant by now: that is asked for itself.
+            let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(run) = runs.get_mut(&plane).filter(|run| run.subject == subject) {
+                run.running = false;
+                run.last = Some((probe, Instant::now()));
+            }
+            drop(runs);
+            // Nobody may be listening any more.
+            let _ = changes.send(plane);
+        };
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(question);
+    }
+
+    /// Drops what is known of a control plane that is gone.
+    pub fn forget(&self, plane: &Name) {
+        self.runs().remove(plane);
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<Name, Run>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn ask(writer: &Writer, subject: &Subject, greeting: Duration) -> Probe {
+    let config = match reach::config(writer, &subject.cluster).await {
+        Ok(config) => config,
+        Err(Outcome::NoWay(why) | Outcome::Unreachable(why)) => return unasked(why),
+        Err(other) => return unasked(format!("{other:?}")),
+    };
+    let (host, port) = match server(&config) {
+        Ok(server) => server,
+        Err(why) => return unasked(why.to_owned()),
+    };
+    let shown = format!("{host}:{port}");
+    let found = tokio::time::timeout(greeting, lookup_host((host.as_str(), port))).await;
+    let Some(address) = found.ok().and_then(Result::ok).and_then(|mut all| all.next()) else {
+        let message = format!("{host} does not resolve from here: it was not asked");
+        return Probe::Unknown(Why::new(reasons::ADDRESS_NOT_RESOLVED, message));
+    };
+    if is_off_limits(address.ip()) {
+        return unasked(format!("{shown} is {}, which no API of a cluster has", address.ip()));
+    }
+    let private = subject.private || is_private(address.ip());
+    match tokio::time::timeout(greeting, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => return silent(private, &shown, &error.to_string()),
+        Err(_) => return silent(private, &shown, &format!("no connection within {} s", greeting.as_secs())),
+    }
+    match readiness(config, &host, address).await {
+        Ok(status) => seen(status, &shown),
+        Err(why) => Probe::Failed(format!("GET /readyz at {shown}: {}", shortened(why))),
+    }
+}
+
+/// Host and port of the server that the kubeconfig names; or why nobody is asked there.
+fn server(config: &Config) -> Result<(String, u16), &'static str> {
+    if config.cluster_url.scheme_str() != Some("https") {
+        return Err("the kubeconfig's server is not https: credentials are not sent there");
+    }
+    if config.accept_invalid_certs {
+        return Err("the kubeconfig does not check certificates: credentials are not sent there");
+    }
+    let host = config.cluster_url.host().ok_or("the kubeconfig's server has no host")?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok((host, config.cluster_url.port_u16().unwrap_or(443)))
+}
+
+/// The status of the answer. It is asked at the address that was looked at, under the name that its certificate has.
+async fn readiness(mut config: Config, host: &str, address: SocketAddr) -> Result<StatusCode, String> {
+    config.tls_server_name.get_or_insert_with(|| host.to_owned());
+    config.cluster_url = Uri::builder()
+        .scheme("https")
+        .authority(address.to_string())
+        .path_and_query("/")
+        .build()
+        .map_err(|error| chain(&error))?;
+    let client = Client::try_from(config).map_err(|error| chain(&error))?;
+    let request = Request::get("/readyz").body(Body::empty()).map_err(|error| chain(&error))?;
+    // What else it says is not read.
+    client.send(request).await.map(|answer| answer.status()).map_err(|error| chain(&error))
+}
+
+/// What an answer says. A redirect is one that is not followed.
+fn seen(status: StatusCode, shown: &str) -> Probe {
+    match status {
+        StatusCode::OK => Probe::Ready,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Probe::Failed(format!(
+            "GET /readyz at {shown} answered {}: the kubeconfig's credentials do not do",
+            status.as_u16()
+        )),
+        other => Probe::Failed(format!("GET /readyz at {shown} answered {}", other.as_u16())),
+    }
+}
+
+/// Nobody answered: that means something only where anybody could be expected to hear it.
+fn silent(private: bool, shown: &str, why: &str) -> Probe {
+    if private {
+        let message = format!("{shown} is private, and did not answer from here: {why}");
+        return Probe::Unknown(Why::new(reasons::ENDPOINT_PRIVATE, message));
+    }
+    Probe::Failed(format!("{shown} did not answer: {why}"))
+}
+
+fn unasked(message: String) -> Probe {
+    Probe::Unknown(Why::new(reasons::NOT_PROBED, message))
+}
+
+/// Addresses of the machine's own link: clouds have their metadata there, and no cluster has its API.
+fn is_off_limits(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_link_local() || ip.is_unspecified() || ip.is_broadcast() || ip.is_multicast(),
+        IpAddr::V6(ip) => {
+            let metadata = ip.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254];
+            metadata || ip.is_unicast_link_local() || ip.is_unspecified() || ip.is_multicast()
+        }
+    }
+}
+
+/// Addresses that mean something else elsewhere.
+fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
+            ip.is_private() || ip.is_loopback() || shared
+        }
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_answer_says() {
+        let shown = |status: u16| match seen(StatusCode::from_u16(status).unwrap(), "api:443") {
+            Probe::Ready => "ready".to_owned(),
+            Probe::Failed(message) => message,
+            Probe::Unknown(why) => why.message,
+        };
+        assert_eq!(shown(200), "ready");
+        assert_eq!(shown(401), "GET /readyz at api:443 answered 401: the kubeconfig's credentials do not do");
+        for other in [204, 301, 302, 307, 404, 500, 503] {
+            assert_eq!(shown(other), format!("GET /readyz at api:443 answered {other}"));
+        }
+    }
+
+    #[test]
+    fn where_credentials_are_not_sent() {
+        let base = || Config::new("https://api.example:6443".parse().unwrap());
+        assert_eq!(server(&base()), Ok(("api.example".to_owned(), 6443)));
+        assert_eq!(server(&Config::new("https://[::1]".parse().unwrap())), Ok(("::1".to_owned(), 443)));
+        let mut unchecked = base();
+        unchecked.accept_invalid_certs = true;
+        let rows = [Config::new("http://api.example".parse().unwrap()), unchecked];
+        for config in rows {
+            assert!(server(&config).is_err(), "{config:?}");
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        let rows = [
+            ("10.0.0.1", true, false),
+            ("172.31.0.1", true, false),
+            ("100.64.0.1", true, false),
+            ("127.0.0.1", true, false),
+            ("fd12::1", true, false),
+            ("::ffff:192.168.0.1", true, false),
+            ("8.8.8.8", false, false),
+            ("100.128.0.1", false, false),
+            ("2001:db8::1", false, false),
+            ("169.254.169.254", false, true),
+            ("::ffff:169.254.169.254", false, true),
+            ("fd00:ec2::254", true, true),
+            ("fe80::1", false, true),
+            ("0.0.0.0", false, true),
+            ("::", false, true),
+        ];
+        for (ip, private, off_limits) in rows {
+            let ip = ip.parse().unwrap();
+            assert_eq!((is_private(ip), is_off_limits(ip)), (private, off_limits), "{ip}");
+        }
+    }
+
+    #[test]
+    fn silence_means_something_only_in_public() {
+        assert!(
+            matches!(silent(true, "a:1", "refused"), Probe::Unknown(why) if why.reason == "EndpointPrivate")
+        );
+        assert_eq!(silent(false, "a:1", "refused"), Probe::Failed("a:1 did not answer: refused".into()));
+    }
+}

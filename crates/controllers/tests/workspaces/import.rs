@@ -1,0 +1,166 @@
+//! States of others: held, found, taken over before anything is built.
+
+use std::io::Write;
+use std::process::Command;
+
+use capt_controllers::workspace::keeper;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::stage::{Stage, condition, truth};
+
+/// Lets Terraform build the stage's module, as something else than CAPT; gives the state.
+fn built_elsewhere(stage: &Stage, name: &str, backend: &str, workspace: Option<&str>) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("main.tf"), backend.to_owned() + &stage.module()).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(program());
+        command.args(args).current_dir(folder.path());
+        if let Some(workspace) = workspace.filter(|_| args[0] != "init") {
+            command.env("TF_WORKSPACE", workspace);
+        }
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        done.stdout
+    };
+    run(&["init", "-input=false"]);
+    run(&["apply", "-auto-approve", "-input=false", "-var", &format!("name={name}")]);
+    run(&["state", "pull"])
+}
+
+pub fn program() -> &'static str {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tofu = std::env::split_paths(&path).any(|folder| folder.join("tofu").is_file());
+    if tofu { "tofu" } else { "terraform" }
+}
+
+/// Makes an instance look as the Go version left it: applied, and no record of it anywhere.
+async fn left_by_another(stage: &Stage, name: &str, template: &str, variables: &serde_json::Value) {
+    stage.apply(name, template, json!({"variables": variables, "paused": true})).await;
+    stage.when(name, "paused", |object| truth(object, "Paused") == "True").await;
+    let status = json!({"status": {"applied": true, "lastAppliedTime": "2025-01-01T00:00:00Z"}});
+    stage.applies().patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    stage.apply(name, template, json!({"variables": variables})).await;
+}
+
+/// A Secret as Terraform's `kubernetes` backend writes it.
+fn of_kubernetes_backend(name: &str, state: &[u8]) -> Secret {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(state).unwrap();
+    Secret {
+        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        data: Some([("tfstate".to_owned(), ByteString(packed.finish().unwrap()))].into()),
+        ..Secret::default()
+    }
+}
+
+pub async fn what_something_else_applied_is_held(stage: &Stage) {
+    stage.template("thing", &stage.module()).await;
+    left_by_another(stage, "a", "thing", &json!({"name": "old"})).await;
+    let held = stage.reason("a", "StateLost").await;
+    assert_eq!(truth(&held, "Stalled"), "True");
+    assert!(condition(&held, "Ready").1.contains("capt import-state"), "{held:?}");
+    assert!(stage.traces().is_empty(), "{:?}", stage.traces());
+    // The state comes, without any further word: it goes on by itself, and builds nothing.
+    let state = built_elsewhere(stage, "old", "", None);
+    keeper::write_import(&stage.client, &stage.namespace, "capt-import-a", state).await.unwrap();
+    stage.ready("a").await;
+    assert_eq!(stage.traces(), ["created old 1"]);
+}
+
+pub async fn a_state_waits_for_its_workspace(stage: &Stage) {
+    stage.template("thing", &stage.module()).await;
+    let state = built_elsewhere(stage, "old", "", None);
+    keeper::write_import(&stage.client, &stage.namespace, "capt-import-a", state).await.unwrap();
+    stage.apply("a", "thing", json!({"variables": {"name": "old"}})).await;
+    stage.ready("a").await;
+    stage.event("a", "TookOverState").await;
+    assert_eq!(stage.traces(), ["created old 1"], "what exists is not created again");
+    assert!(stage.secrets().get_opt("capt-import-a").await.unwrap().is_none(), "no copy is left behind");
+}
+
+pub async fn a_manifest_names_the_state_to_import(stage: &Stage) {
+    stage.template("thing", &stage.module()).await;
+    let import = json!({"variables": {"name": "old"}, "importState": {"name": "tfstate-a-x"}});
+    stage.apply("a", "thing", import.clone()).await;
+    let waits = stage.reason("a", "WaitingForSecrets").await;
+    assert!(condition(&waits, "Ready").1.contains("tfstate-a-x"), "{waits:?}");
+    let none = of_kubernetes_backend("tfstate-a-x", b"{}");
+    stage.secrets().create(&PostParams::default(), &none).await.unwrap();
+    let refused = stage.reason("a", "SecretError").await;
+    assert!(condition(&refused, "Ready").1.contains("holds no Terraform state"), "{refused:?}");
+    assert!(stage.traces().is_empty(), "nothing is built before the state is there");
+
+    let state = built_elsewhere(stage, "old", "", None);
+    let whole = of_kubernetes_backend("tfstate-a-x", &state);
+    stage.secrets().replace("tfstate-a-x", &PostParams::default(), &whole).await.unwrap();
+    stage.ready("a").await;
+    assert_eq!(stage.traces(), ["created old 1"]);
+    assert!(stage.secrets().get_opt("tfstate-a-x").await.unwrap().is_some(), "it is its author's");
+    // Later it is not read any more.
+    stage.secrets().delete("tfstate-a-x", &kube::api::DeleteParams::default()).await.unwrap();
+    let mut changed = import;
+    changed["variables"]["size"] = json!(2);
+    stage.apply("a", "thing", changed).await;
+    stage.ready("a").await;
+    assert_eq!(stage.traces(), ["created old 1", "destroyed old 1", "created old 2"]);
+}
+
+pub async fn a_fixed_backend_serves_many(stage: &Stage) {
+    let states = stage.trace.with_extension("states");
+    let backend = format!(
+        "terraform {{\n  backend \"local\" {{\n    workspace_dir = \"{}\"\n  }}\n}}\n",
+        states.display()
+    );
+    let config = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceProviderConfig",
+        "metadata": {"name": "shared"}, "spec": {"configuration": backend},
+    });
+    let configs: kube::Api<capt_api::workspace::WorkspaceProviderConfig> =
+        kube::Api::namespaced(stage.client.clone(), &stage.namespace);
+    let force = PatchParams::apply("user").force();
+    configs.patch("shared", &force, &Patch::Apply(&config)).await.unwrap();
+    let template = json!({"module": stage.module(), "providerConfigRef": {"name": "shared"}});
+    stage.put_template("thing", template).await;
+    // Each has a state of its own, where the provider of Crossplane has it.
+    for name in ["a-apply", "b"] {
+        stage.apply(name, "thing", json!({"variables": {"name": name}})).await;
+        stage.ready(name).await;
+    }
+    assert_eq!(stage.traces(), ["created a-apply 1", "created b 1"]);
+    for name in ["a", "b"] {
+        assert!(states.join(name).join("terraform.tfstate").exists(), "{name}");
+    }
+    // What that provider has built is found, and what it has not is held.
+    built_elsewhere(stage, "old", &backend, Some("old"));
+    left_by_another(stage, "old", "thing", &json!({"name": "old"})).await;
+    stage.ready("old").await;
+    left_by_another(stage, "lost", "thing", &json!({"name": "lost"})).await;
+    let held = stage.reason("lost", "StateLost").await;
+    assert!(condition(&held, "Ready").1.contains("capt import-state"), "{held:?}");
+    stage.apply("lost", "thing", json!({"variables": {"name": "lost", "size": 3}})).await;
+    stage.when("lost", "held", |object| condition(object, "Ready").0 == "StateLost").await;
+    let retry = capt_api::names::annotations::RETRY;
+    stage.annotate("lost", retry, "now").await;
+    let again = |object: &capt_api::workspace::WorkspaceTemplateApply| {
+        !object.annotations().contains_key(retry) && condition(object, "Ready").0 == "StateLost"
+    };
+    stage.when("lost", "held again", again).await;
+    assert_eq!(stage.traces(), ["created a-apply 1", "created b 1", "created old 1"]);
+    // Another object that would select the same is refused: its name ends as the first one's workspace is called.
+    let status = json!({"status": {"workspaceName": "b"}});
+    stage.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": true})).await;
+    stage.when("c", "paused", |object| truth(object, "Paused") == "True").await;
+    stage.applies().patch_status("c", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    stage.apply("c", "thing", json!({"variables": {"name": "c"}})).await;
+    stage.reason("c", "BackendInUse").await;
+    stage.delete("a-apply").await;
+    stage.gone("a-apply").await;
+    assert_eq!(stage.traces().last().unwrap(), "destroyed a-apply 1");
+    assert_eq!(stage.traces().len(), 4, "the others stand: {:?}", stage.traces());
+}

@@ -1,0 +1,217 @@
+//! Machines by owner and standing, kept change by change: a count of ten thousand machines for each of as many steps would
+//! take minutes.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use capt_api::machine::{CaptMachine, CaptMachineSet};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::world::{Actor, World};
+use crate::availability::Standing;
+
+/// Machines of one owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Group {
+    pub(super) live: i32,
+    pub(super) terminating: i32,
+    pub(super) available: i32,
+    /// Of the terminating ones, those that a decision to have fewer took.
+    pub(super) given_up: i32,
+}
+
+impl Group {
+    /// Machines that count for the ceiling: one that failed or that somebody deleted is replaced while it is still being
+    /// destroyed.
+    pub(super) fn counting(&self) -> i32 {
+        self.live + self.given_up
+    }
+
+    fn add(&mut self, other: &Self, times: i32) {
+        let Self { live, terminating, available, given_up } = other;
+        self.live += times * live;
+        self.terminating += times * terminating;
+        self.available += times * available;
+        self.given_up += times * given_up;
+    }
+}
+
+/// Machines by the uid of what controls them; none for those that nobody does.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    groups: HashMap<Option<String>, Group>,
+    members: HashMap<Option<String>, BTreeSet<usize>>,
+}
+
+impl Tally {
+    fn add(&mut self, index: usize, (owner, one): (Option<String>, Group)) {
+        self.groups.entry(owner.clone()).or_default().add(&one, 1);
+        self.members.entry(owner).or_default().insert(index);
+    }
+
+    fn remove(&mut self, index: usize, (owner, one): (Option<String>, Group)) {
+        self.members.entry(owner.clone()).or_default().remove(&index);
+        self.groups.entry(owner).or_default().add(&one, -1);
+    }
+}
+
+/// Which sets are to be looked at: as their controller has it, where something of theirs changed and where they asked for it.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    all: bool,
+    changed: HashSet<String>,
+    wakes: HashMap<String, Timestamp>,
+}
+
+impl Agenda {
+    fn machine_changed(&mut self, owner: Option<&String>) {
+        match owner {
+            Some(uid) => drop(self.changed.insert(uid.clone())),
+            // One without an owner may be anybody's.
+            None => self.all = true,
+        }
+    }
+
+    /// Everything may have changed.
+    pub(super) fn everything(&mut self) {
+        self.all = true;
+    }
+
+    /// A set has changed.
+    pub(super) fn set_changed(&mut self, set: &ObjectMeta) {
+        self.machine_changed(set.uid.as_ref());
+    }
+
+    /// Takes the round's work: the sets of these that are due.
+    pub(super) fn due(&mut self, sets: &[CaptMachineSet], now: Timestamp) -> Vec<String> {
+        let (all, changed) = (std::mem::take(&mut self.all), std::mem::take(&mut self.changed));
+        let due =
+            |uid: &String| all || changed.contains(uid) || self.wakes.get(uid).is_some_and(|at| *at <= now);
+        let meta = sets.iter().map(|set| &set.metadata);
+        let due = meta.filter(|meta| meta.uid.as_ref().is_some_and(due)).filter_map(|meta| meta.name.clone());
+        due.collect()
+    }
+
+    /// Notes when a set wants to be looked at again.
+    pub(super) fn wake(&mut self, set: &ObjectMeta, at: Option<Timestamp>) {
+        let Some(uid) = set.uid.clone() else { return };
+        match at {
+            Some(at) => drop(self.wakes.insert(uid, at)),
+            None => drop(self.wakes.remove(&uid)),
+        }
+    }
+
+    /// A set is gone.
+    pub(super) fn forget(&mut self, set: &ObjectMeta) {
+        self.wake(set, None);
+    }
+
+    /// When the first of them does.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.wakes.values().min().copied()
+    }
+}
+
+/// The uid of what controls an object.
+pub(super) fn controller(meta: &ObjectMeta) -> Option<&String> {
+    meta.owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true))
+        .map(|owner| &owner.uid)
+}
+
+impl World {
+    /// Counts everything again: the clock, or what makes a machine available, has changed.
+    pub(super) fn recount(&mut self) {
+        let mut tally = Tally::default();
+        for (index, actor) in &self.machines {
+            tally.add(*index, self.share(actor));
+        }
+        self.tally = tally;
+    }
+
+    /// What a machine adds to the count, and to whose.
+    fn share(&self, actor: &Actor) -> (Option<String>, Group) {
+        let standing = self.standing(&actor.object);
+        let terminating = standing == Standing::Terminating;
+        let one = Group {
+            live: i32::from(!terminating),
+            terminating: i32::from(terminating),
+            available: i32::from(standing == Standing::Available),
+            given_up: i32::from(terminating && actor.given_up),
+        };
+        (controller(&actor.object.metadata).cloned(), one)
+    }
+
+    /// Changes a machine.
+    pub(super) fn change(&mut self, index: usize, change: impl FnOnce(&mut Actor)) {
+        let Some(mut actor) = self.take(index) else { return };
+        change(&mut actor);
+        self.put(index, actor);
+    }
+
+    /// Adds a machine.
+    pub(super) fn add(&mut self, actor: Actor) {
+        let index = self.machines.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.names.insert(actor.object.metadata.name.clone().unwrap_or_default(), index);
+        self.put(index, actor);
+    }
+
+    /// Takes a machine away; its name.
+    pub(super) fn remove(&mut self, index: usize) -> Option<String> {
+        let actor = self.take(index)?;
+        let name = actor.object.metadata.name.unwrap_or_default();
+        self.names.remove(&name);
+        Some(name)
+    }
+
+    fn put(&mut self, index: usize, actor: Actor) {
+        let share = self.share(&actor);
+        self.agenda.machine_changed(share.0.as_ref());
+        self.tally.add(index, share);
+        self.changes.extend(actor.changes_at().map(|at| (at, index)));
+        self.machines.insert(index, actor);
+    }
+
+    fn take(&mut self, index: usize) -> Option<Actor> {
+        let actor = self.machines.remove(&index)?;
+        let share = self.share(&actor);
+        self.agenda.machine_changed(share.0.as_ref());
+        self.tally.remove(index, share);
+        if let Some(at) = actor.changes_at() {
+            self.changes.remove(&(at, index));
+        }
+        Some(actor)
+    }
+
+    /// Machines of a set, and those that nobody controls.
+    pub(super) fn candidates(&self, set: &ObjectMeta) -> Vec<&CaptMachine> {
+        let of = |owner: &Option<String>| self.tally.members.get(owner).into_iter().flatten();
+        let mut all: Vec<usize> = of(&set.uid).chain(of(&None)).copied().collect();
+        all.sort_unstable();
+        all.into_iter().map(|index| &self.machines[&index].object).collect()
+    }
+
+    /// Where a machine is.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.names.get(name).copied()
+    }
+
+    /// Machines of one set.
+    pub(super) fn of_set(&self, set: &ObjectMeta) -> Group {
+        self.tally.groups.get(&set.uid).copied().unwrap_or_default()
+    }
+
+    /// Machines of the deployment: those of its sets. One that was released is nobody's; where the deployment is gone, all that
+    /// is left of it counts.
+    pub(super) fn own(&self) -> Group {
+        let mut all = Group::default();
+        if self.exists {
+            self.sets.iter().for_each(|set| all.add(&self.of_set(&set.metadata), 1));
+        } else {
+            self.tally.groups.values().for_each(|group| all.add(group, 1));
+        }
+        all
+    }
+}

@@ -1,0 +1,36 @@
+//! What an engine was started with, for who looks at its folder.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::Options;
+use crate::folders::{read_optional, write_private};
+
+/// What an engine was started with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settings {
+    /// Whether runs are shut in, where the kernel can do it.
+    pub sandbox: bool,
+    /// Folders of the host that inputs may name.
+    pub allow_paths: Vec<PathBuf>,
+}
+
+impl Settings {
+    pub(super) fn of(options: &Options) -> Self {
+        Self { sandbox: options.sandbox, allow_paths: options.allow_paths.clone() }
+    }
+
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        write_private(path, &serde_json::to_vec(self).map_err(io::Error::from)?)
+    }
+
+    /// Those of the engine that was started last, where it left any.
+    pub(crate) fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&read_optional(path).ok()??).ok()
+    }
+}

@@ -1,0 +1,236 @@
+//! Paths of the host that inputs name: module folders, plugin mirrors and caches.
+//!
+//! An object in a namespace is a tenant's, and the host is the operator's: such a path must lie below a root that the operator
+//! gave, links resolved. What never is allowed: the data folder, anything in it, and anything around it.
+//!
+//! What the text of a module reads itself (`file("/etc/…")`, a nested `source`, a `local` backend) is the sandbox's to refuse.
+
+use std::{
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use super::Inputs;
+use crate::{
+    failure::{Failure, Reason},
+    module::Module,
+};
+
+/// Getters that Terraform and OpenTofu know by name, as in `git::https://…`.
+const GETTERS: [&str; 9] = ["git", "hg", "http", "https", "s3", "gcs", "oci", "file", "ssh"];
+
+/// Schemes of addresses that lie on other machines.
+const REMOTE: [&str; 7] = ["https", "http", "ssh", "git", "s3", "gcs", "oci"];
+
+/// Where a module's source leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To another machine, or a registry.
+    Elsewhere,
+    /// To a path of this one.
+    Host(PathBuf),
+    /// To a path that depends on where Terraform starts, or to something that nobody can tell.
+    Unclear,
+}
+
+/// Tells where a source leads, as Terraform would take it.
+pub(crate) fn place(source: &str) -> Place {
+    let mut rest = source;
+    let fetched = rest.contains("::");
+    while let Some((getter, after)) = rest.split_once("::") {
+        if !GETTERS.contains(&getter) {
+            return Place::Unclear;
+        }
+        rest = after;
+    }
+    // What is no plain path would be another one to Terraform, or to CAPT where it copies the folder itself.
+    let host = |path: &str| {
+        if path.contains(['%', '#']) || (path.contains('?') && !fetched) {
+            return Place::Unclear;
+        }
+        Place::Host(package(path))
+    };
+    if let Some((scheme, after)) = rest.split_once("://") {
+        return match scheme {
+            "file" if after.starts_with('/') => host(after),
+            scheme if REMOTE.contains(&scheme) => Place::Elsewhere,
+            _ => Place::Unclear,
+        };
+    }
+    match rest.as_bytes() {
+        [b'/', ..] => host(rest),
+        // `file:/etc`, `~/x`, `./x`, `..`, `C:\x`, an option to git.
+        [] | [b'.' | b'~' | b'\\' | b'-', ..] => Place::Unclear,
+        _ if rest.contains('\\') || rest.starts_with("file:") => Place::Unclear,
+        _ => Place::Elsewhere,
+    }
+}
+
+/// The part of a local source that is fetched: without the folder below it, and without options.
+fn package(path: &str) -> PathBuf {
+    let path = path.split_once("//").map_or(path, |(package, _)| package);
+    PathBuf::from(path.split_once('?').map_or(path, |(path, _)| path))
+}
+
+impl Inputs {
+    /// The paths of the host that these inputs name, each with the field that does.
+    fn host_paths(&self) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
+        let mut paths = Vec::new();
+        if let Module::Source { source, .. } = &self.module {
+            match place(source) {
+                Place::Elsewhere => {}
+                Place::Host(path) => paths.push(("module source", path)),
+                Place::Unclear => {
+                    let message = format!(
+                        "module source {source:?} is neither an address nor an absolute path: write https://, git::https://, a \
+                         registry's name, or a path below a folder that the operator allows with --allow-path"
+                    );
+                    return Err(Failure::new(Reason::PathNotAllowed, message));
+                }
+            }
+        }
+        paths.extend(self.plugins.mirror.iter().map(|path| ("plugins.mirror", path.clone())));
+        paths.extend(self.plugins.cache.iter().map(|path| ("plugins.cache", path.clone())));
+        Ok(paths)
+    }
+
+    /// The module's own folder or repository on this machine, where a binary fetches it.
+    pub(crate) fn host_source(&self) -> Option<PathBuf> {
+        let Module::Source { source, .. } = &self.module else { return None };
+        match place(source) {
+            Place::Host(path) => Some(path),
+            Place::Elsewhere | Place::Unclear => None,
+        }
+    }
+
+    /// Refuses paths of the host that lie below none of the roots, or in, at or around one of `never`.
+    pub(crate) fn check_paths(&self, roots: &[PathBuf], never: &[PathBuf]) -> Result<(), Failure> {
+        for (what, path) in self.host_paths()? {
+            if !allows(roots, never, &path) {
+                let message = format!(
+                    "{what} {} is a path of the host, and lies below no folder that the operator allows: start capt with \
+                     --allow-path DIR, or take it from elsewhere",
+                    path.display()
+                );
+                return Err(Failure::new(Reason::PathNotAllowed, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn allows(roots: &[PathBuf], never: &[PathBuf], path: &Path) -> bool {
+    let Some(path) = resolved(path) else { return false };
+    let below = |root: &PathBuf| fs::canonicalize(root).is_ok_and(|root| path.starts_with(root));
+    let touches = |own: &PathBuf| {
+        fs::canonicalize(own).is_ok_and(|own| path.starts_with(&own) || own.starts_with(&path))
+    };
+    roots.iter().any(below) && !never.iter().any(touches)
+}
+
+/// A path without links. What does not exist yet is taken as it is written, below the last folder that does.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    if !path.is_absolute() {
+        return None;
+    }
+    let mut there = path;
+    loop {
+        if let Ok(real) = fs::canonicalize(there) {
+            let rest = path.strip_prefix(there).ok()?;
+            let plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+            return plain.then(|| real.join(rest));
+        }
+        // A link that leads nowhere yet may lead anywhere later.
+        if fs::symlink_metadata(there).is_ok() {
+            return None;
+        }
+        there = there.parent()?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn sources_are_told_apart() {
+        let host = |path: &str| Place::Host(PathBuf::from(path));
+        let rows = [
+            ("terraform-aws-modules/vpc/aws", Place::Elsewhere),
+            ("app.terraform.io/org/vpc/aws", Place::Elsewhere),
+            ("github.com/org/repo//modules/x?ref=v1", Place::Elsewhere),
+            ("git@github.com:org/repo.git", Place::Elsewhere),
+            ("git::https://example.com/x.git//sub?ref=v1", Place::Elsewhere),
+            ("git::ssh://git@example.com/x.git", Place::Elsewhere),
+            ("s3::https://s3.amazonaws.com/b/x.zip", Place::Elsewhere),
+            ("https://example.com/x.zip", Place::Elsewhere),
+            ("/srv/modules/x", host("/srv/modules/x")),
+            ("/srv/modules//x", host("/srv/modules")),
+            ("file:///srv/modules/x", host("/srv/modules/x")),
+            ("git::file:///srv/repo//sub/../..?ref=v1", host("/srv/repo")),
+            ("git::/srv/repo?ref=v1", host("/srv/repo")),
+            ("file::/srv/x.zip", host("/srv/x.zip")),
+            ("git::file::///srv/x", host("")),
+            ("./x", Place::Unclear),
+            ("../../workspaces", Place::Unclear),
+            ("..", Place::Unclear),
+            ("git::../x", Place::Unclear),
+            ("~/x", Place::Unclear),
+            ("file:/etc", Place::Unclear),
+            ("FILE:///etc", Place::Unclear),
+            ("file://localhost/etc", Place::Unclear),
+            ("file:///%65tc", Place::Unclear),
+            ("/srv/x?/../../etc", Place::Unclear),
+            ("git::file:///srv#/../etc", Place::Unclear),
+            ("ext::sh", Place::Unclear),
+            ("git::ext::sh", Place::Unclear),
+            ("git::--upload-pack=x", Place::Unclear),
+            ("..\\x", Place::Unclear),
+            ("C:\\x", Place::Unclear),
+            ("", Place::Unclear),
+        ];
+        for (source, expected) in rows {
+            assert_eq!(place(source), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn only_what_lies_below_a_root() {
+        let lab = tempfile::tempdir().expect("a folder");
+        let lab = fs::canonicalize(lab.path()).expect("a folder");
+        let (root, outside, data) = (lab.join("root"), lab.join("outside"), lab.join("root/data"));
+        for folder in [&root, &outside, &data, &lab.join("root-2"), &root.join("modules")] {
+            fs::create_dir_all(folder).expect("a folder");
+        }
+        symlink(&outside, root.join("out")).expect("a link");
+        symlink(root.join("modules"), outside.join("in")).expect("a link");
+        symlink(lab.join("nowhere"), root.join("later")).expect("a link");
+        let (roots, never) = ([root.clone(), lab.join("missing")], [data.clone()]);
+        let rows = [
+            (root.join("modules"), true),
+            (root.join("new/cache"), true),
+            (outside.join("in"), true),
+            (root.join("modules/../modules"), true),
+            (outside.clone(), false),
+            (lab.join("root-2"), false),
+            (root.join("../outside"), false),
+            (root.join("out"), false),
+            (root.join("out/new"), false),
+            (root.join("later"), false),
+            (root.join("new/../../outside"), false),
+            (lab.join("missing/x"), false),
+            (PathBuf::from("/"), false),
+            (PathBuf::from("root/modules"), false),
+            // The data folder, what is in it, and what it is in.
+            (data.clone(), false),
+            (data.join("pki"), false),
+            (root.clone(), false),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(allows(&roots, &never, &path), expected, "{}", path.display());
+        }
+        assert!(!allows(&[], &[], &root), "nothing is allowed unless somebody says so");
+    }
+}

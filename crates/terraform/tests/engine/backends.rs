@@ -1,0 +1,200 @@
+//! One state has one workspace, whatever names the backend that keeps it.
+
+use std::{fs, path::Path};
+
+use capt_terraform::{
+    inputs::{Backend, Inputs},
+    module::{Format, Module},
+    order::{Operation, Order, WorkspaceId},
+    state::State,
+    view::{Outcome, Selected},
+};
+
+use crate::lab::{Lab, reason, tool, traced};
+
+fn block(path: &Path) -> String {
+    format!("terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n", path.display())
+}
+
+fn json(path: &Path) -> String {
+    format!(r#"{{"terraform": {{"backend": {{"local": {{"path": "{}"}}}}}}}}"#, path.display())
+}
+
+/// A module in a folder, with further files.
+fn in_a_folder(lab: &Lab, name: &str, files: &[(&str, &str)]) -> Inputs {
+    let folder = lab.path(name);
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("main.tf"), traced(&lab.path("trace"), name)).expect("write");
+    for (file, text) in files {
+        fs::write(folder.join(file), text).expect("write");
+    }
+    let source = folder.display().to_string();
+    Inputs { module: Module::Source { source, version: None, entrypoint: None }, ..lab.inputs("") }
+}
+
+#[tokio::test]
+async fn two_workspaces_never_share_a_state() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::new(&tool).await;
+    let shared = lab.path("shared.tfstate");
+    let module = |name: &str| lab.inputs(&(block(&shared) + &traced(&lab.path("trace"), name)));
+    assert_eq!(lab.apply("first", module("first")).await.outcome, Outcome::Done);
+
+    let empty = "terraform {\n  backend \"local\" {}\n}\n";
+    let argument = format!("-backend-config=path={}", shared.display());
+    let elsewhere = block(&lab.path("elsewhere.tfstate"));
+    let with_argument = |mut inputs: Inputs| {
+        inputs.args.init.push(argument.clone());
+        inputs
+    };
+    let plain = |name: &str| lab.traced(name);
+    let as_json = r#"{"resource": {"terraform_data": {"r": {}}}, "terraform": TERRAFORM}"#
+        .replace("TERRAFORM", &json(&shared)["{\"terraform\": ".len()..json(&shared).len() - 1]);
+    let rows: Vec<(&str, Inputs)> = vec![
+        ("module", module("module")),
+        ("configuration", Inputs { configuration: Some(block(&shared)), ..plain("configuration") }),
+        ("backend", Inputs { backend: Backend::Hcl(block(&shared)), ..plain("backend") }),
+        (
+            "inline-json",
+            Inputs { module: Module::Inline { text: as_json, format: Format::Json }, ..lab.inputs("") },
+        ),
+        (
+            "argument",
+            with_argument(lab.inputs(&(empty.to_owned() + &traced(&lab.path("trace"), "argument")))),
+        ),
+        (
+            "argument-over-configuration",
+            with_argument(Inputs {
+                configuration: Some(elsewhere.clone()),
+                ..plain("argument-over-configuration")
+            }),
+        ),
+        ("folder", in_a_folder(&lab, "folder", &[("backend.tf", &block(&shared))])),
+        ("folder-json", in_a_folder(&lab, "folder-json", &[("backend.tf.json", &json(&shared))])),
+        (
+            "overridden",
+            in_a_folder(
+                &lab,
+                "overridden",
+                &[("backend.tf", &elsewhere), ("backend_override.tf", &block(&shared))],
+            ),
+        ),
+        (
+            "overridden-json",
+            in_a_folder(
+                &lab,
+                "overridden-json",
+                &[("backend.tf", &elsewhere), ("override.tf.json", &json(&shared))],
+            ),
+        ),
+        (
+            "folder-configured",
+            Inputs { configuration: Some(block(&shared)), ..in_a_folder(&lab, "folder-configured", &[]) },
+        ),
+    ];
+    for (name, inputs) in &rows {
+        let refused = lab.apply(name, inputs.clone()).await;
+        assert_eq!(reason(&refused), "BackendInUse", "{name}: {refused:?}");
+        assert!(format!("{refused:?}").contains("workspace first"), "{name}: {refused:?}");
+        assert_eq!(
+            reason(&lab.run(name, Operation::Plan, Some(inputs.clone())).await),
+            "BackendInUse",
+            "{name}"
+        );
+        assert!(!lab.look(name).touched, "{name}");
+    }
+    // Also for an engine that starts anew.
+    let lab = lab.restart().await;
+    let (name, inputs) = &rows[6];
+    assert_eq!(reason(&lab.apply(name, inputs.clone()).await), "BackendInUse");
+    assert_eq!(lab.trace(), ["create first"]);
+    // Nobody has it any more.
+    assert_eq!(lab.run("first", Operation::Destroy, None).await.outcome, Outcome::Done);
+    assert_eq!(lab.apply(name, inputs.clone()).await.outcome, Outcome::Done);
+    assert_eq!(lab.trace(), ["create first", "destroy first", "create folder"]);
+}
+
+#[tokio::test]
+async fn of_two_that_begin_at_once_one_is_refused() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::new(&tool).await;
+    let shared = lab.path("shared.tfstate");
+    let names = ["a", "b"];
+    for name in names {
+        let inputs = in_a_folder(&lab, name, &[("backend.tf", &block(&shared))]);
+        lab.engine.run(Order::new(WorkspaceId::new(name), Operation::Apply, Some(inputs))).expect("taken");
+    }
+    let mut outcomes = Vec::new();
+    for name in names {
+        outcomes.push(lab.ended(&WorkspaceId::new(name)).await);
+    }
+    let done = outcomes.iter().filter(|ended| ended.outcome == Outcome::Done).count();
+    assert_eq!((done, lab.trace().len()), (1, 1), "{outcomes:?}");
+}
+
+/// A backend that many share, as provider-terraform's configuration has it.
+fn divided(folder: &Path) -> String {
+    format!("terraform {{\n  backend \"local\" {{\n    workspace_dir = \"{}\"\n  }}\n}}\n", folder.display())
+}
+
+#[tokio::test]
+async fn each_selects_a_terraform_workspace_of_its_own() {
+    for tool in crate::lab::tools() {
+        let lab = Lab::new(&tool).await;
+        let states = lab.path("states");
+        let of = |name: &str| Inputs {
+            configuration: Some(divided(&states)),
+            workspace: Some(name.to_owned()),
+            ..lab.traced(name)
+        };
+        let resources = |name: &str| {
+            let path = states.join(name).join("terraform.tfstate");
+            State::read(&fs::read(path).expect("a state")).expect("a state").resources.len()
+        };
+        for name in ["a", "b"] {
+            let done = lab.apply(name, of(name)).await;
+            assert_eq!(done.outcome, Outcome::Done, "{done:?}");
+            assert_eq!(lab.look(name).selected, Selected::Named(name.to_owned()));
+        }
+        assert_eq!((resources("a"), resources("b")), (1, 1));
+        assert_eq!(reason(&lab.apply("c", of("b")).await), "BackendInUse", "that is another's");
+        let lab = lab.restart().await;
+        assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
+        assert_eq!((resources("a"), resources("b")), (0, 1));
+        assert_eq!(lab.trace(), ["create a", "create b", "destroy a"]);
+    }
+}
+
+#[tokio::test]
+async fn what_something_else_applied_is_found_in_its_backend_or_not_built() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::new(&tool).await;
+    let states = lab.path("states");
+    let inputs = |name: &str| Inputs {
+        configuration: Some(divided(&states)),
+        workspace: Some("before".to_owned()),
+        ..lab.traced(name)
+    };
+    let order = |operation: Operation, inputs: Inputs| Order {
+        expects_state: true,
+        ..Order::new(WorkspaceId::new("a"), operation, Some(inputs))
+    };
+    for operation in [Operation::Apply, Operation::Plan, Operation::Destroy] {
+        let missed = lab.run_order(order(operation, inputs("a"))).await;
+        assert_eq!(reason(&missed), "StateLost", "{missed:?}");
+        let told = format!("{missed:?}");
+        assert!(told.contains("Terraform workspace before") && told.contains("capt import-state"), "{told}");
+    }
+    let missed = lab.run_order(order(Operation::Apply, lab.traced("a"))).await;
+    assert_eq!(reason(&missed), "StateLost", "no backend at all: {missed:?}");
+    assert!(lab.trace().is_empty() && !lab.look("a").touched);
+
+    // Another program has built it there.
+    let other = Lab::new(&tool).await;
+    assert_eq!(other.apply("else", inputs("a")).await.outcome, Outcome::Done);
+    assert_eq!(lab.trace(), ["create a"]);
+    let found = lab.run_order(order(Operation::Apply, inputs("a"))).await;
+    assert_eq!(found.outcome, Outcome::Done, "{found:?}");
+    assert_eq!(lab.trace(), ["create a"], "it is not built again");
+    assert_eq!(lab.look("a").resources, 1);
+}
