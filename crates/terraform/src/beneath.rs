@@ -49,11 +49,11 @@ impl Dir {
     /// Makes a folder (0700) at a place that is ours, and opens it.
     pub fn make(path: &Path) -> io::Result<Self> {
         match open_or_unlock(fs::CWD, path.as_os_str()).map(Self) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Errno::NOENT) => {
                 crate::folders::make_private(path)?;
                 Self::open(path)
             }
-            opened => opened,
+            opened => Ok(opened?),
         }
     }
 
@@ -66,11 +66,20 @@ impl Dir {
         Ok(at)
     }
 
+    /// Opens a folder below that is a run's, also where the run has taken its own right to it.
+    fn own_below(&self, path: &Path) -> io::Result<Self> {
+        let mut at = self.again()?;
+        for part in parts(path)? {
+            at = Self(open_or_unlock(&at.0, part).map_err(named(path))?);
+        }
+        Ok(at)
+    }
+
     /// Opens a folder below, and makes it where it is missing. What is no folder and stands in its way is removed.
     pub fn make_below(&self, path: &Path) -> io::Result<Self> {
         let mut at = self.again()?;
         for part in parts(path)? {
-            let opened = match fs::openat(&at.0, part, FOLDER, Mode::empty()) {
+            let opened = match open_or_unlock(&at.0, part) {
                 Ok(opened) => opened,
                 Err(error) => {
                     if matches!(error, Errno::NOTDIR | Errno::LOOP) {
@@ -85,7 +94,7 @@ impl Dir {
         Ok(at)
     }
 
-    /// Reads a file of at most so many bytes; `None` where there is none.
+    /// Reads a file of at most so many bytes; `None` where there is none. One that a run has closed (`chmod`) is opened again.
     pub fn read(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         let Some((file, stat)) = self.file(path, most)? else { return Ok(None) };
         let mut bytes = Vec::with_capacity(usize::try_from(stat.st_size).unwrap_or(0) + 1);
@@ -113,7 +122,14 @@ impl Dir {
 
     /// Opens a regular file of our own, with no other name, of at most so many bytes.
     fn file(&self, path: &Path, most: u64) -> io::Result<Option<(File, Stat)>> {
-        let opened = self.any_file(path, most)?;
+        let opened = match self.own_parent(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => {
+                let (folder, name) = found?;
+                unlock_file(&folder, name)?;
+                regular(&folder, name, path, most)?
+            }
+        };
         let foreign = |stat: &Stat| stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_nlink > 1;
         if opened.as_ref().is_some_and(|(_, stat)| foreign(stat)) {
             return Err(refused(path, "belongs to somebody else, or has another name"));
@@ -127,21 +143,12 @@ impl Dir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             found => found?,
         };
-        let file = match fs::openat(&folder, name, FILE, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(refused(path, "is a link")),
-            // A socket.
-            Err(Errno::NXIO) => return Err(refused(path, "is no regular file")),
-            opened => opened?,
-        };
-        let stat = fs::fstat(&file)?;
-        check_regular(path, &stat, most)?;
-        Ok(Some((File::from(file), stat)))
+        regular(&folder, name, path, most)
     }
 
     /// When a file was changed last, and its size. Follows no link.
     pub fn stamp(&self, path: &Path) -> Option<Stamp> {
-        let (folder, name) = self.parent(path).ok()?;
+        let (folder, name) = self.own_parent(path).ok()?;
         let stat = fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(stamp(&stat))
     }
@@ -188,7 +195,7 @@ impl Dir {
     /// Removes a file, a link or a folder with all that is in it. What is missing is gone already.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         parts(path)?;
-        let (folder, name) = match self.parent(path) {
+        let (folder, name) = match self.own_parent(path) {
             // What is behind a link is not below this folder.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
                 return if path.file_name().is_some() { Ok(()) } else { Err(error) };
@@ -301,6 +308,12 @@ impl Dir {
         Ok((self.below(path.parent().unwrap_or(Path::new("")))?.0, name))
     }
 
+    /// The same, where all of it is a run's.
+    fn own_parent<'a>(&self, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
+        let name = path.file_name().ok_or_else(|| refused(path, "names no file"))?;
+        Ok((self.own_below(path.parent().unwrap_or(Path::new("")))?.0, name))
+    }
+
     /// The same, with the folders made.
     fn place<'a>(&self, path: &'a Path) -> io::Result<(Self, &'a OsStr)> {
         let name = path.file_name().ok_or_else(|| refused(path, "names no file"))?;
@@ -325,14 +338,27 @@ fn remove_at(folder: impl AsFd, name: &OsStr) -> io::Result<()> {
     }
 }
 
+/// Opens a regular file of at most so many bytes; `path` is for messages.
+fn regular(folder: &OwnedFd, name: &OsStr, path: &Path, most: u64) -> io::Result<Option<(File, Stat)>> {
+    let file = match fs::openat(folder, name, FILE, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return Err(refused(path, "is a link")),
+        // A socket.
+        Err(Errno::NXIO) => return Err(refused(path, "is no regular file")),
+        opened => opened?,
+    };
+    let stat = fs::fstat(&file)?;
+    check_regular(path, &stat, most)?;
+    Ok(Some((File::from(file), stat)))
+}
+
 /// Opens a folder that a run may have locked itself out of.
-fn open_or_unlock(folder: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+fn open_or_unlock(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     match fs::openat(&folder, name, FOLDER, Mode::empty()) {
         Err(Errno::ACCESS) => {
-            // By a handle: a link that a run puts there meanwhile would be followed.
             let closed = fs::openat(&folder, name, FOLDER | OFlags::PATH, Mode::empty())?;
-            fs::chmod(format!("/proc/self/fd/{}", closed.as_raw_fd()), Mode::RWXU)?;
-            Ok(fs::openat(&folder, name, FOLDER, Mode::empty())?)
+            change_mode(&closed, Mode::RWXU)?;
+            fs::openat(&folder, name, FOLDER, Mode::empty())
         }
         opened => {
             let opened = opened?;
@@ -342,9 +368,29 @@ fn open_or_unlock(folder: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
     }
 }
 
-/// Makes a folder one that its owner can change.
-fn unlock(folder: impl AsFd) -> io::Result<()> {
-    if fs::fstat(&folder)?.st_mode & 0o300 != 0o300 {
+/// Lets the owner of a file read it, where a run has taken that right.
+fn unlock_file(folder: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    let closed =
+        match fs::openat(folder, name, OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(()),
+            opened => opened?,
+        };
+    let stat = fs::fstat(&closed)?;
+    let ours = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
+    if ours && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_mode & 0o400 == 0 {
+        change_mode(&closed, Mode::RUSR | Mode::WUSR)?;
+    }
+    Ok(())
+}
+
+/// Changes a mode by a handle that may have no rights: by its name, a link that a run puts there meanwhile would be followed.
+fn change_mode(handle: &OwnedFd, mode: Mode) -> Result<(), Errno> {
+    fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), mode)
+}
+
+/// Makes a folder one that its owner can read and change.
+fn unlock(folder: impl AsFd) -> Result<(), Errno> {
+    if fs::fstat(&folder)?.st_mode & 0o700 != 0o700 {
         fs::fchmod(&folder, Mode::RWXU)?;
     }
     Ok(())

@@ -211,3 +211,61 @@ proptest! {
         case.untouched();
     }
 }
+
+/// Runs something as the owner of its files, and nothing more: what is closed is closed to root, too.
+fn without_capabilities(what: impl FnOnce() + Send) {
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            set_capabilities(None, none).expect("given up");
+            what();
+        });
+        thread.join().expect("done");
+    });
+}
+
+#[test]
+fn what_a_run_has_closed_is_opened_again() {
+    without_capabilities(|| {
+        for closed in [&["a/b/c"][..], &["a/b"], &["a"], &["a/b/c", "a/b", "a"]] {
+            let case = Case::new();
+            case.dir.write(Path::new("a/b/c"), b"x").expect("written");
+            let close = || {
+                for name in closed {
+                    fs::chmod(case.at("in").join(name), Mode::empty()).expect("closed");
+                }
+            };
+            close();
+            assert_eq!(case.dir.read(Path::new("a/b/c"), 1).expect("read").as_deref(), Some(&b"x"[..]));
+            close();
+            assert!(case.dir.stamp(Path::new("a/b/c")).is_some(), "{closed:?}");
+            close();
+            case.dir.write(Path::new("a/b/c"), b"y").expect("written");
+            close();
+            case.dir.remove(Path::new("a/b/c")).expect("removed");
+            assert!(case.dir.read(Path::new("a/b/c"), 1).expect("none").is_none());
+        }
+    });
+}
+
+#[test]
+fn what_is_no_runs_is_left_closed() {
+    without_capabilities(|| {
+        let case = Case::new();
+        case.dir.write(Path::new("own"), b"x").expect("written");
+        let (out, link) = (case.at("out"), case.at("in/link"));
+        let mode = std_fs::metadata(&out).expect("there").permissions();
+        fs::chmod(&out, Mode::empty()).expect("closed");
+        symlink(&out, &link).expect("linked");
+        std_fs::hard_link(case.at("in/own"), case.at("in/other")).expect("linked");
+        fs::chmod(case.at("in/own"), Mode::empty()).expect("closed");
+        for name in ["link", "link/file", "own"] {
+            case.dir.read(Path::new(name), 1).expect_err(name);
+        }
+        assert_eq!(fs::stat(&out).expect("there").st_mode & 0o777, 0, "a link is not followed");
+        assert_eq!(fs::stat(case.at("in/own")).expect("there").st_mode & 0o777, 0, "it has another name");
+        std_fs::set_permissions(&out, mode).expect("opened");
+    });
+}

@@ -49,9 +49,10 @@ impl Job {
             Ok(state) => state,
             // Whatever else went wrong, this has to be seen to first.
             Err(failure) => {
-                let full = failure.reason == Reason::DiskFull;
+                let unread = !failure.reason.is_damage() && failure.reason != Reason::StateUnreadable;
                 verdict.outcome = Outcome::Failed(failure);
-                if ran && full {
+                // The disk is full, or failed: what the run left may still be there.
+                if ran && unread {
                     return self.end_unwritten(&ground, verdict).await;
                 }
                 None
@@ -100,7 +101,7 @@ impl Job {
         Some(Ground::bare(journal_free))
     }
 
-    /// The end of a run whose state can be written nowhere: its record and its files stay as they are, and whoever comes next,
+    /// The end of a run whose state could not be taken in: its record and its files stay as they are, and whoever comes next,
     /// a run or an engine, finds all that it told in them.
     async fn end_unwritten(&self, ground: &Ground, mut verdict: Verdict) {
         match self.keep(&ground.record, ground.told.dump.as_deref(), false).await {

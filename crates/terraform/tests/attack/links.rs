@@ -288,3 +288,39 @@ async fn special_files_in_a_module_block_nobody() {
     fs::remove_file(module.join("endless")).expect("removed");
     lab.engine.revision(&inputs).await.expect("a module");
 }
+
+/// Modes are the one thing of its folder that Landlock lets a run change. As the owner of the files, CAPT opens what it closed.
+#[test]
+fn a_run_that_closes_its_folders_loses_nothing() {
+    // Root reads what is closed; threads that a thread starts have no more than it has.
+    let owner = std::thread::spawn(|| {
+        use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+        let none = CapabilitySet::empty();
+        let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        set_capabilities(None, none).expect("given up");
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(close_folders());
+    });
+    owner.join().expect("done");
+}
+
+async fn close_folders() {
+    let Some(tool) = tool() else { return };
+    let file = "../state/terraform.tfstate";
+    let closings = [file, "../state", "../work", "..", &format!("{file} ../state ../work ..")];
+    for confined in modes() {
+        let (lab, _) = lab(&tool, confined).await;
+        for (at, closed) in closings.into_iter().enumerate() {
+            let name = format!("w{at}");
+            let closing = lab.apply(&name, running(&lab, &format!("chmod 000 {closed}"))).await;
+            assert_eq!(lab.look(&name).resources, 1, "{closed}: {closing:?}");
+            let mut again = running(&lab, "true");
+            again.variables.insert("v".into(), "2".into());
+            let ended = lab.apply(&name, again).await;
+            assert_eq!(ended.outcome, Outcome::Done, "{closed}: {ended:?}");
+            assert_eq!(lab.look(&name).resources, 1, "{closed}");
+            let ended = lab.run(&name, Operation::Destroy, None).await;
+            assert_eq!(ended.outcome, Outcome::Done, "{closed}: {ended:?}");
+        }
+    }
+}
