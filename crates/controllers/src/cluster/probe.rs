@@ -10,7 +10,6 @@
 //! is followed.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,14 +17,15 @@ use capt_api::conditions::reasons;
 use capt_planner::cluster::Why;
 use capt_planner::cluster::control_plane::Probe;
 use futures::Stream;
-use http::{Request, StatusCode, Uri};
+use http::{Request, StatusCode};
 use kube::client::Body;
 use kube::{Client, Config};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinSet;
 
 use crate::machine::drain::Outcome;
+use crate::machine::drain::endpoint::{Endpoint, Refused, is_private, pin};
 use crate::machine::drain::reach::{self, shortened};
 use crate::runtime::queue::chain;
 use crate::runtime::{Name, Writer};
@@ -175,58 +175,34 @@ impl Probes {
 }
 
 async fn ask(writer: &Writer, subject: &Subject, greeting: Duration) -> Probe {
-    let config = match reach::config(writer, &subject.cluster).await {
+    let mut config = match reach::config(writer, &subject.cluster).await {
         Ok(config) => config,
         Err(Outcome::NoWay(why) | Outcome::Unreachable(why)) => return unasked(why),
         Err(other) => return unasked(format!("{other:?}")),
     };
-    let (host, port) = match server(&config) {
-        Ok(server) => server,
-        Err(why) => return unasked(why.to_owned()),
+    let endpoint = match pin(&mut config, greeting).await {
+        Ok(endpoint) => endpoint,
+        Err(Refused::OffLimits(why)) => return unasked(why),
+        Err(unresolved @ Refused::Unresolved(_)) => {
+            let message = format!("{unresolved}: it was not asked");
+            return Probe::Unknown(Why::new(reasons::ADDRESS_NOT_RESOLVED, message));
+        }
     };
-    let shown = format!("{host}:{port}");
-    let found = tokio::time::timeout(greeting, lookup_host((host.as_str(), port))).await;
-    let Some(address) = found.ok().and_then(Result::ok).and_then(|mut all| all.next()) else {
-        let message = format!("{host} does not resolve from here: it was not asked");
-        return Probe::Unknown(Why::new(reasons::ADDRESS_NOT_RESOLVED, message));
-    };
-    if is_off_limits(address.ip()) {
-        return unasked(format!("{shown} is {}, which no API of a cluster has", address.ip()));
-    }
+    let Endpoint { shown, address } = endpoint;
     let private = subject.private || is_private(address.ip());
     match tokio::time::timeout(greeting, TcpStream::connect(address)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => return silent(private, &shown, &error.to_string()),
         Err(_) => return silent(private, &shown, &format!("no connection within {} s", greeting.as_secs())),
     }
-    match readiness(config, &host, address).await {
+    match readiness(config).await {
         Ok(status) => seen(status, &shown),
         Err(why) => Probe::Failed(format!("GET /readyz at {shown}: {}", shortened(why))),
     }
 }
 
-/// Host and port of the server that the kubeconfig names; or why nobody is asked there.
-fn server(config: &Config) -> Result<(String, u16), &'static str> {
-    if config.cluster_url.scheme_str() != Some("https") {
-        return Err("the kubeconfig's server is not https: credentials are not sent there");
-    }
-    if config.accept_invalid_certs {
-        return Err("the kubeconfig does not check certificates: credentials are not sent there");
-    }
-    let host = config.cluster_url.host().ok_or("the kubeconfig's server has no host")?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok((host, config.cluster_url.port_u16().unwrap_or(443)))
-}
-
-/// The status of the answer. It is asked at the address that was looked at, under the name that its certificate has.
-async fn readiness(mut config: Config, host: &str, address: SocketAddr) -> Result<StatusCode, String> {
-    config.tls_server_name.get_or_insert_with(|| host.to_owned());
-    config.cluster_url = Uri::builder()
-        .scheme("https")
-        .authority(address.to_string())
-        .path_and_query("/")
-        .build()
-        .map_err(|error| chain(&error))?;
+/// The status of the answer.
+async fn readiness(config: Config) -> Result<StatusCode, String> {
     let client = Client::try_from(config).map_err(|error| chain(&error))?;
     let request = Request::get("/readyz").body(Body::empty()).map_err(|error| chain(&error))?;
     // What else it says is not read.
@@ -258,28 +234,6 @@ fn unasked(message: String) -> Probe {
     Probe::Unknown(Why::new(reasons::NOT_PROBED, message))
 }
 
-/// Addresses of the machine's own link: clouds have their metadata there, and no cluster has its API.
-fn is_off_limits(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.is_link_local() || ip.is_unspecified() || ip.is_broadcast() || ip.is_multicast(),
-        IpAddr::V6(ip) => {
-            let metadata = ip.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254];
-            metadata || ip.is_unicast_link_local() || ip.is_unspecified() || ip.is_multicast()
-        }
-    }
-}
-
-/// Addresses that mean something else elsewhere.
-fn is_private(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => {
-            let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
-            ip.is_private() || ip.is_loopback() || shared
-        }
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local(),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
@@ -296,44 +250,6 @@ mod tests {
         assert_eq!(shown(401), "GET /readyz at api:443 answered 401: the kubeconfig's credentials do not do");
         for other in [204, 301, 302, 307, 404, 500, 503] {
             assert_eq!(shown(other), format!("GET /readyz at api:443 answered {other}"));
-        }
-    }
-
-    #[test]
-    fn where_credentials_are_not_sent() {
-        let base = || Config::new("https://api.example:6443".parse().unwrap());
-        assert_eq!(server(&base()), Ok(("api.example".to_owned(), 6443)));
-        assert_eq!(server(&Config::new("https://[::1]".parse().unwrap())), Ok(("::1".to_owned(), 443)));
-        let mut unchecked = base();
-        unchecked.accept_invalid_certs = true;
-        let rows = [Config::new("http://api.example".parse().unwrap()), unchecked];
-        for config in rows {
-            assert!(server(&config).is_err(), "{config:?}");
-        }
-    }
-
-    #[test]
-    fn addresses() {
-        let rows = [
-            ("10.0.0.1", true, false),
-            ("172.31.0.1", true, false),
-            ("100.64.0.1", true, false),
-            ("127.0.0.1", true, false),
-            ("fd12::1", true, false),
-            ("::ffff:192.168.0.1", true, false),
-            ("8.8.8.8", false, false),
-            ("100.128.0.1", false, false),
-            ("2001:db8::1", false, false),
-            ("169.254.169.254", false, true),
-            ("::ffff:169.254.169.254", false, true),
-            ("fd00:ec2::254", true, true),
-            ("fe80::1", false, true),
-            ("0.0.0.0", false, true),
-            ("::", false, true),
-        ];
-        for (ip, private, off_limits) in rows {
-            let ip = ip.parse().unwrap();
-            assert_eq!((is_private(ip), is_off_limits(ip)), (private, off_limits), "{ip}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! A workload cluster that a tenant plays: its kubeconfig names an address, and whoever answers there says what it likes.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
+use tokio_rustls::rustls;
 
 use crate::stage::SOON;
 
@@ -39,20 +40,36 @@ struct Heard {
     most: AtomicUsize,
 }
 
-/// Plays a cluster until the test's process ends; gives its address.
-fn play(play: Play, heard: Arc<Heard>) -> String {
+/// What a kubeconfig says of a cluster: where it is, and the CA that its certificate is of.
+struct Cluster {
+    server: String,
+    ca: String,
+}
+
+/// Plays a cluster until the test's process ends.
+fn play(play: Play, heard: Arc<Heard>) -> Cluster {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let config =
+        config.unwrap().with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let heard = Arc::clone(&heard);
-            std::thread::spawn(move || answer(stream, play, &heard));
+            let (heard, config) = (Arc::clone(&heard), Arc::clone(&config));
+            std::thread::spawn(move || {
+                let session = rustls::ServerConnection::new(config).unwrap();
+                answer(rustls::StreamOwned::new(session, stream), play, &heard);
+            });
         }
     });
-    format!("http://{address}")
+    Cluster { server: format!("https://{address}"), ca: made.cert.pem() }
 }
 
-fn answer(mut stream: TcpStream, play: Play, heard: &Heard) {
+fn answer(mut stream: impl Read + Write, play: Play, heard: &Heard) {
     let mut request = [0; 8192];
     while let Ok(1..) = stream.read(&mut request) {
         heard.requests.fetch_add(1, Ordering::SeqCst);
@@ -80,11 +97,12 @@ fn answer(mut stream: TcpStream, play: Play, heard: &Heard) {
 }
 
 /// Drains a Node of a cluster that plays; gives how that ended.
-async fn drained(writer: &Writer, secrets: &Api<Secret>, name: &str, server: &str) -> Outcome {
+async fn drained(writer: &Writer, secrets: &Api<Secret>, name: &str, cluster: &Cluster) -> Outcome {
+    let ca = k8s_openapi::ByteString(cluster.ca.clone().into_bytes());
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": {"token": "t"}}],
+        "clusters": [{"name": "c", "cluster": {"server": cluster.server, "certificate-authority-data": ca}}], "users": [{"name": "u", "user": {"token": "t"}}],
     });
     let secret = json!({"metadata": {"name": format!("{name}-kubeconfig")}, "stringData": {"value": config.to_string()}});
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
@@ -109,8 +127,8 @@ async fn an_endless_answer_is_not_read_to_its_end() {
     ];
     for (name, row) in rows {
         let heard = Arc::new(Heard::default());
-        let url = play(row, Arc::clone(&heard));
-        let outcome = drained(&writer, &secrets, name, &url).await;
+        let cluster = play(row, Arc::clone(&heard));
+        let outcome = drained(&writer, &secrets, name, &cluster).await;
         let Outcome::Unreachable(why) = outcome else { panic!("{name}: {outcome:?}") };
         assert!(why.len() < 2000, "{name}: {why}");
         let most = heard.most.load(Ordering::SeqCst);
@@ -126,9 +144,34 @@ async fn a_list_without_an_end_is_left() {
     // No Node of the machine's name has its providerID, and each page says that there is another one.
     let page = r#"{"metadata":{"name":"m","continue":"more"},"spec":{"providerID":"other"},"items":[]}"#;
     let heard = Arc::new(Heard::default());
-    let url = play(Play { head: "200 OK", start: page, more: "" }, Arc::clone(&heard));
-    let outcome = drained(&writer, &secrets, "pages", &url).await;
+    let cluster = play(Play { head: "200 OK", start: page, more: "" }, Arc::clone(&heard));
+    let outcome = drained(&writer, &secrets, "pages", &cluster).await;
     assert_eq!(outcome, Outcome::NoNode);
     let requests = heard.requests.load(Ordering::SeqCst);
     assert!(requests < 1000, "{requests} requests");
+}
+
+/// CAPT runs where tenants do not: services beside it that ask nobody who they are hear nothing, and nothing that they say is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_service_without_the_certificate_is_asked() {
+    let server = capt_apiserver::Server::in_memory().await.unwrap();
+    let client = server.client("default");
+    let (writer, secrets) = (Writer::new(client.clone(), "test"), Api::default_namespaced(client));
+    let heard = Arc::new(Heard::default());
+    let said = Play { head: "403 No", start: r#"{"message":"their-secret-answer"}"#, more: "" };
+    let (one, other) = (play(said, Arc::clone(&heard)), play(said, Arc::clone(&heard)));
+    let rows = [
+        ("plain", Cluster { server: one.server.replace("https:", "http:"), ca: one.ca.clone() }),
+        ("another", Cluster { server: one.server.clone(), ca: other.ca }),
+        ("metadata", Cluster { server: "https://169.254.169.254".into(), ca: one.ca.clone() }),
+        ("mapped", Cluster { server: "https://[::ffff:169.254.169.254]".into(), ca: one.ca.clone() }),
+    ];
+    for (name, cluster) in rows {
+        let outcome = drained(&writer, &secrets, name, &cluster).await;
+        assert!(matches!(outcome, Outcome::NoWay(_) | Outcome::Unreachable(_)), "{name}: {outcome:?}");
+        assert!(!format!("{outcome:?}").contains("their-secret"), "{name}: {outcome:?}");
+        assert_eq!(heard.requests.load(Ordering::SeqCst), 0, "{name}: {outcome:?}");
+    }
+    let outcome = drained(&writer, &secrets, "own", &one).await;
+    assert_eq!(heard.requests.load(Ordering::SeqCst), 1, "{outcome:?}");
 }

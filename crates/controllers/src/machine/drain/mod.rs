@@ -1,7 +1,7 @@
 //! Draining: pods leave a machine's Node before the machine is destroyed, and the Node goes after it.
 //!
 //! ```text
-//! kubeconfig Secret -> client (reach) -> find, cordon, evict, remove (node) -> Outcome
+//! kubeconfig Secret -> where it may lead (endpoint) -> client (reach) -> find, cordon, evict, remove (node) -> Outcome
 //!                      what is read of its answers (answer)
 //! ```
 //!
@@ -9,6 +9,7 @@
 //! how the last one ended. Passes are repeated until nothing is left; what is due then is decided by the machine.
 
 mod answer;
+pub(crate) mod endpoint;
 mod node;
 pub(crate) mod reach;
 

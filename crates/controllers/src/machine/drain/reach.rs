@@ -13,6 +13,7 @@ use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 
 use super::Outcome;
+use super::endpoint::{Refused, pin};
 use crate::runtime::queue::chain;
 use crate::runtime::{Name, Writer};
 
@@ -71,7 +72,11 @@ pub fn shortened(mut text: String) -> String {
 
 /// A client for a Cluster.
 pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Workload, Outcome> {
-    let config = config(writer, cluster).await?;
+    let mut config = config(writer, cluster).await?;
+    pin(&mut config, GREETING).await.map_err(|refused| match refused {
+        Refused::OffLimits(why) => Outcome::NoWay(why),
+        Refused::Unresolved(_) => Outcome::Unreachable(refused.to_string()),
+    })?;
     let unusable = |_| Outcome::NoWay(format!("Secret {}-kubeconfig {UNUSABLE}", cluster.name));
     Client::try_from(config).map(Workload).map_err(unusable)
 }
