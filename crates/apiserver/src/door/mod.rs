@@ -14,6 +14,7 @@
 //! - A response body of unknown length is a watch, unless its response is marked [`Finite`], and each of its events a
 //!   line: when the server stops, the door ends it after a frame that ends one.
 //! - A response that is [`Made`] for its client alone takes room as the body of a request does; without room, it is refused.
+//! - Whoever is no administrator is answered on threads of their own (user_runtime), so that an administrator waits behind none.
 //! - A body is polled only when the connection has room for more, so a client that reads slowly costs a bounded
 //!   buffer here; how many events may wait behind the body is the API's to limit.
 
@@ -34,6 +35,7 @@ mod service;
 mod shares;
 mod status;
 mod turns;
+mod user_runtime;
 mod verb;
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use super::{
     shares::{Share, Shares},
     status::Refusal,
     turns::Turns,
+    user_runtime::UserRuntime,
 };
 
 /// The unit in which room for bodies is given out: a small body costs more than its bytes.
@@ -53,6 +54,7 @@ pub(super) struct Service<A> {
     requests: Arc<Shares>,
     watches: Arc<Shares>,
     turns: Turns,
+    users: UserRuntime,
 }
 
 /// What a connection knows of its other end.
@@ -82,6 +84,7 @@ impl<A: Api> Service<A> {
             requests: Shares::new(limits.requests, 1),
             watches: Shares::new(limits.watches, 1),
             turns: Turns::new(limits.decoded_bytes, limits.body_bytes),
+            users: UserRuntime::default(),
             limits: Arc::new(limits),
             metrics,
             closing,
@@ -151,7 +154,16 @@ impl<A: Api> Service<A> {
             head.extensions.insert(turn.ok_or_else(Refusal::busy)?);
         }
         let (is_read, length) = (brings_nothing(&head.method), body.len());
-        let answer = self.ask(user, Request::from_parts(head, body)).await?;
+        let asked = ask(self.api.clone().respond(user, Request::from_parts(head, body)));
+        let answer = if asking.is_master() {
+            asked.await?
+        } else {
+            self.users
+                .run(asked)
+                .await
+                .unwrap_or_else(|_| Err(Refusal::panicked()))?
+                .map(|body| self.users.body(body))
+        };
         let (head, body) = answer.into_parts();
         if is_watch(&head, &body) {
             record.takes(self.watches.take(&asking, 1).ok_or_else(Refusal::busy)?);
@@ -202,18 +214,18 @@ impl<A: Api> Service<A> {
             }
         }
     }
+}
 
-    /// Asks the API. A panic ends this request alone, not the others of an HTTP/2 connection.
-    async fn ask(&self, user: User, request: Request<Bytes>) -> Result<Response<Body>, Refusal> {
-        let mut asked = pin!(self.api.clone().respond(user, request));
-        std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(cx))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(response)) => Poll::Ready(Ok(response)),
-            // The future is not polled again: whatever it left half done is only dropped.
-            Err(_) => Poll::Ready(Err(Refusal::panicked())),
-        })
-        .await
-    }
+/// Waits for the API's answer. A panic ends this request alone, not the others of an HTTP/2 connection.
+async fn ask(asked: impl Future<Output = Response<Body>>) -> Result<Response<Body>, Refusal> {
+    let mut asked = pin!(asked);
+    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(cx))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(response)) => Poll::Ready(Ok(response)),
+        // The future is not polled again: whatever it left half done is only dropped.
+        Err(_) => Poll::Ready(Err(Refusal::panicked())),
+    })
+    .await
 }
 
 /// The body of an answer to HEAD, whose headers are those of GET. Over HTTP/2 hyper sends whatever body it is given, which

@@ -4,6 +4,7 @@ mod clients;
 mod identity;
 mod limits;
 mod shutdown;
+mod threads;
 mod who;
 
 use std::{
@@ -20,6 +21,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures::StreamExt as _;
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
@@ -51,17 +53,31 @@ struct Dummy {
     released: Notify,
     flooded: Arc<AtomicU64>,
     flood_ended: Arc<Notify>,
+    gate: Arc<threads::Gate>,
 }
 
 impl Api for Dummy {
     async fn respond(self: Arc<Self>, user: User, request: Request<Bytes>) -> Response<Body> {
         match request.uri().path() {
+            "/version" if request.uri().query() == Some("flood") => self.flood(),
             "/livez" => text("ok"),
             "/version" => text(include_str!("version.json")),
             "/whoami" => text(json!({"name": user.name, "groups": user.groups, "uid": user.uid}).to_string()),
             "/headers" => text(format!("{:?}", request.headers())),
             "/length" => text(request.body().len().to_string()),
             "/panic" => panic!("asked to"),
+            "/healthz" => {
+                self.gate.wait();
+                text("ok")
+            }
+            "/readyz" => {
+                let gate = self.gate.clone();
+                let frames = [b"o", b"k"].map(|part| Ok(Frame::data(Bytes::from_static(part))));
+                let frames = futures::stream::iter(frames).inspect(move |_| gate.wait());
+                let mut response = Response::new(http_body_util::StreamBody::new(frames).boxed_unsync());
+                response.extensions_mut().insert(Finite);
+                response
+            }
             "/slow" => {
                 self.entered.notify_one();
                 self.released.notified().await;
@@ -90,22 +106,24 @@ impl Api for Dummy {
                 Response::new(http_body_util::StreamBody::new(frames).boxed_unsync())
             }
             "/made" => {
-                let mut response = Response::new(
-                    Flood { sent: self.flooded.clone(), ended: self.flood_ended.clone() }.boxed_unsync(),
-                );
+                let mut response = self.flood();
                 response.extensions_mut().insert(Finite);
                 response.extensions_mut().insert(Made(2048));
                 response
             }
-            "/flood" => Response::new(
-                Flood { sent: self.flooded.clone(), ended: self.flood_ended.clone() }.boxed_unsync(),
-            ),
+            "/flood" => self.flood(),
             _ => {
                 let mut response = text("not found");
                 *response.status_mut() = http::StatusCode::NOT_FOUND;
                 response
             }
         }
+    }
+}
+
+impl Dummy {
+    fn flood(&self) -> Response<Body> {
+        Response::new(Flood { sent: self.flooded.clone(), ended: self.flood_ended.clone() }.boxed_unsync())
     }
 }
 
