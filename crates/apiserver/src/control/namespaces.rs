@@ -1,5 +1,6 @@
 //! Namespaces: one that is being deleted is emptied, and goes when nothing is left in it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::object::Meta;
 use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::status::ApiError;
-use crate::store::{Filter, WatchError};
+use crate::store::{Filter, Key, WatchError};
 
 const STORE_NAME: &str = "/namespaces";
 
@@ -17,15 +18,16 @@ const STORE_NAME: &str = "/namespaces";
 pub async fn run(engine: Arc<Engine>) {
     loop {
         let Ok(mut watcher) = engine.store.watch(Filter::default(), engine.store.revision()) else { return };
-        let mut deleting = empty_all(&engine).await;
+        let mut deleting = Deleting::find(&engine);
         loop {
+            deleting.empty(&engine).await;
             match watcher.next().await {
-                // Anything that happens in a namespace may be the last thing it waited for.
-                Ok(event) if deleting || *event.key().resource == *STORE_NAME => {
-                    while matches!(watcher.try_next(), Ok(Some(_))) {}
-                    deleting = empty_all(&engine).await;
+                Ok(event) => {
+                    deleting.note(event.key());
+                    while let Ok(Some(event)) = watcher.try_next() {
+                        deleting.note(event.key());
+                    }
                 }
-                Ok(_) => {}
                 Err(WatchError::Closed) => return,
                 Err(_) => break,
             }
@@ -33,21 +35,56 @@ pub async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Empties what is being deleted, and tells whether anything is.
-async fn empty_all(engine: &Engine) -> bool {
-    let Some(target) = namespaces(engine) else { return false };
-    let Ok(listed) = engine.list(&target, &everything()) else { return false };
-    let mut deleting = false;
-    for object in &listed.items {
-        let namespace: Value =
-            serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
-        if Meta::of(&namespace).deletion_timestamp().is_some() {
-            deleting = true;
-            // What is refused now is tried again at the next change.
-            let _ = empty(engine, &target, &namespace).await;
+/// Namespaces that are being deleted. One that waits for finalizers costs nothing until something happens in it.
+#[derive(Default)]
+struct Deleting {
+    all: BTreeSet<String>,
+    /// Those that may have something to do: also some that are not being deleted, or not any more.
+    due: BTreeSet<String>,
+}
+
+impl Deleting {
+    fn find(engine: &Engine) -> Self {
+        let listed = namespaces(engine).and_then(|target| engine.list(&target, &everything()).ok());
+        let items = listed.into_iter().flat_map(|listed| listed.items);
+        Self { all: BTreeSet::new(), due: items.map(|object| object.key().name.to_string()).collect() }
+    }
+
+    /// Notes a change of an object: it may be the last thing that its namespace waited for.
+    fn note(&mut self, changed: &Key) {
+        if *changed.resource == *STORE_NAME {
+            self.due.insert(changed.name.to_string());
+        } else if self.all.contains(&*changed.namespace) {
+            self.due.insert(changed.namespace.to_string());
         }
     }
-    deleting
+
+    /// Empties what is due.
+    async fn empty(&mut self, engine: &Engine) {
+        let Some(target) = namespaces(engine) else { return };
+        for name in std::mem::take(&mut self.due) {
+            match empty_if_deleted(engine, &target, &name).await {
+                Ok(true) => drop(self.all.insert(name)),
+                Ok(false) => drop(self.all.remove(&name)),
+                // What is refused now is tried again at the next change of anything.
+                Err(_) => {
+                    self.all.insert(name.clone());
+                    self.due.insert(name);
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Empties a namespace that is being deleted; tells whether it is.
+async fn empty_if_deleted(engine: &Engine, target: &Target, name: &str) -> Result<bool, ApiError> {
+    // One that is gone is not being deleted any more.
+    let Ok(namespace) = engine.get_value(target, name) else { return Ok(false) };
+    if Meta::of(&namespace).deletion_timestamp().is_none() {
+        return Ok(false);
+    }
+    empty(engine, target, &namespace).await.map(|()| true)
 }
 
 fn namespaces(engine: &Engine) -> Option<Target> {
@@ -76,4 +113,25 @@ async fn empty(engine: &Engine, namespaces: &Target, namespace: &Value) -> Resul
         return Ok(());
     }
     engine.finalize(namespaces, name, &json!([])).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_that_waits_costs_nothing_until_something_happens_in_it() {
+        let mut deleting = Deleting { all: ["going".to_owned()].into(), due: BTreeSet::new() };
+        let rows = [
+            ("/configmaps", "staying", "a", None),
+            ("/nodes", "", "going", None),
+            ("/configmaps", "going", "a", Some("going")),
+            (STORE_NAME, "", "staying", Some("staying")),
+        ];
+        for (resource, namespace, name, due) in rows {
+            deleting.note(&Key::new(resource, namespace, name));
+            let found: Vec<_> = std::mem::take(&mut deleting.due).into_iter().collect();
+            assert_eq!(found, Vec::from_iter(due.map(str::to_owned)), "{resource} {namespace}/{name}");
+        }
+    }
 }

@@ -8,9 +8,9 @@ use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::pieces::{self, LargeList, Piece, Pieces};
+use super::pieces::{self, Indented, LargeList, Piece, Pieces};
 use super::{Body, Call, Shared, whole};
-use crate::door::Finite;
+use crate::door::{Finite, Made};
 use crate::engine::{Listed, Target, is_as_stored, to_bytes, to_value};
 use crate::output::list::{ListMeta, ListWriter};
 use crate::output::partial;
@@ -111,11 +111,16 @@ pub(super) fn stored(
     let accepted = negotiated(&target.served, call)?;
     let is_plain = accepted.transform.is_none() && accepted.format == Format::Json;
     let length = object.bytes().len();
-    if length > pieces::SMALL && is_plain && !is_indented(call, accepted) && is_as_stored(target, &object) {
+    if length > pieces::SMALL && is_plain && is_as_stored(target, &object) {
         let object = call.keep(vec![object]).map(|object| Piece::Stored(object, 0));
         let body = Pieces::known(object.chain([Piece::Made(Bytes::from_static(b"\n"))]), length + 1);
-        let mut response = send(accepted, StatusCode::OK, body.boxed_unsync());
+        let is_indented = is_indented(call, accepted);
+        let body = if is_indented { Indented::new(body).boxed_unsync() } else { body.boxed_unsync() };
+        let mut response = send(accepted, StatusCode::OK, body);
         response.extensions_mut().insert(Shared);
+        if is_indented {
+            response.extensions_mut().insert(Finite);
+        }
         return Ok(response);
     }
     written(&target.served, call, StatusCode::OK, &to_bytes(target, &object))
@@ -183,6 +188,14 @@ fn large_list(
     accepted: Accepted,
 ) -> Result<Response<Body>, ApiError> {
     let (served, count) = (&target.served, listed.items.len());
+    // What is made of an object waits with the answer, and so do the bytes of other versions.
+    let is_made = accepted.transform.is_some() || !listed.items.iter().all(|item| is_as_stored(target, item));
+    let largest = listed
+        .items
+        .iter()
+        .map(|item| item.bytes().len())
+        .max()
+        .filter(|bytes| is_made && *bytes > pieces::FRAME);
     let list = match accepted.transform {
         None => LargeList::plain(target, listed.items, |items| call.keep(items), meta),
         Some((Transform::Table, version)) => {
@@ -199,12 +212,15 @@ fn large_list(
         Some((Transform::Partial, _)) => return Err(partial::not_one(&served.resource)),
     };
     let body = match accepted.format {
-        Format::Yaml => list.yaml()?,
-        Format::Json if is_indented(call, accepted) => list.indented(),
-        Format::Json => list.compact(),
+        Format::Yaml => list.yaml(call.user.is_master())?.boxed_unsync(),
+        Format::Json if is_indented(call, accepted) => list.indented().boxed_unsync(),
+        Format::Json => list.compact().boxed_unsync(),
     };
-    let mut response = send(accepted, StatusCode::OK, body.boxed_unsync());
+    let mut response = send(accepted, StatusCode::OK, body);
     response.extensions_mut().insert(Finite);
+    if let Some(bytes) = largest {
+        response.extensions_mut().insert(Made(bytes));
+    }
     Ok(response)
 }
 

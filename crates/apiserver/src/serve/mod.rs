@@ -273,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    fn value() -> impl Strategy<Value = Value> {
+    pub(super) fn value() -> impl Strategy<Value = Value> {
         let text = prop_oneof!["[ -~]{0,12}", "[ -~\\n\\t\u{e9}\u{7f}\u{1F600}]{0,6}", Just("<<".to_owned())];
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -336,13 +336,14 @@ mod tests {
         assert_eq!(api.respond(&admin, request.unwrap()).await.status().as_u16(), 201);
         let one = format!("{maps}/large");
         for (path, accept, is_made) in [
-            (format!("{one}?pretty=true"), "application/json", true),
+            (format!("{one}?pretty=true"), "application/json", false),
             (one.clone(), "application/yaml", true),
             (one.clone(), "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", false),
             (format!("{one}?includeObject=Object"), "application/json;as=Table;v=v1;g=meta.k8s.io", true),
             (one, "application/json", false),
             (maps.to_owned(), "application/json", false),
             (format!("{maps}?pretty=true"), "application/json", false),
+            (format!("{maps}?includeObject=Object"), "application/json;as=Table;v=v1;g=meta.k8s.io", true),
             ("/openapi/v2".to_owned(), "application/json", false),
             ("/openapi/v2".to_owned(), crate::openapi::gnostic::ACCEPT[0], false),
             ("/openapi/v3/api/v1".to_owned(), "application/json", false),

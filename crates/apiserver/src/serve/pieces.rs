@@ -32,8 +32,8 @@ pub(super) const SMALL: usize = 128 << 10;
 pub(super) const FRAME: usize = 32 << 10;
 /// As upstream: most of what gzip saves, at a fraction of the time.
 const LEVEL: u32 = 1;
-/// YAML is made whole, so one large list at a time is.
-static YAML: Semaphore = Semaphore::const_new(1);
+/// An item takes many times its size while it becomes YAML, so one large list at a time does: one of users, and one of administrators.
+static YAML: [Semaphore; 2] = [const { Semaphore::const_new(1) }; 2];
 
 /// A part of a body.
 #[derive(Debug)]
@@ -221,37 +221,37 @@ impl LargeList {
     }
 
     /// The list with each member on its line.
-    pub fn indented(self) -> Pieces {
-        let Self { head, items, .. } = self;
-        let frame = parsed(&[&head, b"]}"]);
-        let head = format!("{frame:#}");
-        let head = head.strip_suffix("[]\n}").expect("the items come last, and are none");
-        let items = items.map(|[first, second]| {
-            let (Some(start), Some(rest)) = (first.bytes(), second.bytes()) else { return [first, second] };
-            let text = format!("{:#}", parsed(&[&start, &rest]));
-            // No text in JSON has a line break of its own.
-            [nothing(), Piece::Made(text.replace('\n', "\n    ").into())]
-        });
-        let head = format!("{head}[\n    ").into_bytes();
-        Pieces::new(joined(head, Box::new(items), b",\n    ", b"\n  ]\n}"), None)
+    pub fn indented(self) -> Indented {
+        Indented::new(self.compact())
     }
 
-    /// The list as YAML; refused while another one is sent.
-    pub fn yaml(self) -> Result<Pieces, ApiError> {
-        let turn = YAML.try_acquire().map_err(|_| ApiError::busy())?;
+    /// The list as YAML, an item at a time; refused while another one is sent to users of this class.
+    pub fn yaml(self, is_master: bool) -> Result<Pieces, ApiError> {
+        let turn = YAML[usize::from(is_master)].try_acquire().map_err(|_| ApiError::busy())?;
         let Self { head, items, .. } = self;
-        let mut json = BytesMut::new();
-        for piece in joined(head, items, b",", TAIL) {
-            json.put(piece.bytes().ok_or_else(ApiError::busy)?);
-        }
-        let yaml = serde_saphyr::to_string(&parsed(&[&json])).expect("a JSON value is YAML");
+        let head = serde_saphyr::to_string(&parsed(&[&head, b"]}"])).expect("a JSON value is YAML");
+        let head =
+            head.strip_suffix("[]\n").expect("the items come last, and are none").trim_end().to_owned();
+        let items = items.flat_map(|[first, second]| match (first.bytes(), second.bytes()) {
+            (Some(start), Some(rest)) => [nothing(), Piece::Made(yaml_item(parsed(&[&start, &rest])))],
+            _ => [first, second],
+        });
         let end = std::iter::from_fn(move || {
             // Another one is made when this is sent.
             let _ = &turn;
             None
         });
-        Ok(Pieces::new(std::iter::once(Piece::Made(yaml.into())).chain(end), None))
+        Ok(Pieces::new(
+            std::iter::once(Piece::Made(format!("{head}\n").into())).chain(items).chain(end),
+            None,
+        ))
     }
+}
+
+/// An item as the YAML of a list has it.
+fn yaml_item(item: Value) -> Bytes {
+    let list = serde_saphyr::to_string(&serde_json::json!({"items": [item]})).expect("a JSON value is YAML");
+    list.strip_prefix("items:\n").expect("items of a list are on lines of their own").to_owned().into()
 }
 
 /// The brace of an item that does not show what it begins with.
@@ -276,6 +276,94 @@ fn joined(
     let items =
         between.zip(items).flat_map(|(separator, [first, second])| [Piece::Made(separator), first, second]);
     std::iter::once(Piece::Made(head.into())).chain(items).chain([Piece::Made(Bytes::from_static(tail))])
+}
+
+/// JSON that is given lines and indents while it is read: an object of many levels is a hundred times as large with them.
+pub(super) struct Indented {
+    body: Pieces,
+    /// Bytes that were read and are not written yet.
+    compact: Bytes,
+    depth: usize,
+    /// Within a text, and behind a backslash there.
+    quoted: bool,
+    escaped: bool,
+    /// Right behind an opening bracket.
+    opened: bool,
+}
+
+impl Indented {
+    /// JSON, with each member on its line.
+    pub fn new(body: Pieces) -> Self {
+        Self { body, compact: Bytes::new(), depth: 0, quoted: false, escaped: false, opened: false }
+    }
+
+    fn frame(&mut self) -> Option<Bytes> {
+        let mut frame = BytesMut::with_capacity(FRAME);
+        while frame.len() < FRAME {
+            if self.compact.is_empty() {
+                match self.body.frame() {
+                    Some(bytes) => self.compact = bytes,
+                    None => break,
+                }
+            }
+            let compact = std::mem::take(&mut self.compact);
+            let mut written = 0;
+            while frame.len() < FRAME && written < compact.len() {
+                self.write(compact[written], &mut frame);
+                written += 1;
+            }
+            self.compact = compact.slice(written..);
+        }
+        (!frame.is_empty()).then(|| frame.freeze())
+    }
+
+    fn write(&mut self, byte: u8, to: &mut BytesMut) {
+        if self.quoted {
+            to.put_u8(byte);
+            self.quoted = self.escaped || byte != b'"';
+            self.escaped = !self.escaped && byte == b'\\';
+            return;
+        }
+        match byte {
+            b' ' | b'\n' | b'\r' | b'\t' => return,
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                if !std::mem::take(&mut self.opened) {
+                    self.line(to);
+                }
+            }
+            _ if std::mem::take(&mut self.opened) => self.line(to),
+            _ => {}
+        }
+        to.put_u8(byte);
+        match byte {
+            b'{' | b'[' => {
+                self.depth += 1;
+                self.opened = true;
+            }
+            b',' => self.line(to),
+            b':' => to.put_u8(b' '),
+            b'"' => self.quoted = true,
+            _ => {}
+        }
+    }
+
+    fn line(&self, to: &mut BytesMut) {
+        to.put_u8(b'\n');
+        to.put_bytes(b' ', 2 * self.depth);
+    }
+}
+
+impl http_body::Body for Indented {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.frame().map(|frame| Ok(Frame::data(frame))))
+    }
 }
 
 /// A body that is compressed while it is read.
@@ -354,7 +442,7 @@ mod tests {
         LargeList { head, items: Box::new(items), count: texts.len(), length: Some(length) }
     }
 
-    async fn read(body: Pieces) -> String {
+    async fn read(body: impl http_body::Body<Data = Bytes, Error = Infallible>) -> String {
         let bytes = body.collect().await.unwrap().to_bytes();
         String::from_utf8(bytes.to_vec()).unwrap()
     }
@@ -369,10 +457,29 @@ mod tests {
         assert_eq!(compact.len() as u64, length);
         let value: Value = serde_json::from_str(&compact).unwrap();
         assert_eq!(read(list(texts).indented()).await, format!("{value:#}"));
-        let yaml = list(texts).yaml().unwrap();
-        assert!(list(texts).yaml().is_err(), "one at a time");
+        let yaml = list(texts).yaml(false).unwrap();
+        assert!(list(texts).yaml(false).is_err(), "one at a time");
+        assert!(list(texts).yaml(true).is_ok(), "and one of administrators");
         assert_eq!(read(yaml).await, serde_saphyr::to_string(&value).unwrap());
-        assert!(list(texts).yaml().is_ok());
+        assert!(list(texts).yaml(false).is_ok());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_form_is_that_of_the_whole(items in proptest::collection::vec(super::super::tests::value(), 1..4)) {
+            let items: Vec<Value> = items.into_iter().map(|value| serde_json::json!({"a": value, "b": "\\\"{[,:"})).collect();
+            let whole = serde_json::json!({"kind": "L", "items": items});
+            let text = whole.to_string();
+            let pieces = Pieces::new(text.as_bytes().chunks(7).map(|part| Piece::Made(Bytes::copy_from_slice(part))).collect::<Vec<_>>().into_iter(), None);
+            let mut indented = Indented::new(pieces);
+            let mut shown = Vec::new();
+            while let Some(frame) = indented.frame() {
+                shown.extend_from_slice(&frame);
+            }
+            proptest::prop_assert_eq!(String::from_utf8(shown).unwrap(), format!("{whole:#}"));
+            let yaml: String = items.iter().map(|item| String::from_utf8(yaml_item(item.clone()).to_vec()).unwrap()).collect();
+            proptest::prop_assert_eq!(format!("kind: L\nitems:\n{yaml}"), serde_saphyr::to_string(&whole).unwrap());
+        }
     }
 
     #[test]
@@ -392,6 +499,18 @@ mod tests {
             bytes += frame.len();
         }
         assert!(bytes > (1 << 20) + 9_900_000);
+    }
+
+    #[test]
+    fn indents_take_no_memory() {
+        let deep = format!("{}{}1{}", "[".repeat(100), "1,".repeat(100_000), "]".repeat(100));
+        let mut body = Indented::new(Pieces::known([Piece::Made(deep.clone().into())], deep.len()));
+        let mut bytes = 0;
+        while let Some(frame) = body.frame() {
+            assert!(frame.len() < FRAME + 300, "a line more, at most");
+            bytes += frame.len();
+        }
+        assert!(bytes > 100 * deep.len(), "{bytes}");
     }
 
     #[test]

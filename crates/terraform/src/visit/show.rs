@@ -2,10 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Read},
     os::unix::process::CommandExt,
+    panic::resume_unwind,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
+    thread,
     time::Duration,
 };
 
@@ -22,6 +25,9 @@ use crate::{
     record::Planned,
     secrets,
 };
+
+/// Most bytes that are read of what a binary shows: a plan of some ten thousand resources. Plugins of the module have a say in it.
+const LARGEST: u64 = 64 << 20;
 
 /// How long a binary may take to say its version.
 const VERSION: Duration = Duration::from_secs(20);
@@ -51,6 +57,12 @@ pub enum ShowError {
         program: PathBuf,
         /// Its words, redacted.
         words: String,
+    },
+    /// It shows more than anybody reads.
+    #[error("{program} show: more than {} MiB", LARGEST >> 20)]
+    TooLarge {
+        /// The binary.
+        program: PathBuf,
     },
 }
 
@@ -114,16 +126,17 @@ impl Visited {
             ..Spec::default()
         };
         let env = environment.of(&without, &data, &scratch.0, false).map_err(started)?;
-        let output = Command::new(guard)
+        let mut command = Command::new(guard);
+        command
             .arg0("capt")
             .arg(GUARD)
             .args(spec.arguments())
             .current_dir(folder.join(guest::WORK).join(&made.root))
             .env_clear()
             .envs(veiled(env))
-            .stdin(Stdio::null())
-            .output()
-            .map_err(started)?;
+            .stdin(Stdio::null());
+        let output = bounded(&mut command, LARGEST).map_err(started)?;
+        let Some(output) = output else { return Err(ShowError::TooLarge { program: binary.path }) };
         let mut known = self.state().unwrap_or_default().secrets;
         // A plan also shows what was there before.
         known.extend(self.record.inputs.iter().flat_map(secrets::values));
@@ -134,6 +147,25 @@ impl Visited {
         }
         Err(ShowError::Failed { program: binary.path, words: clean(&output.stderr).trim().to_owned() })
     }
+}
+
+/// Runs a command to its end, with what it printed; `None` where that is more than so many bytes.
+fn bounded(command: &mut Command, most: u64) -> io::Result<Option<Output>> {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let piped = "both were just asked for";
+    let (out, err) = (child.stdout.take().expect(piped), child.stderr.take().expect(piped));
+    let errors = thread::spawn(move || up_to(err, most));
+    let stdout = up_to(out, most);
+    let stderr = errors.join().unwrap_or_else(|panic| resume_unwind(panic));
+    let status = child.wait()?;
+    Ok(stdout?.zip(stderr?).map(|(stdout, stderr)| Output { status, stdout, stderr }))
+}
+
+/// Reads a pipe to its end, or closes it where that is further away: who goes on writing then is ended by the system.
+fn up_to(pipe: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    pipe.take(most + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
 /// A scratch folder of one look alone: what runs leave in theirs is nothing for the program of whoever looks.
@@ -158,5 +190,24 @@ impl Drop for Scratch {
         // Best effort: who takes the number of this process next removes it.
         let _ = remove(&self.0);
         let _ = remove(&self.exit());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str) -> Option<Output> {
+        bounded(Command::new("sh").args(["-c", script]), 1 << 20).expect("started")
+    }
+
+    #[test]
+    fn no_more_is_read_than_anybody_reads() {
+        let output = run("echo out; echo err >&2; exit 3").expect("little");
+        assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"out\n"[..], &b"err\n"[..]));
+        assert_eq!(output.status.code(), Some(3));
+        for endless in ["yes", "yes >&2", "yes & yes >&2"] {
+            assert!(run(endless).is_none(), "{endless}");
+        }
     }
 }
