@@ -62,7 +62,8 @@ pub(super) fn finish(
         && counters.updated == wanted
         && counters.replicas == wanted
         && counters.available >= wanted
-        && plan.waits.is_empty();
+        // Where nothing is left to do, nothing is held up.
+        && plan.waits.iter().all(|wait| *wait == Reason::Paused);
     // The set that should grow knows best why it does not.
     let own = sets.iter().filter(|set| Some(set.name) == current);
     let others = sets.iter().filter(|set| Some(set.name) != current);
@@ -156,16 +157,17 @@ fn findings(
         all(types::MACHINES_READY, counters.ready, reasons::MACHINES_NOT_READY, "ready"),
         all(types::MACHINES_UP_TO_DATE, counters.updated, reasons::MACHINES_NOT_UP_TO_DATE, "up to date"),
     ];
+    let paused = deployment.spec.paused;
     let (ready, reason) = match (deleting, complete) {
         (true, _) => (false, reasons::DELETING),
         (false, true) => (true, reasons::READY),
+        (false, false) if paused => (false, reasons::PAUSED),
         (false, false) => (false, reasons::IN_PROGRESS),
     };
     let message =
         format!("{} available and {} up to date", Share(counters.available, wanted), counters.updated);
     let message = cause::with(message, cause.filter(|_| !ready));
     findings.push(Finding::new(types::READY, ready, reason, message));
-    let paused = deployment.spec.paused;
     let was_paused = deployment
         .status
         .as_ref()

@@ -273,3 +273,23 @@ fn a_wait_for_room_tells_the_true_numbers() {
         assert_eq!(Reason::AwaitRoom { total, ceiling, terminating }.to_string(), words);
     }
 }
+
+/// `kubectl get` shows the reason of Ready: nothing is in progress while somebody holds it up.
+#[test]
+fn a_paused_deployment_says_so() {
+    let reason = |paused: bool, sets: &[CaptMachineSet]| {
+        let mut deployment = deployment(3, "large");
+        deployment.spec.paused = paused;
+        let status = decide(&deployment, sets).status.unwrap();
+        crate::conditions::find(&status.conditions, "Ready").unwrap().reason.clone()
+    };
+    let rows = [
+        (false, steady("small", 1, 3), "InProgress"),
+        (true, steady("small", 1, 3), "Paused"),
+        (true, steady("large", 1, 2), "Paused"),
+        (true, steady("large", 1, 3), "Ready"),
+    ];
+    for (paused, set, expected) in rows {
+        assert_eq!(reason(paused, std::slice::from_ref(&set)), expected, "{paused} {set:?}");
+    }
+}

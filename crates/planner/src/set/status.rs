@@ -45,7 +45,11 @@ pub(super) fn status(context: &Context<'_>, settings: &Settings) -> CaptMachineS
     } else if replicas == wanted && available >= wanted {
         Finding::new(types::READY, true, reasons::READY, format!("{} available", Share(available, wanted)))
     } else {
-        let reason = if failed > 0 { reasons::FAILED } else { reasons::CREATING };
+        let reason = match failed {
+            1.. => reasons::FAILED,
+            _ if paused => reasons::PAUSED,
+            _ => reasons::CREATING,
+        };
         let counts = format!("{} available", Share(available, wanted));
         Finding::new(types::READY, false, reason, cause::with(counts, cause))
     });

@@ -269,7 +269,9 @@ fn a_paused_set_does_nothing_but_count() {
     let mut set = set(2);
     set.metadata.annotations = Some([(annotations::PAUSED.to_owned(), String::new())].into());
     let plan = decide(&set, &[]);
-    assert!(plan.actions.is_empty() && plan.status.is_some());
+    assert!(plan.actions.is_empty());
+    let status = plan.status.unwrap();
+    assert_eq!(crate::conditions::find(&status.conditions, "Ready").unwrap().reason, "Paused");
 }
 
 #[test]
