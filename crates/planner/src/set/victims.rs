@@ -33,19 +33,19 @@ pub(super) fn choose<'c, 'a>(
             ((spared, priority(live), by_policy(policy, seed, live), live.name()), live)
         })
         .collect();
-    order.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-    order.into_iter().take(excess).map(|((_, priority, ..), live)| (live, priority)).collect()
+    let first = |(one, _): &(_, _), (other, _): &(_, _)| Ord::cmp(one, other);
+    // Few of many go in most steps: only these have to be in order.
+    if excess < order.len() {
+        order.select_nth_unstable_by(excess, first);
+        order.truncate(excess);
+    }
+    order.sort_unstable_by(first);
+    order.into_iter().map(|((_, priority, ..), live)| (live, priority)).collect()
 }
 
 fn priority(live: &Live<'_>) -> Priority {
-    let annotated = live
-        .machine
-        .metadata
-        .annotations
-        .as_ref()
-        .is_some_and(|all| all.contains_key(annotations::DELETE_MACHINE));
     match live.standing {
-        _ if annotated => Priority::Annotated,
+        _ if live.annotated => Priority::Annotated,
         Standing::Failed(_) | Standing::Terminating => Priority::Failed,
         Standing::NotReady => Priority::NotReady,
         Standing::Ready(_) => Priority::NotAvailable,

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::world::{Actor, World};
 use crate::availability::Standing;
+use crate::set::{Facts, Reader};
 
 /// Machines of one owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -112,6 +113,36 @@ impl Agenda {
     }
 }
 
+/// Facts of machines, by the set that was planned with them.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    by_set: HashMap<String, (CaptMachineSet, HashMap<usize, Facts>)>,
+}
+
+impl Known {
+    /// What is known for a set; nothing where the set has become another.
+    pub(super) fn take(&mut self, set: &CaptMachineSet) -> HashMap<usize, Facts> {
+        let known = set.metadata.uid.as_ref().and_then(|uid| self.by_set.remove(uid));
+        known
+            .filter(|(before, _)| Reader::reads_alike(before, set))
+            .map(|(_, facts)| facts)
+            .unwrap_or_default()
+    }
+
+    pub(super) fn keep(&mut self, set: CaptMachineSet, facts: HashMap<usize, Facts>) {
+        if let Some(uid) = set.metadata.uid.clone() {
+            self.by_set.insert(uid, (set, facts));
+        }
+    }
+
+    /// A machine has changed.
+    fn forget(&mut self, index: usize) {
+        for (_, facts) in self.by_set.values_mut() {
+            facts.remove(&index);
+        }
+    }
+}
+
 /// The uid of what controls an object.
 pub(super) fn controller(meta: &ObjectMeta) -> Option<&String> {
     meta.owner_references
@@ -178,6 +209,7 @@ impl World {
         let actor = self.machines.remove(&index)?;
         let share = self.share(&actor);
         self.agenda.machine_changed(share.0.as_ref());
+        self.known.forget(index);
         self.tally.remove(index, share);
         if let Some(at) = actor.changes_at() {
             self.changes.remove(&(at, index));
@@ -185,12 +217,21 @@ impl World {
         Some(actor)
     }
 
-    /// Machines of a set, and those that nobody controls.
-    pub(super) fn candidates(&self, set: &ObjectMeta) -> Vec<&CaptMachine> {
+    /// Machines of a set, and those that nobody controls, with what is known of them.
+    pub(super) fn candidates(
+        &self,
+        set: &CaptMachineSet,
+        known: &mut HashMap<usize, Facts>,
+    ) -> Vec<(&CaptMachine, Facts)> {
         let of = |owner: &Option<String>| self.tally.members.get(owner).into_iter().flatten();
-        let mut all: Vec<usize> = of(&set.uid).chain(of(&None)).copied().collect();
+        let mut all: Vec<usize> = of(&set.metadata.uid).chain(of(&None)).copied().collect();
         all.sort_unstable();
-        all.into_iter().map(|index| &self.machines[&index].object).collect()
+        let reader = Reader::new(set);
+        let with_facts = |index: usize| {
+            let machine = &self.machines[&index].object;
+            (machine, *known.entry(index).or_insert_with(|| reader.read(machine)))
+        };
+        all.into_iter().map(with_facts).collect()
     }
 
     /// Where a machine is.

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use super::check::Checks;
 use super::report::{Counts, Step};
 use super::scenario::{Behaviour, Pick, Scenario, Simulation};
-use super::tally::{Agenda, Tally, controller};
+use super::tally::{Agenda, Known, Tally, controller};
 use super::tell::Moment;
 use crate::availability::{Standing, standing};
 use crate::owner::{Kinship, kinship};
@@ -56,6 +56,7 @@ pub(super) struct World {
     pub(super) changes: BTreeSet<(Timestamp, usize)>,
     pub(super) tally: Tally,
     pub(super) agenda: Agenda,
+    pub(super) known: Known,
     pub(super) simulation: Simulation,
     pub(super) steps: Vec<Step>,
     pub(super) moments: Vec<Moment>,
@@ -79,6 +80,7 @@ impl World {
             changes: BTreeSet::new(),
             tally: Tally::default(),
             agenda: Agenda::default(),
+            known: Known::default(),
             simulation,
             steps: Vec::new(),
             moments: Vec::new(),
@@ -278,11 +280,12 @@ impl World {
     /// Whether anything changed.
     fn look_at_set(&mut self, name: &str) -> bool {
         let Some(index) = self.set_index(name) else { return false };
-        let set = &self.sets[index];
-        let machines = self.candidates(&set.metadata);
-        let observed = set::Observed { set, machines: &machines, absent: &[] };
-        let plan = set::plan(observed, &set::Settings::default(), self.now);
+        let set = self.sets[index].clone();
+        let mut facts = self.known.take(&set);
+        let machines = self.candidates(&set, &mut facts);
+        let plan = set::plan_known(&set, machines.into_iter(), &[], &set::Settings::default(), self.now);
         let meta = set.metadata.clone();
+        self.known.keep(set, facts);
         self.agenda.wake(&meta, plan.wake_at);
         // One that only told its status has nothing more to do.
         let again = plan.actions.iter().any(|action| !matches!(action, set::Action::Probe { .. }));

@@ -1,0 +1,66 @@
+//! What a plan takes from the metadata of a machine.
+//!
+//! It changes with the machine, and with name, selector and template of its set, but not with time: whoever plans for the same
+//! machines again and again can keep it. Labels of ten thousand machines cost more than all the rest of a plan.
+
+use capt_api::machine::{CaptMachine, CaptMachineSet};
+use capt_api::names::annotations;
+
+use super::build;
+use crate::owner::{Kinship, Matcher, kinship};
+use crate::{names, template};
+
+/// What a plan takes from the metadata of a machine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// Its number, where it has a name of the set.
+    pub(super) number: Option<i64>,
+    pub(super) kinship: Kinship,
+    /// Whether the selector of the set matches it.
+    pub(super) matches: bool,
+    /// Whether it has all labels of its set's template.
+    pub(super) fully_labeled: bool,
+    /// Whether it has all that its set's template says.
+    pub(super) up_to_date: bool,
+    /// Whether a person wants it to go first.
+    pub(super) annotated: bool,
+}
+
+/// Reads them for machines of one set.
+pub(crate) struct Reader<'a> {
+    set: &'a CaptMachineSet,
+    matcher: Matcher,
+    hash: String,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(set: &'a CaptMachineSet) -> Self {
+        let (matcher, hash) = (Matcher::new(&set.spec.selector), template::in_place_hash(&set.spec.template));
+        Self { set, matcher, hash }
+    }
+
+    pub(crate) fn read(&self, machine: &CaptMachine) -> Facts {
+        let meta = &machine.metadata;
+        let set_name = self.set.metadata.name.as_deref().unwrap_or_default();
+        let fully_labeled = build::fully_labeled(machine, self.set);
+        Facts {
+            number: names::machine_number(set_name, meta.name.as_deref().unwrap_or_default()),
+            kinship: kinship(meta, &self.set.metadata),
+            matches: self.matcher.matches(meta.labels.as_ref()),
+            fully_labeled,
+            up_to_date: fully_labeled && build::is_marked(machine, &self.hash),
+            annotated: meta
+                .annotations
+                .as_ref()
+                .is_some_and(|all| all.contains_key(annotations::DELETE_MACHINE)),
+        }
+    }
+
+    /// Whether what is read for one version of a set is what is read for another.
+    pub(crate) fn reads_alike(one: &CaptMachineSet, other: &CaptMachineSet) -> bool {
+        let name = |set: &CaptMachineSet| (set.metadata.name.clone(), set.metadata.uid.clone());
+        name(one) == name(other)
+            && one.spec.selector == other.spec.selector
+            && one.spec.template == other.spec.template
+    }
+}
