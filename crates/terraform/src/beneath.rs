@@ -86,7 +86,7 @@ impl Dir {
                         fs::unlinkat(&at.0, part, AtFlags::empty())?;
                     }
                     fs::mkdirat(&at.0, part, Mode::RWXU)?;
-                    fs::openat(&at.0, part, FOLDER, Mode::empty())?
+                    open_or_unlock(&at.0, part)?
                 }
             };
             at = Self(opened);
@@ -126,13 +126,12 @@ impl Dir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             found => {
                 let (folder, name) = found?;
-                unlock_file(&folder, name)?;
+                unlock_file(&folder, name, path)?;
                 regular(&folder, name, path, most)?
             }
         };
-        let foreign = |stat: &Stat| stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_nlink > 1;
-        if opened.as_ref().is_some_and(|(_, stat)| foreign(stat)) {
-            return Err(refused(path, "belongs to somebody else, or has another name"));
+        if opened.as_ref().is_some_and(|(_, stat)| !is_own_file(stat)) {
+            return Err(foreign(path));
         }
         Ok(opened)
     }
@@ -168,7 +167,10 @@ impl Dir {
             }
             opened => opened,
         };
-        let put = fill(&mut File::from(file?)).and_then(|()| folder.replace(name));
+        let mut file = File::from(file?);
+        // A default ACL of the folder may have taken rights that the mode gives.
+        fs::fchmod(&file, mode)?;
+        let put = fill(&mut file).and_then(|()| folder.replace(name));
         put.inspect_err(|_| {
             // On a full disk half a file is in the way of others.
             let _ = fs::unlinkat(&folder.0, TEMPORARY, AtFlags::empty());
@@ -321,6 +323,21 @@ impl Dir {
     }
 }
 
+/// Opens a file of ours, at a place that is ours, for reading. A run can reach no such file, but can take its owner's right to it.
+pub(crate) fn open_own(path: &Path) -> io::Result<File> {
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let closed = fs::open(path, OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH, Mode::empty())?;
+            if !is_own_file(&fs::fstat(&closed)?) {
+                return Err(error);
+            }
+            change_mode(&closed, Mode::RUSR | Mode::WUSR)?;
+            File::open(path)
+        }
+        opened => opened,
+    }
+}
+
 /// Removes a file, a link or a folder with all that is in it, at a place that is ours. What is missing is gone already.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     remove_at(fs::CWD, path.as_os_str())
@@ -368,24 +385,40 @@ fn open_or_unlock(folder: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Lets the owner of a file read it, where a run has taken that right.
-fn unlock_file(folder: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
-    let closed =
-        match fs::openat(folder, name, OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(()),
-            opened => opened?,
-        };
+/// Lets the owner of a file read it, where a run has taken that right. What is no file of ours stays closed, and is refused.
+fn unlock_file(folder: &OwnedFd, name: &OsStr, path: &Path) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH;
+    let closed = match fs::openat(folder, name, flags, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened?,
+    };
     let stat = fs::fstat(&closed)?;
-    let ours = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
-    if ours && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_mode & 0o400 == 0 {
-        change_mode(&closed, Mode::RUSR | Mode::WUSR)?;
+    if stat.st_mode & 0o400 != 0 || FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+        return Ok(());
     }
-    Ok(())
+    check_regular(path, &stat, u64::MAX)?;
+    if !is_own_file(&stat) {
+        return Err(foreign(path));
+    }
+    Ok(change_mode(&closed, Mode::RUSR | Mode::WUSR)?)
+}
+
+/// A regular file of our own, with no other name.
+fn is_own_file(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_nlink == 1
+}
+
+fn foreign(path: &Path) -> io::Error {
+    refused(path, "belongs to somebody else, or has another name")
 }
 
 /// Changes a mode by a handle that may have no rights: by its name, a link that a run puts there meanwhile would be followed.
 fn change_mode(handle: &OwnedFd, mode: Mode) -> Result<(), Errno> {
-    fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), mode)
+    let changed = fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), mode);
+    // Without /proc; a file that is closed is not a file that is missing.
+    changed.map_err(|error| if error == Errno::NOENT { Errno::ACCESS } else { error })
 }
 
 /// Makes a folder one that its owner can read and change.
@@ -393,6 +426,8 @@ fn unlock(folder: impl AsFd) -> Result<(), Errno> {
     if fs::fstat(&folder)?.st_mode & 0o700 != 0o700 {
         fs::fchmod(&folder, Mode::RWXU)?;
     }
+    // What CAPT makes there would be closed from the beginning. Most file systems have none, or know of none.
+    let _ = fs::fremovexattr(&folder, "system.posix_acl_default");
     Ok(())
 }
 
@@ -438,4 +473,4 @@ fn too_large(path: &Path, most: u64) -> io::Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

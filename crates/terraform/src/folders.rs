@@ -24,14 +24,14 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 pub(crate) use crate::beneath::remove;
 use crate::{
-    beneath::Dir,
+    beneath::{Dir, open_own},
     guard::term::Term,
     inputs::sha256,
     order::{RunId, WorkspaceId},
@@ -290,8 +290,9 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
 
 /// Reads a file that may be missing.
 pub(crate) fn read_optional(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
+    let mut bytes = Vec::new();
+    match open_own(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -13,6 +13,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
+    beneath::open_own,
     redact::Redactor,
     stream::{Line, Severity},
 };
@@ -150,7 +151,10 @@ impl Tail {
     /// The whole lines of the next part. At the `end` of the file, what is left is a line too.
     pub fn lines(&mut self, end: bool) -> io::Result<Part> {
         if self.file.is_none() {
-            self.file = File::open(&self.path).ok();
+            self.file = match open_own(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                opened => Some(opened?),
+            };
         }
         let Some(file) = &mut self.file else { return Ok(Part::default()) };
         let length = file.metadata()?.len();

@@ -59,6 +59,24 @@ pub(crate) struct Record {
     /// a state names what is destroyed, and providers that are started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
+    /// A run left no state that tells of what it did: the state of record is not the whole truth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
+}
+
+/// Why a state is not believed, until there is another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Doubt {
+    pub failure: Failure,
+    /// The checksum of the state that is not believed; nothing where there was none.
+    pub state: Option<String>,
+}
+
+impl Doubt {
+    /// Whether it is about this state of record.
+    pub fn is_about(&self, state: Option<&[u8]>) -> bool {
+        self.state == state.map(|bytes| sha256([bytes]))
+    }
 }
 
 /// A kept plan with what it takes to apply it.
@@ -262,6 +280,8 @@ struct Essence {
     masked: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    doubt: Option<Doubt>,
 }
 
 /// What a keeper seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.
@@ -298,6 +318,7 @@ impl Record {
             masked: BTreeSet::new(),
             backend: None,
             made_by: None,
+            doubt: None,
         }
     }
 
@@ -342,9 +363,20 @@ impl Record {
     /// What a keeper keeps, with the state of record.
     pub fn kept(&self, state: Vec<u8>, running: Option<Running>) -> Kept {
         let Self {
-            workspace, inputs, applied, touched, remote, unsaved, state: seal, masked, made_by, ..
+            workspace,
+            inputs,
+            applied,
+            touched,
+            remote,
+            unsaved,
+            state: seal,
+            masked,
+            made_by,
+            doubt,
+            ..
         } = self.clone();
-        let essence = Essence { workspace, applied, touched, remote, unsaved, state: seal, masked, made_by };
+        let essence =
+            Essence { workspace, applied, touched, remote, unsaved, state: seal, masked, made_by, doubt };
         let record = serde_json::to_vec(&essence).expect("maps with text as keys are JSON");
         let place = self.backend.as_ref();
         let sealed = inputs.as_ref().map(|inputs| Built { inputs, place });
@@ -354,7 +386,7 @@ impl Record {
 
     /// From what a keeper kept.
     pub fn from_kept(kept: &Kept) -> serde_json::Result<Self> {
-        let Essence { workspace, applied, touched, remote, unsaved, state, masked, made_by } =
+        let Essence { workspace, applied, touched, remote, unsaved, state, masked, made_by, doubt } =
             serde_json::from_slice(&kept.record)?;
         // A keeper gives inputs back only with the record and the state that were kept with them.
         let sealed = (!kept.inputs.is_empty()).then_some(&kept.inputs);
@@ -374,6 +406,7 @@ impl Record {
             masked,
             backend,
             made_by,
+            doubt,
             ..Self::new(workspace)
         })
     }

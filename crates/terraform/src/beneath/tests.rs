@@ -213,7 +213,7 @@ proptest! {
 }
 
 /// Runs something as the owner of its files, and nothing more: what is closed is closed to root, too.
-fn without_capabilities(what: impl FnOnce() + Send) {
+pub(crate) fn without_capabilities(what: impl FnOnce() + Send) {
     use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
     let none = CapabilitySet::empty();
     let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
@@ -267,5 +267,42 @@ fn what_is_no_runs_is_left_closed() {
         assert_eq!(fs::stat(&out).expect("there").st_mode & 0o777, 0, "a link is not followed");
         assert_eq!(fs::stat(case.at("in/own")).expect("there").st_mode & 0o777, 0, "it has another name");
         std_fs::set_permissions(&out, mode).expect("opened");
+    });
+}
+
+/// A default ACL takes rights from all that is made in a folder, whatever mode that asks for.
+#[test]
+fn what_is_written_can_be_read_whatever_the_folder_says() {
+    const NOTHING: [u8; 28] = {
+        let mut acl = [0xff; 28];
+        let head = [2, 0, 0, 0];
+        let mut at = 0;
+        while at < 4 {
+            acl[at] = head[at];
+            at += 1;
+        }
+        // The owner, the group and others have no right.
+        let tags = [1, 4, 0x20];
+        let mut entry = 0;
+        while entry < 3 {
+            let at = 4 + entry * 8;
+            (acl[at], acl[at + 1], acl[at + 2], acl[at + 3]) = (tags[entry], 0, 0, 0);
+            entry += 1;
+        }
+        acl
+    };
+    without_capabilities(|| {
+        let case = Case::new();
+        case.dir.make_below(Path::new("a")).expect("made");
+        let set =
+            fs::setxattr(case.at("in/a"), "system.posix_acl_default", &NOTHING, fs::XattrFlags::empty());
+        // Not every file system has them.
+        if set.is_err() {
+            return;
+        }
+        case.dir.write(Path::new("a/b/c"), b"x").expect("written");
+        case.dir.write(Path::new("a/d"), b"y").expect("written");
+        assert_eq!(std_fs::read(case.at("in/a/b/c")).expect("read"), b"x");
+        assert_eq!(std_fs::read(case.at("in/a/d")).expect("read"), b"y");
     });
 }

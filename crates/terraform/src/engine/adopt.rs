@@ -26,11 +26,18 @@ pub(super) fn view_of(folder: &WorkspaceFolder, record: &Record) -> View {
 impl Inner {
     /// Learns of every workspace in the folder, and goes on with the runs that were under way.
     pub fn adopt(self: &Arc<Self>) -> io::Result<()> {
-        let mut shapes = Vec::new();
+        let (mut shapes, mut all_read) = (Vec::new(), true);
         for entry in fs::read_dir(self.folders.workspaces())? {
             let folder = WorkspaceFolder(entry?.path());
             // A record that cannot be read belongs to a workspace that cannot be named; whoever opens it hears what is wrong with it.
-            let Ok(Some(record)) = Record::read(&folder) else { continue };
+            let record = match Record::read(&folder) {
+                Ok(Some(record)) => record,
+                Ok(None) => continue,
+                Err(_) => {
+                    all_read = false;
+                    continue;
+                }
+            };
             shapes.extend(record.shape.clone());
             {
                 let view = view_of(&folder, &record);
@@ -43,7 +50,8 @@ impl Inner {
                 self.adopt_run(record, journal);
             }
         }
-        self.clear_shapes(&shapes)
+        // One that cannot be read may have a run that lives, and needs its shape.
+        if all_read { self.clear_shapes(&shapes) } else { Ok(()) }
     }
 
     /// Goes on with a run. Whether its process lives, has ended or was killed is found out by following it.

@@ -44,6 +44,10 @@ impl Job {
                 None => return self.tell(verdict, None, None, None),
             },
         };
+        // The journal of another run is for whoever goes on with that.
+        if ground.record.current.as_ref().is_some_and(|journal| journal.id != self.id) {
+            return self.tell(verdict, None, None, None);
+        }
         let ran = ground.record.current.is_some();
         let state = match self.settled(&mut ground, &mut verdict, ran).await {
             Ok(state) => state,
@@ -60,6 +64,7 @@ impl Job {
         };
         if ran {
             self.seal(&mut ground, state.as_ref()).await;
+            self.doubt(&mut ground, &verdict).await;
         }
         self.conclude(&mut ground, &mut verdict, state.as_ref());
         if self.operation.changes() && ran {
@@ -92,6 +97,21 @@ impl Job {
             Some(Seal::of(&state, &bytes))
         });
         ground.record.state = seal.await.or(ground.record.state.take());
+    }
+
+    /// Notes where the run left no state that tells of what it did. That outlives this process: else the next one would take what is here for
+    /// all there is.
+    async fn doubt(&self, ground: &mut Ground, verdict: &Verdict) {
+        let changes = ground.record.current.as_ref().is_some_and(|journal| journal.stage.changes());
+        if !changes {
+            return;
+        }
+        let Some(failure) = damage(&verdict.outcome) else {
+            ground.record.doubt = None;
+            return;
+        };
+        let folder = self.folder.clone();
+        ground.record.doubt = Some(blocking(move || settle::doubt(&folder, &failure)).await);
     }
 
     async fn record_at_hand(&self) -> Option<Ground> {
@@ -131,13 +151,25 @@ impl Job {
         })
         .await;
         ground.told = told;
-        let mut state = settled?;
+        let changes = ground.record.current.as_ref().is_some_and(|journal| journal.stage.changes());
+        let mut state = match settled {
+            Ok(state) => state,
+            Err(failure) => {
+                // What the run told is all that is known of what it made.
+                if changes && failure.reason.is_damage() {
+                    let folder = self.folder.clone();
+                    let here = blocking(move || settle::read(&folder)).await.ok().flatten();
+                    ground.record.unsaved.extend(ground.told.unsaved(here.as_ref()));
+                }
+                return Err(failure);
+            }
+        };
         if ran && ground.remote && self.operation.changes() {
             self.pull(ground).await;
             let folder = self.folder.clone();
             state = blocking(move || settle::read(&folder)).await?;
         }
-        if ground.record.current.as_ref().is_some_and(|journal| journal.stage.changes()) {
+        if changes {
             ground.record.unsaved.extend(ground.told.unsaved(state.as_ref()));
         }
         if ran {
@@ -194,10 +226,6 @@ impl Job {
             Operation::Destroy if done && (ground.remote || state.is_none_or(State::is_empty)) => {
                 let last = record.last.take();
                 *record = Record { last, ..Record::new(self.workspace.clone()) };
-                work::take_out(&self.folder);
-                let _ = remove(&self.folder.plan());
-                let _ = remove(&self.folder.drift());
-                let _ = remove(&self.folder.copies());
             }
             Operation::Destroy if done => {
                 let left = state.map_or(0, |state| state.resources.len());
@@ -230,6 +258,7 @@ impl Job {
         let (kept, outcome) =
             (self.inner.options.runs_kept, record.last.as_ref().map(|last| last.outcome.clone()));
         let (log_bytes, scratch) = (self.inner.options.log_bytes, self.scratch());
+        let destroyed = self.operation == Operation::Destroy && record.is_blank();
         blocking(move || {
             // Where this fails (a full disk) the files stay, and the next engine reads the end from them again.
             if make_private(&run)
@@ -254,6 +283,13 @@ impl Job {
             if ran {
                 stages.iter().for_each(crate::process::Files::clear);
                 let _ = remove(&run.join("stopped"));
+            }
+            // Not before the record says so: who reads the end again from these would find that nothing tells of it.
+            if destroyed {
+                work::take_out(&folder);
+                for path in [folder.plan(), folder.drift(), folder.copies()] {
+                    let _ = remove(&path);
+                }
             }
             settle::keep_copy(&folder, &record);
             // What the run left there is for nobody else.

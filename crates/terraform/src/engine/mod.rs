@@ -337,6 +337,7 @@ impl Engine {
         record.applied = None;
         record.planned = None;
         record.state = Some(Seal::of(&state, &bytes));
+        record.doubt = None;
         let kept = record.kept(bytes.clone(), None);
         let (folder, written) = (self.inner.folders.workspace(workspace), record.clone());
         blocking(move || {

@@ -121,6 +121,7 @@ impl Job {
         if self.operation == Operation::Destroy
             && !self.expects_state
             && !ground.record.remote
+            && ground.record.unsaved.is_empty()
             && state.as_ref().is_none_or(State::is_empty)
         {
             ground.nothing_to_destroy = true;

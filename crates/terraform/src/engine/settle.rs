@@ -21,9 +21,10 @@ use crate::{
     folders::{
         WorkspaceFolder, guest, is_damage, read_optional, remove, write_durable, write_private, write_whole,
     },
+    inputs::sha256,
     order::RunId,
     process::Files,
-    record::{Damage, Journal, Record, Seal, way_out},
+    record::{Damage, Doubt, Journal, Record, Seal, way_out},
     state::{State, StateError},
 };
 
@@ -57,6 +58,11 @@ pub(super) fn checked(folder: &WorkspaceFolder, record: &Record) -> Result<Optio
         }
         failure
     })?;
+    if let Some(doubt) = &record.doubt
+        && doubt.is_about(found.as_ref().map(|(_, bytes)| bytes.as_slice()))
+    {
+        return Err(doubt.failure.clone());
+    }
     if let Some(seal) = &record.state {
         let found = found.as_ref().map(|(state, bytes)| (state, bytes.as_slice()));
         seal.check(found).map_err(|damage| damage.failure(&folder.state(), kept()))?;
@@ -160,7 +166,11 @@ pub(super) fn collect(
     // A run of an older layout started elsewhere.
     let errored = start.strip_prefix(folder.guest()).map(|start| start.join(ERRORED)).ok();
     let left = match &errored {
-        Some(path) => run.read(path, LARGEST).map_err(|error| left_behind(&error))?,
+        Some(path) => match run.read(path, LARGEST) {
+            // No file of Terraform's: a link, a folder.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
+            read => read.map_err(io)?,
+        },
         None => None,
     };
     let left = [dump.map(<[u8]>::to_vec), left].into_iter().flatten();
@@ -255,6 +265,12 @@ pub(super) fn after(
     collect(folder, &journal.start, journal.remote, told.dump.as_deref(), changed)
 }
 
+/// Notes that the state of record is not the whole truth.
+pub(super) fn doubt(folder: &WorkspaceFolder, failure: &Failure) -> Doubt {
+    let state = read_optional(&folder.state()).ok().flatten().map(|bytes| sha256([bytes.as_slice()]));
+    Doubt { failure: failure.clone(), state }
+}
+
 /// Writes down the end of the run before, where a full disk kept that from being done.
 pub(super) fn catch_up(
     folder: &WorkspaceFolder,
@@ -266,8 +282,22 @@ pub(super) fn catch_up(
     };
     let io = |error: io::Error| Failure::io("write down the end of the run before", &error);
     let files = Files::new(folder.run(&journal.id), journal.stage.as_str());
+    if files.lives() {
+        return Err(Failure::new(
+            Reason::StateLocked,
+            format!("run {} is still under way", journal.id.as_str()),
+        ));
+    }
     let told = Told::read(files.output()).map_err(io)?;
-    let state = after(folder, &journal, &told)?;
+    let settled = after(folder, &journal, &told);
+    let state = match &settled {
+        Ok(state) => state.clone(),
+        Err(failure) if failure.reason.is_damage() => {
+            record.doubt = Some(doubt(folder, failure));
+            read(folder).ok().flatten()
+        }
+        Err(failure) => return Err(failure.clone()),
+    };
     if journal.stage.changes() {
         record.unsaved.extend(told.unsaved(state.as_ref()));
     }

@@ -24,7 +24,8 @@ use tokio::{
 
 use crate::{
     aside::aside,
-    folders::create_private,
+    beneath::open_own,
+    folders::{create_private, read_optional},
     guard::{self, Fence, Spec},
     sandbox::Rules,
 };
@@ -100,7 +101,8 @@ impl Files {
 
     /// The exit code, once it is written whole.
     pub fn code(&self) -> Option<i32> {
-        fs::read_to_string(self.exit()).ok()?.strip_suffix('\n')?.parse().ok()
+        let written = read_optional(&self.exit()).ok()??;
+        std::str::from_utf8(&written).ok()?.strip_suffix('\n')?.parse().ok()
     }
 
     /// How it ended, once nothing of it is left.
@@ -111,11 +113,11 @@ impl Files {
         (!lives).then_some(ended)
     }
 
-    /// True while its guard lives.
+    /// True while its guard lives, and where nobody can tell: what is taken for dead is killed.
     pub fn lives(&self) -> bool {
-        match File::open(self.alive()) {
+        match open_own(&self.alive()) {
             Ok(file) => matches!(file.try_lock(), Err(TryLockError::WouldBlock)),
-            Err(_) => false,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         }
     }
 
@@ -295,5 +297,27 @@ mod tests {
             fs::write(files.exit(), unfinished).expect("write");
             assert_eq!(files.ended(), Some(Ended::Unknown));
         }
+    }
+
+    /// What is taken for dead is killed, and what it did is read from its files.
+    #[test]
+    fn who_closes_its_files_ends_nobody() {
+        crate::beneath::tests::without_capabilities(|| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let files = Files::new(folder.path(), "apply");
+            let close = |path: &Path| {
+                rustix::fs::chmod(path, rustix::fs::Mode::empty()).expect("closed");
+            };
+            let lock = alive_file(&files.alive()).expect("locked");
+            close(&files.alive());
+            assert!(files.lives());
+            close(folder.path());
+            assert!(files.lives(), "nobody can tell");
+            rustix::fs::chmod(folder.path(), rustix::fs::Mode::RWXU).expect("opened");
+            fs::write(files.exit(), "3\n").expect("write");
+            close(&files.exit());
+            drop(lock);
+            assert_eq!(files.ended(), Some(Ended::Code(3)));
+        });
     }
 }

@@ -143,6 +143,46 @@ resource "terraform_data" "a" {
     let done = lab.apply("a", lab.inputs(text)).await;
     assert_eq!(reason(&done), "StateDamaged", "{done:?}");
     assert!(lab.look("a").touched, "it is not let go without a word");
+    // Nor by another process, which has only the record to go by.
+    let lab = lab.restart().await;
+    let view = lab.engine.open(&WorkspaceId::new("a")).await.expect("opened");
+    assert_eq!(view.trouble.expect("told").reason.as_str(), "StateDamaged");
+    for (operation, inputs) in [(Operation::Destroy, None), (Operation::Apply, Some(lab.inputs(text)))] {
+        let refused = lab.run("a", operation, inputs).await;
+        assert_eq!(reason(&refused), "StateDamaged", "{refused:?}");
+    }
+    // Until somebody gives a state.
+    let given = r#"{"version":4,"terraform_version":"1.9.0","serial":1,"lineage":"given","outputs":{},"resources":[]}"#;
+    lab.engine.take_over(&WorkspaceId::new("a"), given.as_bytes()).await.expect("taken");
+    let done = lab.run("a", Operation::Destroy, None).await;
+    assert_eq!(done.outcome, Outcome::Done, "{done:?}");
+}
+
+/// What a failed run told is imported before it is destroyed, also where no state is left of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_state_tells_of_is_destroyed_all_the_same() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::new(&tool).await;
+    let text = r#"
+resource "terraform_data" "first" {
+  provisioner "local-exec" {
+    command = "rm -f ../state/terraform.tfstate"
+  }
+}
+resource "terraform_data" "second" {
+  depends_on = [terraform_data.first]
+}
+resource "terraform_data" "last" {
+  depends_on = [terraform_data.second]
+  provisioner "local-exec" {
+    command = "exit 1"
+  }
+}
+"#;
+    let failed = lab.apply("a", lab.inputs(text)).await;
+    assert!(matches!(failed.outcome, Outcome::Failed(_)), "{failed:?}");
+    let done = lab.run("a", Operation::Destroy, None).await;
+    assert_eq!(done.outcome, Outcome::Done, "{done:?}");
 }
 
 /// A file in the folder of the run is where a state is anyway: it is the state of record, and not something that a run planted.

@@ -307,13 +307,26 @@ fn a_run_that_closes_its_folders_loses_nothing() {
 async fn close_folders() {
     let Some(tool) = tool() else { return };
     let file = "../state/terraform.tfstate";
-    let closings = [file, "../state", "../work", "..", &format!("{file} ../state ../work ..")];
+    let all = format!("chmod 000 {file} ../state ../work ..");
+    let closings = [
+        &format!("chmod 000 {file}"),
+        "chmod 000 ../state",
+        "chmod 000 ../work",
+        "chmod 000 ..",
+        &all,
+        // What CAPT itself keeps can be closed, too, though not reached.
+        "chmod 000 ../../record.json",
+        "chmod 000 $CAPT_RUN/apply.out $CAPT_RUN/apply.alive $CAPT_RUN/log",
+        "mkdir -m 000 errored.tfstate",
+        "mkfifo -m 000 errored.tfstate",
+    ];
     for confined in modes() {
-        let (lab, _) = lab(&tool, confined).await;
+        let (mut lab, _) = lab(&tool, confined).await;
         for (at, closed) in closings.into_iter().enumerate() {
             let name = format!("w{at}");
-            let closing = lab.apply(&name, running(&lab, &format!("chmod 000 {closed}"))).await;
+            let closing = lab.apply(&name, running(&lab, closed)).await;
             assert_eq!(lab.look(&name).resources, 1, "{closed}: {closing:?}");
+            lab = lab.restart().await;
             let mut again = running(&lab, "true");
             again.variables.insert("v".into(), "2".into());
             let ended = lab.apply(&name, again).await;
