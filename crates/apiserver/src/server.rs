@@ -8,7 +8,6 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 use crate::control;
 use crate::door::{Metrics, User};
@@ -73,7 +72,7 @@ impl Default for ServerOptions {
 #[derive(Debug)]
 pub struct Server {
     api: Arc<Api>,
-    tasks: JoinSet<()>,
+    tasks: control::Tasks,
     sown: bool,
 }
 
@@ -119,7 +118,7 @@ impl Server {
     /// Stops, and closes the store even while clients are still around. Without it the store is closed when the last of
     /// them is dropped.
     pub async fn close(self) {
-        let Self { api, mut tasks, sown: _ } = self;
+        let Self { api, tasks, sown: _ } = self;
         tasks.shutdown().await;
         api.engine.store.close().await;
     }

@@ -61,7 +61,7 @@ pub(crate) struct Record {
     pub made_by: Option<String>,
     /// A run left no state that tells of what it did: the state of record is not the whole truth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub doubt: Option<Doubt>,
+    pub doubt: Option<Box<Doubt>>,
 }
 
 /// Why a state is not believed, until there is another one.
@@ -281,7 +281,7 @@ struct Essence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    doubt: Option<Doubt>,
+    doubt: Option<Box<Doubt>>,
 }
 
 /// What a keeper seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.

@@ -1,5 +1,6 @@
 //! Serves what CRDs define: decides about their names, writes their status, swaps in a new catalogue.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -18,6 +19,9 @@ use crate::store::{Filter, WatchError};
 const MANAGER: &str = "kube-apiserver";
 const STORE_NAME: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
+/// Stands for every kind: what was refused is tried again at the next change of anything.
+const ANY: &str = "*";
+
 /// Runs until the store is closed.
 pub async fn run(engine: Arc<Engine>) {
     loop {
@@ -26,10 +30,19 @@ pub async fn run(engine: Arc<Engine>) {
         let mut deleting = refresh(&engine).await;
         loop {
             match watcher.next().await {
-                Ok(event) if deleting || *event.key().resource == *STORE_NAME => {
-                    deleting = refresh(&engine).await;
+                Ok(event) => {
+                    let counts =
+                        |of: &str| of == STORE_NAME || deleting.contains(of) || deleting.contains(ANY);
+                    let mut due = counts(&event.key().resource);
+                    while let Ok(Some(event)) = watcher.try_next() {
+                        due |= counts(&event.key().resource);
+                    }
+                    if due {
+                        deleting = refresh(&engine).await;
+                    }
+                    // Under load there is always another event, and others wait for the thread.
+                    tokio::task::yield_now().await;
                 }
-                Ok(_) => {}
                 Err(WatchError::Closed) => return,
                 Err(_) => break,
             }
@@ -37,12 +50,14 @@ pub async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Brings the status of every definition and the catalogue up to date. Tells whether a definition is being deleted.
-pub async fn refresh(engine: &Engine) -> bool {
-    let Some(target) = definitions(engine) else { return false };
+/// Brings the status of every definition and the catalogue up to date. Tells which kinds go, as the store names them: their
+/// definitions wait for changes of their objects.
+pub async fn refresh(engine: &Engine) -> BTreeSet<String> {
+    let mut deleting = BTreeSet::new();
+    let Some(target) = definitions(engine) else { return deleting };
     let mut known = engine.registry.definitions.lock().await;
     let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
-    let Ok((objects, _)) = engine.snapshot(&target, &options) else { return false };
+    let Ok((objects, _)) = engine.snapshot(&target, &options) else { return deleting };
     known.read(&objects);
     for index in 0..known.0.len() {
         let all = known.0.iter().map(|definition| &definition.outline);
@@ -56,12 +71,13 @@ pub async fn refresh(engine: &Engine) -> bool {
         known.0[index].decided(status, written.as_ref().ok().map(|written| &*written.object));
     }
     serve(engine, &mut known);
-    let mut deleting = false;
     for Definition { outline, .. } in &known.0 {
         if Meta::of(outline).deletion_timestamp().is_some() {
-            deleting = true;
-            // What is refused now is tried again at the next change.
-            let _ = clean_up(engine, &target, outline, &options).await;
+            let part = |name: &str| outline["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
+            deleting.insert(format!("{}/{}", part("/group"), part("/names/plural")));
+            if clean_up(engine, &target, outline, &options).await.is_err() {
+                deleting.insert(ANY.to_owned());
+            }
         }
     }
     deleting

@@ -154,8 +154,10 @@ impl<A: Api> Service<A> {
             head.extensions.insert(turn.ok_or_else(Refusal::busy)?);
         }
         let (is_read, length) = (brings_nothing(&head.method), body.len());
+        // Whether the server is up is told whatever users ask of it.
+        let here = asking.is_master() || caller::is_public(&head.method, head.uri.path());
         let asked = ask(self.api.clone().respond(user, Request::from_parts(head, body)));
-        let answer = if asking.is_master() {
+        let answer = if here {
             asked.await?
         } else {
             self.users

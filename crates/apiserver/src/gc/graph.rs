@@ -4,7 +4,7 @@
 //! every object of the store, so what it does not hold does not exist. An owner in another namespace counts as
 //! absent, as Kubernetes has it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -33,6 +33,8 @@ pub enum Action {
 struct Node {
     key: Key,
     owners: Vec<Owner>,
+    /// Those of them that do not go before it.
+    blocked: HashSet<Uid>,
     deleting: bool,
     foreground: bool,
     orphan: bool,
@@ -63,12 +65,14 @@ impl Graph {
     pub fn observe(&mut self, key: &Key, object: &Value) -> BTreeSet<Uid> {
         let meta = Meta::of(object);
         let Some(uid) = meta.uid().map(str::to_owned) else { return BTreeSet::new() };
-        let owners = meta.owner_references().filter_map(owner).collect();
+        let owners: Vec<Owner> = meta.owner_references().filter_map(owner).collect();
+        let blocked = owners.iter().filter(|owner| owner.blocks).map(|owner| owner.uid.clone()).collect();
         let finalizers: Vec<&str> = meta.finalizers().collect();
         let deleting = meta.deletion_timestamp().is_some();
         let node = Node {
             key: key.clone(),
             owners,
+            blocked,
             deleting,
             foreground: deleting && finalizers.contains(&FOREGROUND),
             orphan: deleting && finalizers.contains(&ORPHAN),
@@ -200,7 +204,7 @@ impl Graph {
         // Not by the owners of the owner, of which there may be thousands.
         let mutual =
             node.foreground && self.dependents.get(dependent).is_some_and(|owned| owned.contains(owner));
-        !mutual && node.owners.iter().any(|reference| reference.uid == owner && reference.blocks)
+        !mutual && node.blocked.contains(owner)
     }
 }
 

@@ -10,17 +10,17 @@
 use std::convert::Infallible;
 use std::io::Write as _;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use super::Body;
 use super::kept::{Objects, Reference};
+use crate::door::{Shares, User};
 use crate::engine::{Target, is_as_stored, to_bytes, to_value};
 use crate::output::list::{ListMeta, ListWriter};
 use crate::status::ApiError;
@@ -32,8 +32,10 @@ pub(super) const SMALL: usize = 128 << 10;
 pub(super) const FRAME: usize = 32 << 10;
 /// As upstream: most of what gzip saves, at a fraction of the time.
 const LEVEL: u32 = 1;
-/// An item takes many times its size while it becomes YAML, so one large list at a time does: one of users, and one of administrators.
-static YAML: [Semaphore; 2] = [const { Semaphore::const_new(1) }; 2];
+/// An item takes many times its size as YAML, so one large list of each user at a time does.
+static YAML: LazyLock<Arc<Shares>> = LazyLock::new(|| Shares::of_each(1));
+/// What ends a list that is cut, as YAML.
+const CUT: &[u8] = b"- \"this list is cut, ask for it again";
 
 /// A part of a body.
 #[derive(Debug)]
@@ -225,16 +227,17 @@ impl LargeList {
         Indented::new(self.compact())
     }
 
-    /// The list as YAML, an item at a time; refused while another one is sent to users of this class.
-    pub fn yaml(self, is_master: bool) -> Result<Pieces, ApiError> {
-        let turn = YAML[usize::from(is_master)].try_acquire().map_err(|_| ApiError::busy())?;
+    /// The list as YAML, an item at a time; refused while another one is sent to the user.
+    pub fn yaml(self, user: &User) -> Result<Pieces, ApiError> {
+        let turn = YAML.take(user, 1).ok_or_else(ApiError::busy)?;
         let Self { head, items, .. } = self;
         let head = serde_saphyr::to_string(&parsed(&[&head, b"]}"])).expect("a JSON value is YAML");
         let head =
             head.strip_suffix("[]\n").expect("the items come last, and are none").trim_end().to_owned();
         let items = items.flat_map(|[first, second]| match (first.bytes(), second.bytes()) {
-            (Some(start), Some(rest)) => [nothing(), Piece::Made(yaml_item(parsed(&[&start, &rest])))],
-            _ => [first, second],
+            (Some(start), Some(rest)) => [nothing(), Piece::Made(yaml_item(&parsed(&[&start, &rest])))],
+            // A list without its rest would be one; within a text it is none.
+            _ => [Piece::Made(Bytes::from_static(CUT)), second],
         });
         let end = std::iter::from_fn(move || {
             // Another one is made when this is sent.
@@ -249,7 +252,7 @@ impl LargeList {
 }
 
 /// An item as the YAML of a list has it.
-fn yaml_item(item: Value) -> Bytes {
+fn yaml_item(item: &Value) -> Bytes {
     let list = serde_saphyr::to_string(&serde_json::json!({"items": [item]})).expect("a JSON value is YAML");
     list.strip_prefix("items:\n").expect("items of a list are on lines of their own").to_owned().into()
 }
@@ -457,11 +460,18 @@ mod tests {
         assert_eq!(compact.len() as u64, length);
         let value: Value = serde_json::from_str(&compact).unwrap();
         assert_eq!(read(list(texts).indented()).await, format!("{value:#}"));
-        let yaml = list(texts).yaml(false).unwrap();
-        assert!(list(texts).yaml(false).is_err(), "one at a time");
-        assert!(list(texts).yaml(true).is_ok(), "and one of administrators");
+        let user = |name: &str| User { name: name.to_owned(), ..User::anonymous() };
+        let (ann, ben) = (user("ann of forms"), user("ben of forms"));
+        let yaml = list(texts).yaml(&ann).unwrap();
+        assert!(list(texts).yaml(&ann).is_err(), "one at a time");
+        assert!(list(texts).yaml(&ben).is_ok() && list(texts).yaml(&User::admin()).is_ok(), "of each");
         assert_eq!(read(yaml).await, serde_saphyr::to_string(&value).unwrap());
-        assert!(list(texts).yaml(false).is_ok());
+        assert!(list(texts).yaml(&ann).is_ok());
+        let gone = [nothing(), Piece::Stored(Reference::gone(), 0)];
+        let whole = list(texts);
+        let cut = LargeList { items: Box::new(whole.items.chain([gone])), ..whole }.yaml(&ann).unwrap();
+        let cut = read(cut).await;
+        assert!(cut.contains("a:") && serde_saphyr::from_str::<Value>(&cut).is_err(), "{cut}");
     }
 
     proptest::proptest! {
@@ -477,7 +487,7 @@ mod tests {
                 shown.extend_from_slice(&frame);
             }
             proptest::prop_assert_eq!(String::from_utf8(shown).unwrap(), format!("{whole:#}"));
-            let yaml: String = items.iter().map(|item| String::from_utf8(yaml_item(item.clone()).to_vec()).unwrap()).collect();
+            let yaml: String = items.iter().map(|item| String::from_utf8(yaml_item(item).to_vec()).unwrap()).collect();
             proptest::prop_assert_eq!(format!("kind: L\nitems:\n{yaml}"), serde_saphyr::to_string(&whole).unwrap());
         }
     }

@@ -12,6 +12,7 @@ use crate::{names, template};
 
 /// What a plan takes from the metadata of a machine.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "answers to questions that do not depend on each other")]
 pub(crate) struct Facts {
     /// Its number, where it has a name of the set.
     pub(super) number: Option<i64>,

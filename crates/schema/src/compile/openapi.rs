@@ -9,6 +9,7 @@ use crate::compile::raw::{Additional, Items, Props, RawRule};
 use crate::error::FieldError;
 use crate::node::{Kind, Node, is_type_or_object_meta};
 use crate::path::FieldPath;
+use crate::validate::told::Errors;
 
 /// The reasons a rule may give.
 const REASONS: [&str; 4] =
@@ -29,11 +30,11 @@ struct Context {
 /// Schema errors, then those of rules. `node` is the compiled schema, if it could be compiled
 /// and its defaults are right; without it, rules are not judged.
 pub(crate) fn check(root: &Props, node: Option<&Node>) -> Vec<FieldError> {
-    let mut walk = Walk { schema: Vec::new(), rules: Report::default() };
+    let mut walk = Walk { schema: Errors::default(), rules: Report::default() };
     let context = Context { cardinality: Some(1), ..Context::default() };
     walk.visit(root, node, &FieldPath::root(), &context);
     let (rules, sum) = walk.rules.finish();
-    walk.schema.into_iter().chain(rules).chain(sum).collect()
+    walk.schema.into_inner().into_iter().chain(rules).chain(sum).collect()
 }
 
 /// How many children of one kind a value of this schema can have, if bounded.
@@ -47,12 +48,15 @@ fn max_children(props: &Props) -> Option<u64> {
 }
 
 struct Walk {
-    schema: Vec<FieldError>,
+    schema: Errors,
     rules: Report,
 }
 
 impl Walk {
     fn visit(&mut self, props: &Props, node: Option<&Node>, path: &FieldPath, context: &Context) {
+        if self.schema.is_enough() {
+            return;
+        }
         let before = self.schema.len();
         self.keywords(props, path, context);
         self.children(props, node, path, context);

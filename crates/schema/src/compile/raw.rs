@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{FieldError, FieldErrorKind};
 use crate::path::FieldPath;
+use crate::validate::told::Errors;
 
 /// No schema of a real CRD comes near; the CRDs of Cluster API and Crossplane stay below 40.
 const MAX_DEPTH: usize = 128;
@@ -123,13 +124,13 @@ impl Props {
 
 /// Decodes `schema`, collecting what cannot be decoded.
 pub(crate) fn decode(schema: &Value) -> Result<Props, Vec<FieldError>> {
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     let props = Decoder { errors: &mut errors, depth: 0 }.props(schema, &FieldPath::root());
-    if errors.is_empty() { Ok(props) } else { Err(errors) }
+    if errors.is_empty() { Ok(props) } else { Err(errors.into_inner()) }
 }
 
 struct Decoder<'a> {
-    errors: &'a mut Vec<FieldError>,
+    errors: &'a mut Errors,
     depth: usize,
 }
 
@@ -144,6 +145,9 @@ impl Decoder<'_> {
     }
 
     fn props(&mut self, schema: &Value, path: &FieldPath) -> Props {
+        if self.errors.is_enough() {
+            return Props::default();
+        }
         let Value::Object(members) = schema else {
             self.wrong_type(path, "object");
             return Props::default();

@@ -7,6 +7,7 @@ use crate::compile::raw::{Additional, Items, Props};
 use crate::error::FieldError;
 use crate::path::FieldPath;
 use crate::patterns;
+use crate::validate::told::Errors;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -17,15 +18,19 @@ enum Level {
 
 /// All violations, sorted by message.
 pub(crate) fn check(root: &Props) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     let path = FieldPath::root();
     invariants(root, Level::Root, &path, &mut errors);
     completeness(root, Some(root), &path, &path, &mut errors);
+    let mut errors = errors.into_inner();
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
 
-fn invariants(props: &Props, level: Level, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn invariants(props: &Props, level: Level, path: &FieldPath, errors: &mut Errors) {
+    if errors.is_enough() {
+        return;
+    }
     if props.kind == "array" && props.items.is_none() {
         errors.push(FieldError::required(&path.field("items"), "must be specified"));
     }
@@ -48,7 +53,7 @@ fn invariants(props: &Props, level: Level, path: &FieldPath, errors: &mut Vec<Fi
     type_and_metadata(props, level, path, errors);
 }
 
-fn int_or_string(props: &Props, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn int_or_string(props: &Props, path: &FieldPath, errors: &mut Errors) {
     const DETAIL: &str = "must be false if x-kubernetes-int-or-string is true";
     if props.int_or_string && props.preserves_unknown() {
         errors.push(FieldError::invalid(&path.field("x-kubernetes-preserve-unknown-fields"), true, DETAIL));
@@ -58,7 +63,7 @@ fn int_or_string(props: &Props, path: &FieldPath, errors: &mut Vec<FieldError>) 
     }
 }
 
-fn type_and_metadata(props: &Props, level: Level, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn type_and_metadata(props: &Props, level: Level, path: &FieldPath, errors: &mut Errors) {
     let type_path = path.field("type");
     if props.embedded_resource && props.kind != "object" {
         const DETAIL: &str = "must be object if x-kubernetes-embedded-resource is true";
@@ -95,7 +100,7 @@ fn type_and_metadata(props: &Props, level: Level, path: &FieldPath, errors: &mut
     }
 }
 
-fn metadata(props: &Props, level: Level, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn metadata(props: &Props, level: Level, path: &FieldPath, errors: &mut Errors) {
     let is_resource = level == Level::Root || props.embedded_resource;
     let properties = path.field("properties");
     let mut must_be = |name: &str, kind: &str| {
@@ -190,7 +195,7 @@ fn value_validations(
     skip_any_of: bool,
     skip_in_first_all_of: bool,
     path: &FieldPath,
-    errors: &mut Vec<FieldError>,
+    errors: &mut Errors,
 ) {
     if !skip_any_of {
         for (i, nested) in props.any_of.iter().enumerate() {
@@ -218,7 +223,7 @@ fn value_validations(
     }
 }
 
-fn nested_validation(nested: &Props, skip_any_of: bool, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn nested_validation(nested: &Props, skip_any_of: bool, path: &FieldPath, errors: &mut Errors) {
     value_validations(nested, skip_any_of, false, path, errors);
     if let Some(items) = nested.items_schema() {
         nested_validation(items, false, &path.field("items"), errors);
@@ -265,7 +270,7 @@ fn completeness(
     stated: Option<&Props>,
     stated_path: &FieldPath,
     path: &FieldPath,
-    errors: &mut Vec<FieldError>,
+    errors: &mut Errors,
 ) {
     let Some(stated) = stated else {
         errors.push(FieldError::required(stated_path, format!("because it is defined in {path}")));
@@ -292,7 +297,7 @@ fn members_completeness(
     stated: &Props,
     stated_path: &FieldPath,
     path: &FieldPath,
-    errors: &mut Vec<FieldError>,
+    errors: &mut Errors,
 ) {
     let mut descend = |inner: &Props, stated: Option<&Props>, stated_path: FieldPath, path: FieldPath| {
         completeness(inner, stated, &stated_path, &path, errors);

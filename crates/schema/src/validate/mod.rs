@@ -10,7 +10,7 @@ pub(crate) mod formats;
 mod lists;
 mod numbers;
 mod resource;
-mod told;
+pub(crate) mod told;
 mod value;
 
 pub(crate) use correlate::{Correlated, MapList};

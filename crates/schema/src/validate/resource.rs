@@ -8,8 +8,12 @@ use serde_json::{Map, Value};
 use crate::error::FieldError;
 use crate::node::Node;
 use crate::path::Trail;
+use crate::validate::is_enough;
 
 pub(crate) fn check(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Vec<FieldError>) {
+    if is_enough(errors, trail) {
+        return;
+    }
     match value {
         Value::Object(members) => {
             if node.embedded_resource {

@@ -104,4 +104,32 @@ mod tests {
         assert!(schema.validate(&old, Some(&old)).is_empty());
         assert!(!schema.validate(&new, Some(&old)).is_empty());
     }
+
+    /// A long name is in the path of every mistake below it: of a schema, and of resources in an object.
+    #[test]
+    fn long_names_are_not_told_for_each_child() {
+        let (long, children) = ("n".repeat(1 << 20), 2_000);
+        let of =
+            |child: Value| -> Value { (0..children).map(|n| (format!("c{n}"), child.clone())).collect() };
+        let below = |properties: Value| json!({"type": "object", "properties": {(long.as_str()): {"type": "object", "properties": properties}}});
+        for child in [
+            json!({}),
+            json!({"type": "string", "pattern": "("}),
+            json!({"type": "array", "x-kubernetes-list-type": "map", "items": {"type": "string"}}),
+            json!({"x-kubernetes-preserve-unknown-fields": false}),
+            json!({"type": 5}),
+            json!({"type": "string", "default": 5}),
+        ] {
+            let errors = Schema::compile(&below(of(child.clone()))).err().unwrap();
+            let bytes: usize = errors.iter().map(weight).sum();
+            assert!(bytes < 4 * MOST_TOLD, "{child}: {bytes}");
+        }
+        let resources = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+        let map = |of: &Value| json!({"type": "object", "additionalProperties": of});
+        let schema =
+            Schema::compile(&json!({"type": "object", "properties": {"m": map(&map(&resources))}})).unwrap();
+        let errors = schema.validate(&json!({"m": {(long.as_str()): of(json!({}))}}), None);
+        let bytes: usize = errors.iter().map(weight).sum();
+        assert!(bytes < 4 * MOST_TOLD, "{bytes}");
+    }
 }

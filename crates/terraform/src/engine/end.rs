@@ -111,7 +111,7 @@ impl Job {
             return;
         };
         let folder = self.folder.clone();
-        ground.record.doubt = Some(blocking(move || settle::doubt(&folder, &failure)).await);
+        ground.record.doubt = Some(Box::new(blocking(move || settle::doubt(&folder, &failure)).await));
     }
 
     async fn record_at_hand(&self) -> Option<Ground> {

@@ -293,7 +293,7 @@ pub(super) fn catch_up(
     let state = match &settled {
         Ok(state) => state.clone(),
         Err(failure) if failure.reason.is_damage() => {
-            record.doubt = Some(doubt(folder, failure));
+            record.doubt = Some(Box::new(doubt(folder, failure)));
             read(folder).ok().flatten()
         }
         Err(failure) => return Err(failure.clone()),

@@ -59,18 +59,17 @@ struct Dummy {
 impl Api for Dummy {
     async fn respond(self: Arc<Self>, user: User, request: Request<Bytes>) -> Response<Body> {
         match request.uri().path() {
-            "/version" if request.uri().query() == Some("flood") => self.flood(),
             "/livez" => text("ok"),
             "/version" => text(include_str!("version.json")),
             "/whoami" => text(json!({"name": user.name, "groups": user.groups, "uid": user.uid}).to_string()),
             "/headers" => text(format!("{:?}", request.headers())),
             "/length" => text(request.body().len().to_string()),
             "/panic" => panic!("asked to"),
-            "/healthz" => {
+            "/kept" => {
                 self.gate.wait();
                 text("ok")
             }
-            "/readyz" => {
+            "/kept/body" => {
                 let gate = self.gate.clone();
                 let frames = [b"o", b"k"].map(|part| Ok(Frame::data(Bytes::from_static(part))));
                 let frames = futures::stream::iter(frames).inspect(move |_| gate.wait());

@@ -33,16 +33,30 @@ impl Gate {
     }
 }
 
-/// This test has one thread for the server and itself: work of a stranger on it would keep both for ever.
+/// A door, and a connection of a user who is no administrator.
+async fn users(protocol: &str, folder: &tempfile::TempDir, house: &House) -> TlsStream<TcpStream> {
+    let (certificate, key) = who::sign(folder.path(), "ann", "devs");
+    let client = Some((certificate.as_str(), key.as_str()));
+    connect(house.door.address(), house.identity.ca_certificate(), client, protocol).await.unwrap()
+}
+
+async fn house() -> (tempfile::TempDir, House) {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::in_folder(folder.path(), &[], SystemTime::now()).unwrap();
+    let house = House::of(identity, Settings::default()).await;
+    (folder, house)
+}
+
+/// This test has one thread for the server and itself: work of a user on it would keep both for ever.
 #[tokio::test]
 async fn an_administrator_waits_behind_no_work_of_others() {
-    for path in ["/healthz", "/readyz"] {
-        let house = House::new().await;
-        let mut strangers = Vec::new();
+    for path in ["/kept", "/kept/body"] {
+        let (folder, house) = house().await;
+        let mut others = Vec::new();
         for protocol in ["http/1.1", "h2"] {
             for _ in 0..8 {
-                let stream = house.connect(protocol).await;
-                strangers.push(tokio::spawn(async move {
+                let stream = users(protocol, &folder, &house).await;
+                others.push(tokio::spawn(async move {
                     match protocol {
                         "h2" => Http2::on(stream).await.ask(get(path)).await,
                         _ => Http1::on(stream).await.ask(get(path)).await,
@@ -56,10 +70,16 @@ async fn an_administrator_waits_behind_no_work_of_others() {
             }
         })
         .await;
-        assert_eq!(soon(house.ask(house.get("/livez"))).await, (200, "ok".into()), "{path}");
+        for asked in [house.get("/livez"), house.get("/length"), get("/livez")] {
+            assert_eq!(
+                soon(house.ask(asked)).await.0,
+                200,
+                "the administrator, and whoever asks whether it is up"
+            );
+        }
         house.api.gate.open();
-        for stranger in strangers {
-            assert_eq!(soon(stranger).await.unwrap().unwrap(), (200, "ok".into()), "{path}");
+        for other in others {
+            assert_eq!(soon(other).await.unwrap().unwrap(), (200, "ok".into()), "{path}");
         }
     }
 }
@@ -67,10 +87,9 @@ async fn an_administrator_waits_behind_no_work_of_others() {
 /// What nobody waits for any more is not gone on with, wherever it runs.
 #[tokio::test]
 async fn work_ends_when_its_client_goes() {
-    let house = House::new().await;
-    let stream = house.connect("http/1.1").await;
-    let mut client = Http1::on(stream).await;
-    let response = soon(client.0.send_request(get("/version?flood"))).await.unwrap();
+    let (folder, house) = house().await;
+    let mut client = Http1::on(users("http/1.1", &folder, &house).await).await;
+    let response = soon(client.0.send_request(get("/flood"))).await.unwrap();
     drop((response, client));
     soon(house.api.flood_ended.notified()).await;
 }

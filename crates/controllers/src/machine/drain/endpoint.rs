@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use http::{HeaderValue, Uri, header};
 use kube::Config;
-use tokio::net::lookup_host;
+use tokio::net::{TcpStream, lookup_host};
+
+/// Addresses of one name that are looked at.
+const ADDRESSES: usize = 4;
 
 /// Why a server is not asked.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
@@ -40,21 +43,36 @@ pub async fn pin(config: &mut Config, patience: Duration) -> Result<Endpoint, Re
     let (host, port) = server(config).map_err(|why| Refused::OffLimits(why.to_owned()))?;
     let shown = format!("{host}:{port}");
     let found = tokio::time::timeout(patience, lookup_host((host.as_str(), port))).await;
-    let address = found.ok().and_then(Result::ok).and_then(|mut all| all.next());
-    let address = address.ok_or_else(|| Refused::Unresolved(host.clone()))?;
-    if is_off_limits(address.ip()) {
-        let why = format!("{shown} is {}, which no API of a cluster has", address.ip());
+    let all: Vec<SocketAddr> =
+        found.ok().and_then(Result::ok).into_iter().flatten().take(ADDRESSES).collect();
+    let first = *all.first().ok_or_else(|| Refused::Unresolved(host.clone()))?;
+    let allowed: Vec<SocketAddr> = all.into_iter().filter(|address| !is_off_limits(address.ip())).collect();
+    let Some(address) = reachable(&allowed, patience).await else {
+        let why = format!("{shown} is {}, which no API of a cluster has", first.ip());
         return Err(Refused::OffLimits(why));
-    }
+    };
     lead_to(config, &host, address).map_err(|error| Refused::OffLimits(format!("{shown}: {error}")))?;
     Ok(Endpoint { shown, address })
 }
 
+/// The first address at which somebody listens: a name may have addresses of both kinds, or of a zone that is gone. Where nobody
+/// does, the first, of which that is told.
+async fn reachable(all: &[SocketAddr], patience: Duration) -> Option<SocketAddr> {
+    if let [_, _, ..] = all {
+        for address in all {
+            if let Ok(Ok(_)) = tokio::time::timeout(patience, TcpStream::connect(address)).await {
+                return Some(*address);
+            }
+        }
+    }
+    all.first().copied()
+}
+
 /// Under the name that its certificate has, and that a proxy before it may know it by.
 fn lead_to(config: &mut Config, host: &str, address: SocketAddr) -> Result<(), http::Error> {
-    if let Some(authority) = config.cluster_url.authority() {
-        config.headers.push((header::HOST, HeaderValue::from_str(authority.as_str())?));
-    }
+    let port = config.cluster_url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let name = format!("{}{port}", config.cluster_url.host().unwrap_or_default());
+    config.headers.push((header::HOST, HeaderValue::from_str(&name)?));
     config.tls_server_name.get_or_insert_with(|| host.to_owned());
     let path = config.cluster_url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
     config.cluster_url =
@@ -143,7 +161,7 @@ mod tests {
     /// The name is for the certificate and for proxies, the path is kept, and the address is the one that was looked at.
     #[tokio::test]
     async fn a_config_leads_to_one_address() {
-        let mut config = Config::new("https://localhost:6443/k8s/clusters/c-1".parse().unwrap());
+        let mut config = Config::new("https://user@localhost:6443/k8s/clusters/c-1".parse().unwrap());
         let endpoint = pin(&mut config, Duration::from_secs(60)).await.unwrap();
         assert_eq!(endpoint.shown, "localhost:6443");
         assert_eq!(config.cluster_url.to_string(), format!("https://{}/k8s/clusters/c-1", endpoint.address));
