@@ -58,7 +58,7 @@ pub enum MotoError {
 #[derive(Debug)]
 pub struct Moto {
     url: String,
-    _process: Process,
+    process: Process,
 }
 
 impl Moto {
@@ -85,7 +85,7 @@ impl Moto {
             TcpStream::connect(("127.0.0.1", port)).await.ok().map(drop)
         });
         match answers.await {
-            Ok(()) => Ok(Self { url: format!("http://127.0.0.1:{port}"), _process: process }),
+            Ok(()) => Ok(Self { url: format!("http://127.0.0.1:{port}"), process }),
             Err(timeout) => Err(MotoError::NotReady { timeout, log: process.log_tail(30) }),
         }
     }
@@ -93,5 +93,10 @@ impl Moto {
     /// Where it answers.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The last requests, and what went wrong with them.
+    pub fn log_tail(&self, lines: usize) -> String {
+        self.process.log_tail(lines)
     }
 }

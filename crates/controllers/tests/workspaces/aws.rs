@@ -74,6 +74,17 @@ async fn described(moto: &Moto, action: &str, mark: &str) -> usize {
     answer.matches(mark).count()
 }
 
+/// Prints what moto was asked, where the test fails.
+struct OnFailure<'a>(&'a Moto);
+
+impl Drop for OnFailure<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("moto:\n{}", self.0.log_tail(400));
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_network_on_aws() {
     if !crate::scenarios::can_run("embedded") {
@@ -84,6 +95,7 @@ async fn a_network_on_aws() {
         return;
     };
     let moto = Moto::start(&program).await.unwrap();
+    let _told = OnFailure(&moto);
     let stage = Stage::new(Arc::new(House::embedded().await), "aws").await;
     let secret =
         json!({"metadata": {"name": "aws"}, "stringData": {"id": "test-key", "secret": "test-secret"}});

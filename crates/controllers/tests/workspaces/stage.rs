@@ -139,6 +139,25 @@ impl House {
         self.engine.clone().stop().await;
     }
 
+    /// What the first runs of a workspace printed: what failed first is the cause of what failed later.
+    fn logs(&self, workspace: &str) -> String {
+        let listed = |folder: &Path| {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+            paths.sort();
+            paths
+        };
+        let named =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(workspace));
+        let folders = listed(&self.folder.path().join("engine/workspaces")).into_iter().filter(named);
+        let runs = folders.flat_map(|folder| listed(&folder.join("runs")).into_iter().take(6));
+        let logs = runs.filter_map(|run| {
+            let log = std::fs::read_to_string(run.join("log")).ok()?;
+            Some(format!("{}:\n{}", run.display(), log.chars().take(4_000).collect::<String>()))
+        });
+        logs.collect::<Vec<_>>().join("\n")
+    }
+
     /// Stops everything but the API, and starts it again: on `folder`, with `keeper`.
     pub async fn restart(&mut self, folder: &Path, keeper: Option<Arc<dyn Keeper>>) {
         self.stop().await;
@@ -335,7 +354,7 @@ output "password" {
         .await;
         found.unwrap_or_else(|error| {
             let status = last.map(|object| serde_json::to_string_pretty(&object.status).unwrap());
-            panic!("{name}: {error}; status: {}", status.unwrap_or_default())
+            panic!("{name}: {error}; status: {}\n{}", status.unwrap_or_default(), self.house.logs(name))
         })
     }
 

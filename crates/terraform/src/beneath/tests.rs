@@ -273,29 +273,14 @@ fn what_is_no_runs_is_left_closed() {
 /// A default ACL takes rights from all that is made in a folder, whatever mode that asks for.
 #[test]
 fn what_is_written_can_be_read_whatever_the_folder_says() {
-    const NOTHING: [u8; 28] = {
-        let mut acl = [0xff; 28];
-        let head = [2, 0, 0, 0];
-        let mut at = 0;
-        while at < 4 {
-            acl[at] = head[at];
-            at += 1;
-        }
-        // The owner, the group and others have no right.
-        let tags = [1, 4, 0x20];
-        let mut entry = 0;
-        while entry < 3 {
-            let at = 4 + entry * 8;
-            (acl[at], acl[at + 1], acl[at + 2], acl[at + 3]) = (tags[entry], 0, 0, 0);
-            entry += 1;
-        }
-        acl
-    };
+    // Version 2; the owner, the group and others have no right.
+    let entry = |tag: u8| [tag, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
+    let nothing = [&[2, 0, 0, 0][..], &entry(1), &entry(4), &entry(0x20)].concat();
     without_capabilities(|| {
         let case = Case::new();
         case.dir.make_below(Path::new("a")).expect("made");
         let set =
-            fs::setxattr(case.at("in/a"), "system.posix_acl_default", &NOTHING, fs::XattrFlags::empty());
+            fs::setxattr(case.at("in/a"), "system.posix_acl_default", &nothing, fs::XattrFlags::empty());
         // Not every file system has them.
         if set.is_err() {
             return;
