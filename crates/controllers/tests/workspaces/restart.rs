@@ -72,7 +72,10 @@ async fn a_resync_notices_an_edit_of_a_local_module() {
     std::fs::create_dir_all(&module).unwrap();
     let edit = |value: &str| {
         let text = format!("output \"it\" {{\n  value = \"{value}\"\n}}\n");
-        std::fs::write(module.join("main.tf"), text).unwrap();
+        // In one step, as editors save: half of a file is another module.
+        let fresh = module.with_file_name("fresh.tf");
+        std::fs::write(&fresh, text).unwrap();
+        std::fs::rename(&fresh, module.join("main.tf")).unwrap();
     };
     edit("one");
     house.resync = Duration::from_millis(500);
