@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
+use crate::go::regexp::CompiledPattern;
 use serde_json::Value;
 
 use crate::cel::rules::Rule;
@@ -59,7 +59,7 @@ pub(crate) enum Additional {
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub source: String,
-    pub regex: Regex,
+    pub compiled: CompiledPattern,
 }
 
 /// One schema, on the structural spine or nested in `allOf` and its kin.

@@ -128,6 +128,11 @@ impl<'a> Trail<'a> {
         self.link.is_none()
     }
 
+    /// Whether this is the object itself, or one of its own fields.
+    pub fn is_top(&self) -> bool {
+        self.link.is_none_or(|(parent, _)| parent.is_root())
+    }
+
     /// About how many bytes the path has as text.
     pub fn len(self) -> usize {
         let mut bytes = 0;

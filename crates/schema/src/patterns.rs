@@ -1,15 +1,14 @@
 //! The patterns of schemas, compiled: each once, and all of a definition within a bound.
 //!
-//! A pattern of ten characters can take megabytes, and a definition has room for thousands of them.
+//! A pattern of ten characters can take megabytes, and a definition has room for thousands of them. To match a text takes at
+//! worst the product of both sizes, so that counts as work: see [`matching_cost`].
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-use regex::Regex;
-
-use crate::go::regexp::{PatternError, SIZE_LIMIT, compile_within};
+use crate::go::regexp::{CompiledPattern, PatternError, SIZE_LIMIT, compile_within};
 
 /// Bytes that the patterns of one definition may take, compiled: two thousand of the usual ones.
 const MOST: usize = 32 << 20;
@@ -19,8 +18,8 @@ const REMEMBERED: usize = 64;
 const LONGEST: usize = 256;
 const LARGEST: usize = 64 << 10;
 
-/// Patterns that were compiled last, the newest first, and what they take.
-static LAST: Mutex<VecDeque<(Box<str>, Regex, usize)>> = Mutex::new(VecDeque::new());
+/// Patterns that were compiled last, the newest first.
+static LAST: Mutex<VecDeque<(Box<str>, CompiledPattern)>> = Mutex::new(VecDeque::new());
 
 thread_local! {
     /// What is compiled on this thread.
@@ -32,7 +31,7 @@ struct Definition {
     /// How many ask for it to be remembered.
     open: usize,
     /// Those that are refused as well: to find that out takes as long as to compile them.
-    known: HashMap<Box<str>, Result<Regex, PatternError>>,
+    known: HashMap<Box<str>, Result<CompiledPattern, PatternError>>,
     taken: usize,
 }
 
@@ -61,9 +60,18 @@ impl Drop for OneDefinition {
     }
 }
 
+/// Counts the work of matching a text of so many bytes with a compiled pattern, in units of about a microsecond at worst: small
+/// patterns are matched much faster, but no size tells which.
+pub(crate) fn matching_cost(compiled: &CompiledPattern, text: usize) -> u64 {
+    let product = u64::try_from(compiled.size)
+        .unwrap_or(u64::MAX)
+        .saturating_mul(u64::try_from(text).unwrap_or(u64::MAX));
+    product >> 17
+}
+
 /// Compiles a pattern of a schema: it is checked first and used later, and the same names and addresses are asked for in many
 /// places. Not for patterns that come with objects: those would push out all others.
-pub(crate) fn of_schema(pattern: &str) -> Result<Regex, PatternError> {
+pub(crate) fn of_schema(pattern: &str) -> Result<CompiledPattern, PatternError> {
     DEFINITION.with_borrow_mut(|definition| {
         if let Some(known) = definition.known.get(pattern) {
             return known.clone();
@@ -71,10 +79,11 @@ pub(crate) fn of_schema(pattern: &str) -> Result<Regex, PatternError> {
         if definition.taken >= MOST {
             return Err(PatternError::TooLarge(MOST));
         }
-        let (compiled, size) = match compiled(pattern) {
-            Ok((regex, size)) => (Ok(regex), size),
-            Err(error @ PatternError::Syntax(regex::Error::CompiledTooBig(_))) => (Err(error), SIZE_LIMIT),
-            Err(error) => (Err(error), pattern.len()),
+        let compiled = compiled(pattern);
+        let size = match &compiled {
+            Ok(compiled) => compiled.size,
+            Err(PatternError::Syntax(regex::Error::CompiledTooBig(_))) => SIZE_LIMIT,
+            Err(_) => pattern.len(),
         };
         if definition.open > 0 {
             definition.taken += size;
@@ -87,23 +96,23 @@ pub(crate) fn of_schema(pattern: &str) -> Result<Regex, PatternError> {
     })
 }
 
-/// A pattern and what it takes, of those that are remembered or made.
-fn compiled(pattern: &str) -> Result<(Regex, usize), PatternError> {
+/// One of the patterns that are remembered, or a new one.
+fn compiled(pattern: &str) -> Result<CompiledPattern, PatternError> {
     if pattern.len() > LONGEST {
         return compile_within(pattern, SIZE_LIMIT);
     }
     let known = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, regex, size)) = known.iter().find(|(text, ..)| **text == *pattern) {
-        return Ok((regex.clone(), *size));
+    if let Some((_, compiled)) = known.iter().find(|(text, _)| **text == *pattern) {
+        return Ok(compiled.clone());
     }
     drop(known);
-    let (regex, size) = compile_within(pattern, SIZE_LIMIT)?;
-    if size <= LARGEST {
+    let compiled = compile_within(pattern, SIZE_LIMIT)?;
+    if compiled.size <= LARGEST {
         let mut known = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         known.truncate(REMEMBERED - 1);
-        known.push_front((pattern.into(), regex.clone(), size));
+        known.push_front((pattern.into(), compiled.clone()));
     }
-    Ok((regex, size))
+    Ok(compiled)
 }
 
 #[cfg(test)]

@@ -163,6 +163,12 @@ pub fn resources() -> Vec<Arc<Resource>> {
     RESOURCES.clone()
 }
 
+/// Whether the API itself serves a group. No definition may add to one: names, kinds and places in the store would be shared with
+/// what rights, leases and definitions are kept in.
+pub fn is_group(group: &str) -> bool {
+    STORED.iter().chain(VIRTUAL).any(|row| row.group == group)
+}
+
 /// The resources that are answered on creation and never stored; `create` is their only verb.
 pub fn virtual_resources() -> Vec<Arc<Resource>> {
     VIRTUAL.iter().map(|row| Arc::new(resource(row, &["create"]))).collect()

@@ -94,6 +94,8 @@ async fn clean_up(
     let spec = &definition["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let resource = catalogue.of_kind(&text(&spec["group"]), &text(&spec["names"]["kind"]));
+    // One that was stored in a group of the API itself names objects that are not its own.
+    let resource = resource.filter(|resource| resource.custom);
     if let Some(served) = resource.and_then(|resource| catalogue.preferred(resource)) {
         let target = Target { served: Arc::clone(served), namespace: None, status: false };
         if !engine.list(&target, all)?.items.is_empty() {

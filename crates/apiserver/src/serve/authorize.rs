@@ -78,6 +78,42 @@ mod tests {
         server.api().respond(user, request).await.status().as_u16()
     }
 
+    /// Who may write definitions and bindings, but not give rights away, would write bindings of a kind of their own to where rights
+    /// are read from; and a definition that goes takes the objects of its kind along.
+    #[tokio::test]
+    async fn no_definition_takes_the_place_of_what_is_built_in() {
+        let server = Server::in_memory().await.unwrap();
+        let admin = User::admin();
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        let binding = json!({
+            "metadata": {"name": "eve"}, "subjects": [{"kind": "User", "name": "eve"}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        });
+        assert_eq!(ask(&server, &admin, "POST", bindings, &binding).await, 201);
+        for (group, plural, kind, version) in [
+            ("rbac.authorization.k8s.io", "clusterrolebindings", "Evil", "v1"),
+            ("rbac.authorization.k8s.io", "clusterrolebindings", "Evil", "v2"),
+            ("rbac.authorization.k8s.io", "others", "ClusterRoleBinding", "v1"),
+            ("events.k8s.io", "secrets", "Evil", "v1"),
+            ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview", "v1"),
+            ("apiextensions.k8s.io", "customresourcedefinitions", "Evil", "v2"),
+        ] {
+            let name = format!("{plural}.{group}");
+            let schema =
+                json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+            let crd = json!({
+                "metadata": {"name": name, "annotations": {"api-approved.kubernetes.io": "unapproved, test"}},
+                "spec": {
+                    "group": group, "scope": "Cluster", "names": {"plural": plural, "kind": kind},
+                    "versions": [{"name": version, "served": true, "storage": true, "schema": schema}],
+                },
+            });
+            assert_eq!(ask(&server, &admin, "POST", crds, &crd).await, 422, "{name}");
+        }
+        assert_eq!(ask(&server, &admin, "GET", &format!("{bindings}/eve"), &json!({})).await, 200);
+    }
+
     #[tokio::test]
     async fn a_selector_names_what_is_read_and_nothing_else() {
         let server = Server::in_memory().await.unwrap();

@@ -8,8 +8,6 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use regex::Regex;
-
 use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Literal, Loop};
 use crate::cel::check::type_identifier;
 use crate::cel::keys::Entries;
@@ -18,7 +16,7 @@ use crate::cel::ops;
 use crate::cel::program::Program;
 use crate::cel::signatures;
 use crate::cel::value::{EvalError, Evaluated, MapVal, Str, Val};
-use crate::go::regexp::{self, PatternError};
+use crate::go::regexp::{self, CompiledPattern, PatternError};
 
 /// An API server's bound for one evaluation.
 pub(crate) const CALL_LIMIT: u64 = 1_000_000;
@@ -67,7 +65,7 @@ pub(crate) struct Eval<'a> {
     variables: Vec<(&'a str, Val<'a>)>,
     pub cost: Cost,
     /// Patterns that are not of the program.
-    made: HashMap<Box<str>, Regex>,
+    made: HashMap<Box<str>, CompiledPattern>,
 }
 
 impl<'a> Eval<'a> {
@@ -83,20 +81,25 @@ impl<'a> Eval<'a> {
         self.cost.spend_on_elements(count)
     }
 
-    /// A pattern that came with the object, compiled once. An API server does not count that; here it costs as much as it takes.
-    pub fn made_pattern(&mut self, pattern: &str) -> Result<&Regex, EvalError> {
+    /// A pattern of the program, or one that came with the object and is compiled once. An API server does not count that; here
+    /// it costs as much as it takes.
+    pub fn pattern(&mut self, pattern: &str) -> Result<(&CompiledPattern, &Cost), EvalError> {
+        if let Some(compiled) = self.program.pattern(pattern) {
+            return Ok((compiled, &self.cost));
+        }
         if !self.made.contains_key(pattern) {
             let compiled = regexp::compile_within(pattern, MOST_OF_PATTERN);
             let size = match &compiled {
-                Ok((_, size)) => *size,
+                Ok(compiled) => compiled.size,
                 Err(PatternError::Syntax(regex::Error::CompiledTooBig(_))) => MOST_OF_PATTERN,
                 Err(_) => pattern.len(),
             };
             self.spend_on_elements(size / BYTES_OF_PATTERN)?;
-            let (regex, _) = compiled.map_err(|error| EvalError::other(error.to_string()))?;
-            self.made.insert(pattern.into(), regex);
+            let compiled = compiled.map_err(|error| EvalError::other(error.to_string()))?;
+            self.made.insert(pattern.into(), compiled);
         }
-        self.made.get(pattern).ok_or(EvalError::CostLimit)
+        let compiled = self.made.get(pattern).ok_or(EvalError::CostLimit)?;
+        Ok((compiled, &self.cost))
     }
 
     pub fn expr(&mut self, expr: &'a Expr) -> Evaluated<'a> {

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use regex::Regex;
-
 use crate::cel::ast::{Expr, ExprKind, Issues, Literal};
 use crate::cel::check;
 use crate::cel::cost;
@@ -12,7 +10,7 @@ use crate::cel::library;
 use crate::cel::parser;
 use crate::cel::types::Type;
 use crate::cel::value::EvalError;
-use crate::go::regexp::PatternError;
+use crate::go::regexp::{CompiledPattern, PatternError};
 use crate::node::Node;
 use crate::patterns;
 
@@ -20,7 +18,7 @@ use crate::patterns;
 pub(crate) struct Program {
     pub expr: Expr,
     /// The patterns that are written out in the expression.
-    patterns: HashMap<String, Regex>,
+    patterns: HashMap<String, CompiledPattern>,
     /// Whether the variable `oldSelf` occurs.
     pub uses_old_self: bool,
     /// The most one evaluation can cost, by the bounds of the schema.
@@ -84,8 +82,8 @@ impl Program {
         constants(&expr)?;
         let mut patterns = HashMap::new();
         for source in sources {
-            let regex = patterns::of_schema(&source).map_err(CompileError::Pattern)?;
-            patterns.insert(source, regex);
+            let compiled = patterns::of_schema(&source).map_err(CompileError::Pattern)?;
+            patterns.insert(source, compiled);
         }
         let max_cost = cost::estimate(&expr, &types, node, resource);
         types.finish(&expr).map_err(failed)?;
@@ -93,7 +91,7 @@ impl Program {
     }
 
     /// A pattern of the expression, compiled.
-    pub fn pattern(&self, pattern: &str) -> Option<&Regex> {
+    pub fn pattern(&self, pattern: &str) -> Option<&CompiledPattern> {
         self.patterns.get(pattern)
     }
 }

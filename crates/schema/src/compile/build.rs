@@ -39,7 +39,7 @@ fn checks(props: &Props) -> Checks {
     let pattern = (!props.pattern.is_empty())
         .then(|| patterns::of_schema(&props.pattern).ok())
         .flatten()
-        .map(|regex| Pattern { source: props.pattern.clone(), regex });
+        .map(|compiled| Pattern { source: props.pattern.clone(), compiled });
     let kind = if props.int_or_string { "" } else { &props.kind };
     Checks {
         format_name: props.format.clone(),

@@ -21,7 +21,7 @@ const CLASSES: [&str; 14] = [
 /// Bounds the memory of one compiled pattern; Go's own bound on program size is of this order.
 pub(crate) const SIZE_LIMIT: usize = 10 * (1 << 20);
 /// No compiled pattern counts for less.
-const SMALLEST: usize = 16 << 10;
+pub(crate) const SMALLEST: usize = 16 << 10;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum PatternError {
@@ -60,8 +60,16 @@ fn one_line(error: &regex::Error) -> String {
     text.rsplit("error: ").next().unwrap_or(&text).trim().to_owned()
 }
 
-/// Compiles a pattern written for Go's `regexp`, and tells how many bytes it takes at most, compiled: no more than `most`.
-pub(crate) fn compile_within(pattern: &str, most: usize) -> Result<(Regex, usize), PatternError> {
+/// A compiled pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct CompiledPattern {
+    pub regex: Regex,
+    /// Bytes that it takes at most.
+    pub size: usize,
+}
+
+/// Compiles a pattern written for Go's `regexp`, to at most `most` bytes.
+pub(crate) fn compile_within(pattern: &str, most: usize) -> Result<CompiledPattern, PatternError> {
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut translator =
         Translator { chars: pattern.chars().peekable(), out: &mut out, repeats: vec![1], last: 1 };
@@ -73,7 +81,7 @@ pub(crate) fn compile_within(pattern: &str, most: usize) -> Result<(Regex, usize
     let mut limit = SMALLEST.min(most);
     loop {
         match RegexBuilder::new(&out).size_limit(limit).build() {
-            Ok(regex) => return Ok((regex, limit)),
+            Ok(regex) => return Ok(CompiledPattern { regex, size: limit }),
             Err(regex::Error::CompiledTooBig(_)) if limit < most => limit = (limit * 2).min(most),
             Err(error) => return Err(error.into()),
         }
@@ -83,7 +91,7 @@ pub(crate) fn compile_within(pattern: &str, most: usize) -> Result<(Regex, usize
 /// Compiles a pattern written for Go's `regexp`.
 #[cfg(test)]
 fn compile(pattern: &str) -> Result<Regex, PatternError> {
-    compile_within(pattern, SIZE_LIMIT).map(|(regex, _)| regex)
+    compile_within(pattern, SIZE_LIMIT).map(|pattern| pattern.regex)
 }
 
 fn unclosed(inside: &Peekable<Chars<'_>>) -> PatternError {

@@ -4,14 +4,16 @@
 //! the alternatives that fail, the one with most passed checks speaks. Hence every check here
 //! returns a count of passed checks along with its errors.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
 use crate::error::{FieldError, FieldErrorKind};
 use crate::go::text;
-use crate::node::{Additional, Kind, Node};
+use crate::node::{Additional, Kind, Node, Pattern};
 use crate::path::{FieldPath, Trail};
+use crate::patterns::matching_cost;
 use crate::validate::Correlated;
 use crate::validate::formats::Check;
 use crate::validate::numbers;
@@ -25,8 +27,40 @@ pub(crate) fn check(
     errors: &mut Vec<FieldError>,
 ) {
     let mut found = Errors::default();
-    checked(node, value, Trail::ROOT, correlated, &mut found);
+    let matching = Matching::default();
+    checked(node, value, Trail::ROOT, correlated, &matching, &mut found);
     errors.extend(told_once(found.into_inner()));
+    errors.extend(matching.exceeded.into_inner());
+}
+
+/// The work that the patterns of a schema may be on one object, in units of [`matching_cost`]: some seconds at worst, where a
+/// pattern of ten characters on a text of megabytes would take minutes. Ten of the usual patterns on the longest text fit.
+const MOST_MATCHING: u64 = 4_000_000;
+
+/// The work of patterns so far.
+#[derive(Default)]
+struct Matching {
+    spent: Cell<u64>,
+    /// Told once, for the first text that was not matched. None is matched after it.
+    exceeded: OnceCell<FieldError>,
+}
+
+impl Matching {
+    /// Matches a text; a text that is too long for what is left counts as one that does.
+    fn is_match(&self, pattern: &Pattern, value: &str, trail: Trail<'_>) -> bool {
+        if self.exceeded.get().is_some() {
+            return true;
+        }
+        self.spent.set(self.spent.get().saturating_add(matching_cost(&pattern.compiled, value.len())));
+        if self.spent.get() <= MOST_MATCHING {
+            return pattern.compiled.regex.is_match(value);
+        }
+        self.exceeded.get_or_init(|| {
+            let detail = "too much text for the patterns of the schema, which would take too long to match";
+            FieldError::new(&trail.to_path(), FieldErrorKind::TooLong, None, detail)
+        });
+        true
+    }
 }
 
 /// The same check can be met twice, through `allOf` and outside of it; it is told once.
@@ -44,17 +78,33 @@ fn checked(
     value: &Value,
     trail: Trail<'_>,
     correlated: Option<&Correlated<'_>>,
+    matching: &Matching,
     errors: &mut Errors,
 ) -> usize {
     if errors.is_enough() {
         return 0;
     }
+    if correlated.is_some_and(|correlated| is_cheap(node, value, trail) && correlated.is_unchanged()) {
+        return 0;
+    }
     let start = errors.len();
-    let passed = keywords(node, value, trail, correlated, errors);
+    let passed = keywords(node, value, trail, correlated, matching, errors);
     if errors.len() > start && correlated.is_some_and(Correlated::is_unchanged) {
         errors.truncate(start);
     }
     passed
+}
+
+/// Whether to find out if a value has changed takes no longer than to check it, which is not needed then. It would for each
+/// object within an object, down to the last.
+fn is_cheap(node: &Node, value: &Value, trail: Trail<'_>) -> bool {
+    let checks = &node.checks;
+    !value.is_object()
+        || trail.is_top()
+        || !(checks.all_of.is_empty()
+            && checks.any_of.is_empty()
+            && checks.one_of.is_empty()
+            && checks.not.is_none())
 }
 
 fn keywords(
@@ -62,6 +112,7 @@ fn keywords(
     value: &Value,
     trail: Trail<'_>,
     correlated: Option<&Correlated<'_>>,
+    matching: &Matching,
     errors: &mut Errors,
 ) -> usize {
     if value.is_null() {
@@ -73,22 +124,22 @@ fn keywords(
     if node.kind.is_some() || node.int_or_string || node.checks.format.is_some() {
         passed += 1 + usize::from(value_type(node, value, trail, errors));
     }
-    passed += 1 + compositions(node, value, trail, errors);
+    passed += 1 + compositions(node, value, trail, matching, errors);
     match value {
-        Value::String(text) => passed += strings(node, text, trail, errors),
+        Value::String(text) => passed += strings(node, text, trail, matching, errors),
         Value::Number(number) => {
             passed += 2;
             let mut found = Vec::new();
             numbers::check(node, number, trail, &mut found);
             errors.extend(found);
         }
-        Value::Array(elements) => passed += 2 + list(node, elements, trail, correlated, errors),
+        Value::Array(elements) => passed += 2 + list(node, elements, trail, correlated, matching, errors),
         _ => {}
     }
     passed += 1;
     enumeration(node, value, trail, errors);
     if let Value::Object(members) = value {
-        passed += 1 + object(node, members, trail, correlated, errors);
+        passed += 1 + object(node, members, trail, correlated, matching, errors);
     }
     passed
 }
@@ -150,8 +201,8 @@ fn value_type(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Errors)
     fits
 }
 
-fn strings(node: &Node, value: &str, trail: Trail<'_>, errors: &mut Errors) -> usize {
-    if let Some(error) = string_bounds(node, value, trail) {
+fn strings(node: &Node, value: &str, trail: Trail<'_>, matching: &Matching, errors: &mut Errors) -> usize {
+    if let Some(error) = string_bounds(node, value, trail, matching) {
         errors.push(error);
     }
     let Some(format) = &node.checks.format else { return 1 };
@@ -163,7 +214,7 @@ fn strings(node: &Node, value: &str, trail: Trail<'_>, errors: &mut Errors) -> u
 }
 
 /// The first of length and pattern that is violated.
-fn string_bounds(node: &Node, value: &str, trail: Trail<'_>) -> Option<FieldError> {
+fn string_bounds(node: &Node, value: &str, trail: Trail<'_>, matching: &Matching) -> Option<FieldError> {
     let checks = &node.checks;
     if checks.max_length.is_some() || checks.min_length.is_some() {
         let length = i64::try_from(value.chars().count()).unwrap_or(i64::MAX);
@@ -182,7 +233,7 @@ fn string_bounds(node: &Node, value: &str, trail: Trail<'_>) -> Option<FieldErro
         }
     }
     let pattern = checks.pattern.as_ref()?;
-    (!pattern.regex.is_match(value)).then(|| {
+    (!matching.is_match(pattern, value, trail)).then(|| {
         let detail = format!("{} in body should match '{}'", trail.name(), pattern.source);
         FieldError::invalid(&trail.to_path(), value, detail)
     })
@@ -209,13 +260,14 @@ fn list(
     elements: &[Value],
     trail: Trail<'_>,
     correlated: Option<&Correlated<'_>>,
+    matching: &Matching,
     errors: &mut Errors,
 ) -> usize {
     let mut passed = 0;
     if let Some(items) = &node.items {
         for (index, element) in elements.iter().enumerate() {
             let child = correlated.and_then(|correlated| correlated.index(index));
-            passed += checked(items, element, trail.index(index), child.as_ref(), errors);
+            passed += checked(items, element, trail.index(index), child.as_ref(), matching, errors);
         }
     }
     if let Some(min) = node.checks.min_items.filter(|min| signed(elements.len()) < *min) {
@@ -232,6 +284,7 @@ fn object(
     members: &Map<String, Value>,
     trail: Trail<'_>,
     correlated: Option<&Correlated<'_>>,
+    matching: &Matching,
     errors: &mut Errors,
 ) -> usize {
     let checks = &node.checks;
@@ -254,7 +307,8 @@ fn object(
         Some(Additional::Schema(schema)) => {
             for (name, member) in members {
                 if !node.properties.contains_key(name) {
-                    passed += checked(schema, member, trail.field(name), child(name).as_ref(), errors);
+                    passed +=
+                        checked(schema, member, trail.field(name), child(name).as_ref(), matching, errors);
                 }
             }
         }
@@ -264,7 +318,7 @@ fn object(
             // Old and new are of one kind by construction, so a change of these is invisible.
             let hidden = trail.is_root() && (name == "kind" || name == "apiVersion");
             let child = if hidden { None } else { child(name) };
-            passed += checked(schema, member, trail.field(name), child.as_ref(), errors);
+            passed += checked(schema, member, trail.field(name), child.as_ref(), matching, errors);
         }
     }
     for name in checks.required.iter().filter(|name| !members.contains_key(*name)) {
@@ -280,14 +334,20 @@ fn enumeration(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Errors
 }
 
 /// `allOf`, `anyOf`, `oneOf` and `not`. Nothing inside of them correlates with an old value.
-fn compositions(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Errors) -> usize {
+fn compositions(
+    node: &Node,
+    value: &Value,
+    trail: Trail<'_>,
+    matching: &Matching,
+    errors: &mut Errors,
+) -> usize {
     let checks = &node.checks;
     let mut passed = 1;
     let general = |errors: &mut Errors, detail: String| {
         errors.push(FieldError::invalid(&FieldPath::root(), "", detail));
     };
     if !checks.any_of.is_empty() {
-        let outcome = alternatives(&checks.any_of, value, trail, true);
+        let outcome = alternatives(&checks.any_of, value, trail, matching, true);
         passed += outcome.passed;
         if outcome.valid == 0 {
             let name = text::quote(&trail.name());
@@ -296,7 +356,7 @@ fn compositions(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Error
         }
     }
     if !checks.one_of.is_empty() {
-        let outcome = alternatives(&checks.one_of, value, trail, false);
+        let outcome = alternatives(&checks.one_of, value, trail, matching, false);
         if outcome.valid < 2 {
             passed += outcome.passed;
         }
@@ -313,7 +373,7 @@ fn compositions(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Error
     let mut satisfied = 0;
     for schema in &checks.all_of {
         let start = errors.len();
-        passed += checked(schema, value, trail, None, errors);
+        passed += checked(schema, value, trail, None, matching, errors);
         satisfied += usize::from(errors.len() == start);
     }
     if satisfied != checks.all_of.len() {
@@ -323,7 +383,7 @@ fn compositions(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Error
     }
     if let Some(not) = &checks.not {
         let mut refused = Errors::default();
-        checked(not, value, trail, None, &mut refused);
+        checked(not, value, trail, None, matching, &mut refused);
         if refused.is_empty() {
             let name = text::quote(&trail.name());
             general(errors, format!("{name} must not validate the schema (not)"));
@@ -341,12 +401,18 @@ struct Alternatives {
     errors: Errors,
 }
 
-fn alternatives(schemas: &[Node], value: &Value, trail: Trail<'_>, first_is_enough: bool) -> Alternatives {
+fn alternatives(
+    schemas: &[Node],
+    value: &Value,
+    trail: Trail<'_>,
+    matching: &Matching,
+    first_is_enough: bool,
+) -> Alternatives {
     let mut outcome = Alternatives { valid: 0, passed: 0, errors: Errors::default() };
     let mut best: Option<usize> = None;
     for schema in schemas {
         let mut errors = Errors::default();
-        let passed = checked(schema, value, trail, None, &mut errors);
+        let passed = checked(schema, value, trail, None, matching, &mut errors);
         if errors.is_empty() {
             if outcome.valid == 0 {
                 outcome.passed = passed;
@@ -363,4 +429,45 @@ fn alternatives(schemas: &[Node], value: &Value, trail: Trail<'_>, first_is_enou
         }
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Schema;
+
+    /// A pattern of a few characters takes a minute on a text of a megabyte.
+    #[test]
+    fn patterns_have_a_budget() {
+        let huge = r"\pL{200}x";
+        let text = "é1".repeat(500_000);
+        let nested = |schema: Value| json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"t": schema, "u": {"type": "string"}}}}});
+        let string = |more: Value| {
+            let mut schema = json!({"type": "string"});
+            schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            nested(schema)
+        };
+        for schema in [
+            string(json!({"pattern": huge})),
+            string(json!({"anyOf": [{"pattern": huge}, {"minLength": 1}]})),
+            string(json!({"not": {"pattern": huge}})),
+            string(json!({"allOf": vec![json!({"pattern": "1$"}); 500]})),
+        ] {
+            let compiled = Schema::compile(&schema).unwrap();
+            let object = json!({"spec": {"t": text}});
+            let told = compiled.validate(&object, None);
+            let told = told.iter().find(|error| error.detail.starts_with("too much text"));
+            assert_eq!(told.map(|error| error.path.to_string()).as_deref(), Some("spec.t"), "{huge}");
+            // An object that was stored before this bound can be edited elsewhere, and is matched nowhere.
+            let edited = json!({"spec": {"t": text, "u": "new"}, "status": {}});
+            assert_eq!(compiled.validate(&edited, Some(&object)), [], "{huge}");
+        }
+        // The usual ones have room for the longest text of an object.
+        let usual =
+            string(json!({"pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}));
+        let longest = json!({"spec": {"t": "a".repeat(3 << 20)}});
+        assert_eq!(Schema::compile(&usual).unwrap().validate(&longest, None), []);
+    }
 }

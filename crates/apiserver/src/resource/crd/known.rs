@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{is_established, resource_with, text, versions};
+use crate::builtin;
 use crate::resource::{Resource, Version};
 use crate::store::{Object, Revision};
 
@@ -70,9 +71,10 @@ impl Definition {
         self.revision = written.and_then(revision);
     }
 
-    /// What it defines, where it is established.
+    /// What it defines, where it is established and nothing of the API itself.
     pub fn resource(&mut self) -> Option<Arc<Resource>> {
-        if !is_established(&self.outline) {
+        let group = self.outline.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
+        if !is_established(&self.outline) || builtin::is_group(group) {
             return None;
         }
         if self.resource.is_none() {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{is_established, is_true, list, spec, text};
 use crate::builtin::{
+    self,
     names::dns_subdomain,
     rules::{complaints, get, immutable, invalid, path, required},
 };
@@ -18,11 +19,19 @@ const APPROVAL: &str = "api-approved.kubernetes.io";
 pub fn validate_create(crd: &Value) -> Vec<FieldError> {
     let mut errors = name(crd);
     errors.extend(spec::validate(crd));
+    errors.extend(group(crd));
     errors.extend(validate_status(crd));
     errors.extend(stored_versions(crd));
     errors.extend(approval(crd, None));
     errors.extend(preserve_unknown_fields(crd));
     errors
+}
+
+/// Refuses a group that the API itself serves. kube-apiserver takes such a definition and never serves it.
+fn group(crd: &Value) -> Option<FieldError> {
+    let group = text(crd, &["spec", "group"]);
+    let detail = "is a group of the API itself, which definitions cannot add to; use a group of your own";
+    builtin::is_group(group).then(|| invalid(&path(&["spec", "group"]), group, detail))
 }
 
 /// All that is wrong with a definition that is about to replace `old`.

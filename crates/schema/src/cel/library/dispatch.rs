@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use regex::Regex;
-
-use crate::cel::eval::Eval;
+use crate::cel::eval::{Cost, Eval};
 use crate::cel::keys::Entries;
 use crate::cel::library::{convert, lists, named_format, net, quantity, semver, strings, times};
 use crate::cel::value::{EvalError, Evaluated, MapVal, Val};
+use crate::go::regexp::{self, CompiledPattern};
 use crate::go::url;
+use crate::patterns::matching_cost;
 
 /// How much there is of a value, for what calls on it cost.
 pub(crate) fn size_of(value: &Val<'_>) -> usize {
@@ -151,23 +151,25 @@ fn is_zero(value: &Val<'_>) -> bool {
     }
 }
 
-/// A pattern of the rule, or one made on the way.
+/// Uses a pattern of the rule, or one made on the way, on a text.
 fn with_pattern<T>(
     eval: &mut Eval<'_>,
     text: &str,
     pattern: &str,
-    use_it: impl FnOnce(&Regex) -> T,
+    use_it: impl FnOnce(&CompiledPattern, &Cost) -> Result<T, EvalError>,
 ) -> Result<T, EvalError> {
-    // The cost of a match is bounded by the product of both lengths.
+    // The cost of a match is bounded by the product of both lengths,
     eval.spend_on_text((text.len() / 10 + 1).saturating_mul(pattern.len() / 4 + 1).saturating_mul(10))?;
-    if let Some(regex) = eval.program.pattern(pattern) {
-        return Ok(use_it(regex));
+    let (compiled, cost) = eval.pattern(pattern)?;
+    // but for a pattern that is short and becomes large, such as `\pL{999}`. An API server does not count that.
+    if compiled.size > regexp::SMALLEST {
+        cost.spend(matching_cost(compiled, text.len()))?;
     }
-    eval.made_pattern(pattern).map(use_it)
+    use_it(compiled, cost)
 }
 
 fn matches<'a>(eval: &mut Eval<'a>, text: &str, pattern: &str) -> Evaluated<'a> {
-    with_pattern(eval, text, pattern, |regex| Val::Bool(regex.is_match(text)))
+    with_pattern(eval, text, pattern, |pattern, _| Ok(Val::Bool(pattern.regex.is_match(text))))
 }
 
 fn find<'a>(eval: &mut Eval<'a>, name: &str, text: &str, args: &[Val<'a>]) -> Evaluated<'a> {
@@ -180,8 +182,16 @@ fn find<'a>(eval: &mut Eval<'a>, name: &str, text: &str, args: &[Val<'a>]) -> Ev
         Some(_) => return Err(EvalError::overload(name)),
     };
     let limit = if name == "find" { 1 } else { limit };
-    let found = with_pattern(eval, text, pattern, |regex| {
-        regex.find_iter(text).take(limit).map(|found| found.as_str()).collect::<Vec<_>>()
+    let found = with_pattern(eval, text, pattern, |pattern, cost| {
+        let mut all = Vec::new();
+        for found in pattern.regex.find_iter(text).take(limit) {
+            // The next one may be looked for until the end of the text, and be found right here.
+            if limit > 1 {
+                cost.spend(matching_cost(pattern, text.len() - found.end()))?;
+            }
+            all.push(found.as_str());
+        }
+        Ok(all)
     })?;
     if name == "find" {
         return Ok(Val::text(found.first().copied().unwrap_or_default()));
