@@ -16,7 +16,7 @@ use crate::{
     beneath::Dir,
     failure::{Failure, Reason},
     folders::{WorkspaceFolder, make_private, remove, write_private},
-    inputs::Inputs,
+    inputs::{Inputs, Revision},
     log::Log,
     order::{Operation, RunId},
     record::{Record, Seal, Stage},
@@ -236,11 +236,17 @@ impl Job {
         }
     }
 
+    /// The revision that this run tells something about.
+    fn tried(&self, known: Option<&Revision>) -> Option<Revision> {
+        let superseded = *self.stop.borrow() == Some(Why::Superseded);
+        known.or(self.aim.as_ref()).filter(|_| !superseded).cloned()
+    }
+
     fn finished(&self, ground: &Ground, verdict: &Verdict) -> Finished {
         Finished {
             id: self.id.clone(),
             operation: self.operation.clone(),
-            revision: ground.revision.clone().or_else(|| self.aim.clone()),
+            revision: self.tried(ground.revision.as_ref()),
             started: self.started,
             ended: Timestamp::now(),
             outcome: verdict.outcome.clone(),
@@ -310,7 +316,7 @@ impl Job {
         let finished = finished.unwrap_or_else(|| Finished {
             id: self.id.clone(),
             operation: self.operation.clone(),
-            revision: self.aim.clone(),
+            revision: self.tried(None),
             started: self.started,
             ended: Timestamp::now(),
             outcome: verdict.outcome,
@@ -353,7 +359,7 @@ fn damage(outcome: &Outcome) -> Option<Failure> {
 
 fn stopped(why: Why) -> Outcome {
     match why {
-        Why::Cancelled => Outcome::Cancelled,
+        Why::Cancelled | Why::Superseded => Outcome::Cancelled,
         Why::TimedOut => Outcome::TimedOut,
         Why::Full => Outcome::Failed(Failure::new(
             Reason::DiskFull,

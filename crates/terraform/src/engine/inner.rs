@@ -257,7 +257,7 @@ impl Inner {
         let _ = self.changes.send(workspace.clone());
     }
 
-    pub fn cancel(&self, workspace: &WorkspaceId) -> bool {
+    pub fn stop(&self, workspace: &WorkspaceId, reason: Why) -> bool {
         let mut table = self.table();
         let Some(Entry { run: Some(run), .. }) = table.entries.get(workspace).map(AsRef::as_ref) else {
             return false;
@@ -265,7 +265,7 @@ impl Inner {
         let id = run.id.clone();
         run.stop.send_if_modified(|why| {
             let first = why.is_none();
-            why.get_or_insert(Why::Cancelled);
+            why.get_or_insert(reason);
             first
         });
         // One that waits is let through at once: it ends as cancelled without a process.
@@ -320,13 +320,17 @@ impl Inner {
 
 /// The revision of inputs as a binary of that name runs them.
 pub(super) fn revision_of(inputs: &Inputs, binary: &str) -> Result<Revision, Failure> {
+    Ok(Revision::of(inputs, binary, content_of(inputs)?.as_deref()))
+}
+
+/// Hashes the module, where it lies on this machine. A run reads it once: the files may change at any moment, and what is recorded must be
+/// what was applied.
+pub(super) fn content_of(inputs: &Inputs) -> Result<Option<String>, Failure> {
     let missing = |error| match &inputs.module {
         Module::Source { source, .. } => format!("read the module {source}: {error}"),
         Module::Inline { .. } => format!("read the module: {error}"),
     };
-    let content = shape::content(&inputs.module)
-        .map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))?;
-    Ok(Revision::of(inputs, binary, content.as_deref()))
+    shape::content(&inputs.module).map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))
 }
 
 /// Runs that are prepared, run or concluded at a time.

@@ -33,7 +33,10 @@ pub use options::{Lease, Options};
 pub use settings::Settings;
 pub(crate) use settle::copies;
 
-use self::{inner::Inner, table::Table};
+use self::{
+    inner::Inner,
+    table::{Table, Why},
+};
 use crate::{
     binary::{Binaries, Binary},
     environment::Environment,
@@ -226,7 +229,12 @@ impl Engine {
 
     /// Interrupts the run of a workspace; false where there is none.
     pub fn cancel(&self, workspace: &WorkspaceId) -> bool {
-        self.inner.cancel(workspace)
+        self.inner.stop(workspace, Why::Cancelled)
+    }
+
+    /// Cancels a run whose inputs are old. Unlike one that a person cancels, it says nothing about its revision, which may be wanted again.
+    pub fn supersede(&self, workspace: &WorkspaceId) -> bool {
+        self.inner.stop(workspace, Why::Superseded)
     }
 
     /// Forgets a workspace: folder, plan, inputs, state, here and with the keeper. Refused during a run. The log and the end of its

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     blocking,
-    inner::revision_of,
+    inner::content_of,
     job::{Halt, Job},
     origin, settle,
     told::Told,
@@ -140,18 +140,19 @@ impl Job {
         // An import tells nothing of itself.
         let tells = !matches!(self.operation, Operation::Import { .. });
         let plain = tells && state.as_ref().is_none_or(State::builtin_only) && shape::is_plain(&inputs);
-        let (binary, revision) = blocking(move || {
+        let (binary, content, revision) = blocking(move || {
             inner.admit_inputs(&chosen)?;
             let binary = inner.binaries.find_to_run(&chosen.binary, plain);
             let binary = binary.map_err(until_another_is_installed)?;
-            let revision = revision_of(&chosen, &binary.name)?;
-            Ok::<_, Failure>((binary, revision))
+            let content = content_of(&chosen)?;
+            let revision = Revision::of(&chosen, &binary.name, content.as_deref());
+            Ok::<_, Failure>((binary, content, revision))
         })
         .await?;
         if let Operation::ApplyPlan(id) = &self.operation {
             self.fresh(&ground.record, id, state.as_ref()).await?;
         }
-        let shape = self.shape(&inputs, &binary, state.as_ref()).await?;
+        let shape = self.shape(&inputs, content, &binary, state.as_ref()).await?;
         ground.backend = self.claim(&inputs, &shape)?;
         let (folder, rendered, of) = (self.folder.clone(), inputs.clone(), shape.clone());
         ground.start = blocking(move || {
@@ -201,6 +202,7 @@ impl Job {
     async fn shape(
         &self,
         inputs: &Inputs,
+        content: Option<String>,
         binary: &Program,
         state: Option<&State>,
     ) -> Result<Arc<Shape>, Halt> {
@@ -213,7 +215,7 @@ impl Job {
             None => None,
         };
         let (mut stop, mut stopping) = (self.stop.clone(), self.inner.stopping.subscribe());
-        let shape = self.inner.shapes.get(&self.workspace, inputs, binary, held.as_ref());
+        let shape = self.inner.shapes.get(&self.workspace, inputs, content, binary, held.as_ref());
         tokio::pin!(shape);
         // Most are there already; only a wait is worth telling.
         let quick = tokio::time::sleep(Duration::from_millis(50));

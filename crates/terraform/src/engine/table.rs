@@ -19,6 +19,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) enum Why {
     Cancelled,
+    /// Its inputs are old: it is in nobody's way, should they be wanted again.
+    Superseded,
     TimedOut,
     /// Nothing more can be written down.
     Full,

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{SetUp, Shape, content, is_plain, key, local_folder, open_local, plugins};
+use super::{SetUp, Shape, is_plain, key, local_folder, open_local, plugins};
 use crate::{
     aside::aside,
-    beneath::{Dir, copy_tree},
+    beneath::{Dir, copy_tree, hash},
     binary::{OLDEST, Program},
     environment::{CLI_VARIABLE, Environment},
     failure::{
@@ -100,17 +100,20 @@ impl Workshop {
         &self,
         key: String,
         inputs: Inputs,
+        content: Option<&str>,
         binary: Program,
         state: Option<Vec<u8>>,
     ) -> Result<Arc<Shape>, Failure> {
         let folder = self.folders.shape(&key);
-        if let Some(made) = read_made(&folder) {
+        if let Some(made) = read_made(&folder)
+            && holds(&folder.join("package"), content).is_ok_and(|holds| holds)
+        {
             return self.shape(key, &made, &inputs, &binary).map(Arc::new);
         }
         super::work::check_names(&inputs)
             .map_err(|error| Failure::new(Reason::InvalidVariable, error.to_string()))?;
         settle(&folder).await.map_err(|error| Failure::io("clear an unfinished shape", &error))?;
-        let (root, fetched) = self.fetch(&folder, &inputs, &binary).await?;
+        let (root, fetched) = self.fetch(&folder, &inputs, content, &binary).await?;
         let (declared, texts) = look(&inputs, &folder.join("package"), &root, &binary)?;
         let remote = inputs.keeps_state_elsewhere(declared.backend.as_ref());
         let backend = declared.backend.is_some() || inputs.backend != Backend::Local;
@@ -163,6 +166,7 @@ impl Workshop {
         &self,
         folder: &Path,
         inputs: &Inputs,
+        content: Option<&str>,
         binary: &Program,
     ) -> Result<(PathBuf, bool), Failure> {
         let Module::Source { source, entrypoint, .. } = &inputs.module else {
@@ -174,7 +178,16 @@ impl Workshop {
             let into = package.clone();
             let copied = tokio::task::spawn_blocking(move || copy(&open_local(&from)?, &into)).await;
             let copied = copied.unwrap_or_else(|error| Err(io::Error::other(error)));
-            copied.map_err(|error| not_found(&inputs.module, &error))?;
+            let whole = match copied {
+                Ok(()) => holds(&package, content),
+                // A file that was there a moment ago.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error),
+            };
+            if !whole.map_err(|error| not_found(&inputs.module, &error))? {
+                let changed = io::Error::other(format!("{source} changed while it was read"));
+                return Err(Failure::io("copy the module", &changed));
+            }
             below
         } else {
             self.download(folder, inputs, binary).await?
@@ -435,8 +448,12 @@ fn git() -> impl Iterator<Item = (OsString, OsString)> {
 }
 
 /// The name of a workspace's shape.
-pub(crate) fn name(workspace: &WorkspaceId, inputs: &Inputs, binary: &Program) -> Result<String, Failure> {
-    let content = content(&inputs.module).map_err(|error| not_found(&inputs.module, &error))?;
+pub(crate) fn name(
+    workspace: &WorkspaceId,
+    inputs: &Inputs,
+    content: Option<&str>,
+    binary: &Program,
+) -> String {
     let own_backend = match (&inputs.backend, &inputs.module) {
         (Backend::Hcl(_), _) => true,
         (Backend::Local, Module::Inline { text, format }) => {
@@ -446,7 +463,7 @@ pub(crate) fn name(workspace: &WorkspaceId, inputs: &Inputs, binary: &Program) -
         // A fetched module may name a backend: not known before it is fetched.
         (Backend::Local, Module::Source { .. }) => false,
     };
-    Ok(key(inputs, binary, content.as_deref(), own_backend.then_some(workspace), workspace.tenant()))
+    key(inputs, binary, content, own_backend.then_some(workspace), workspace.tenant())
 }
 
 struct Step<'a> {
@@ -472,6 +489,13 @@ enum Cache {
 
 fn read_made(folder: &Path) -> Option<Made> {
     serde_json::from_slice(&fs::read(folder.join("shape.json")).ok()?).ok()
+}
+
+/// Whether a copy of a module on this machine is of the files that were hashed: somebody may have saved one of them in between, and what
+/// is kept under a hash must be what it is the hash of.
+fn holds(package: &Path, content: Option<&str>) -> io::Result<bool> {
+    let Some(content) = content else { return Ok(true) };
+    aside(|| Ok(hash(&Dir::open(package)?)? == content))
 }
 
 /// Clears what an engine left that was killed while it made a shape, once its last process is gone.

@@ -41,7 +41,6 @@ pub(crate) use build::{STAGES, Workshop};
 pub(crate) use key::{content, is_plain, key, local_folder, open_local};
 
 use crate::{
-    aside::aside,
     beneath::Dir,
     binary::Program,
     failure::Failure,
@@ -166,29 +165,31 @@ impl Shapes {
 
     /// The shape of a workspace. It is made in a task of its own, so that whoever waits can go away without harm to the others.
     ///
-    /// `state`: what the workspace's state holds may need providers that its module does not name any more.
+    /// `content`: the hash of a module on this machine; the shape is of just these files, or there is none. `state`: what the workspace's
+    /// state holds may need providers that its module does not name any more.
     pub async fn get(
         &self,
         workspace: &WorkspaceId,
         inputs: &Inputs,
+        content: Option<String>,
         binary: &Program,
         state: Option<&Held>,
     ) -> Result<Arc<Shape>, Failure> {
-        // Of a local module all files are read for it.
-        let key = aside(|| build::name(workspace, inputs, binary))?;
-        let shape = self.made(key.clone(), inputs, binary, None).await?;
+        let key = build::name(workspace, inputs, content.as_deref(), binary);
+        let shape = self.made(key.clone(), inputs, content.clone(), binary, None).await?;
         let missing = |held: &&Held| held.providers.iter().any(|source| !shape.has(source));
         let Some(held) = state.filter(missing) else { return Ok(shape) };
         let version = binary.version.as_deref().unwrap_or_default();
         let parts = [key.as_bytes(), version.as_bytes()];
         let parts = parts.into_iter().chain(held.providers.iter().map(String::as_bytes));
-        self.made(sha256(parts)[..24].to_owned(), inputs, binary, Some(held.bytes.clone())).await
+        self.made(sha256(parts)[..24].to_owned(), inputs, content, binary, Some(held.bytes.clone())).await
     }
 
     async fn made(
         &self,
         key: String,
         inputs: &Inputs,
+        content: Option<String>,
         binary: &Program,
         state: Option<Vec<u8>>,
     ) -> Result<Arc<Shape>, Failure> {
@@ -200,17 +201,60 @@ impl Shapes {
             }
             known
                 .entry(key.clone())
-                .or_insert_with(|| self.begin(key, inputs.clone(), binary.clone(), state))
+                .or_insert_with(|| self.begin(key, inputs.clone(), content, binary.clone(), state))
                 .clone()
         };
         building.await
     }
 
-    fn begin(&self, key: String, inputs: Inputs, binary: Program, state: Option<Vec<u8>>) -> Building {
+    fn begin(
+        &self,
+        key: String,
+        inputs: Inputs,
+        content: Option<String>,
+        binary: Program,
+        state: Option<Vec<u8>>,
+    ) -> Building {
         let workshop = self.workshop.clone();
-        let task = tokio::spawn(async move { workshop.make(key, inputs, binary, state).await });
+        let task =
+            tokio::spawn(async move { workshop.make(key, inputs, content.as_deref(), binary, state).await });
         async move { task.await.unwrap_or_else(|error| Err(Failure::killed(format!("make the shape: {error}")))) }
             .boxed()
             .shared()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::{environment::Environment, failure::Class, folders::Folders, module::Module};
+
+    /// Somebody saves a file between the hash and the copy: tried again, and nothing is kept under the hash.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_module_that_changes_while_it_is_read_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let module = folder.path().join("module");
+        std::fs::create_dir(&module).unwrap();
+        std::fs::write(module.join("main.tf"), "output \"x\" {\n  value = 1\n}\n").unwrap();
+        let folders = Folders::make(&folder.path().join("data")).unwrap();
+        let environment = Environment::new(folders.clone(), OsString::new(), false);
+        let shapes = Shapes::new(Workshop::new(folders, environment, PathBuf::new()));
+        let source = module.display().to_string();
+        let module = Module::Source { source, version: None, entrypoint: None };
+        let inputs = Inputs { module, ..Inputs::inline("") };
+        let binary = Program { name: "tofu".into(), path: "/bin/tofu".into(), version: None };
+        let workspace = WorkspaceId::new("w");
+        let get = async |content: &str| {
+            shapes.get(&workspace, &inputs, Some(content.to_owned()), &binary, None).await
+        };
+        for _ in 0..2 {
+            let failure = get("what it was").await.unwrap_err();
+            assert_eq!(failure.class, Class::Transient, "{failure:?}");
+            assert!(failure.message.contains("changed while it was read"), "{failure:?}");
+        }
+        let now = content(&inputs.module).unwrap().unwrap();
+        assert!(get(&now).await.is_ok());
     }
 }

@@ -31,6 +31,22 @@ fn with_n(inputs: &Inputs, n: usize) -> Inputs {
     inputs
 }
 
+/// A file that was saved while its folder was copied leaves another module under the hash of the first; so does a bad disk.
+#[tokio::test]
+async fn a_copy_of_other_files_is_not_used() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let inputs = with_n(&in_a_folder(&lab), 1);
+        assert_eq!(lab.apply("first", inputs.clone()).await.outcome, Outcome::Done);
+        let kept = crate::lab::files_with(&lab.path(""), "module.c.n");
+        let copies = kept.iter().filter(|path| path.to_string_lossy().contains("/package/"));
+        copies.for_each(|path| fs::write(path, "variable \"n\" {}\n").expect("write"));
+        let lab = lab.restart().await;
+        assert_eq!(lab.apply("second", inputs).await.outcome, Outcome::Done);
+        assert_eq!(lab.look("second").outputs.get("n").unwrap().value, "1", "made of the files as they are");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_of_one_template_share_one_init() {
     let Some(tool) = tool() else { return };

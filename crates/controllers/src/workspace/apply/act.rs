@@ -53,6 +53,10 @@ pub async fn act(context: &Context, observed: &Observed, decision: &Decision) ->
             context.engine.cancel(&id);
             Ok(Acted::default())
         }
+        Step::Supersede => {
+            context.engine.supersede(&id);
+            Ok(Acted::default())
+        }
         Step::TakeOver(secret) => Box::pin(take_over(context, observed, secret)).await,
         Step::Restore(serial) => restore(context, observed, *serial).await,
         Step::Release { forget } => release(context, observed, *forget).await,

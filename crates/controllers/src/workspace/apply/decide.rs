@@ -38,6 +38,8 @@ pub enum Step {
     Run(Operation),
     /// Interrupt the run.
     Cancel,
+    /// Stop a run that has not begun: its inputs are old.
+    Supersede,
     /// Take over a state from this Secret.
     TakeOver(String),
     /// Restore a kept copy of the state: the one with that serial, or the newest.
@@ -176,7 +178,11 @@ fn follow(observed: &Observed, run: &Running) -> Decision {
         && observed.prepared.as_ref().is_ok_and(|prepared| {
             run.revision.as_ref().is_some_and(|revision| *revision != prepared.revision)
         });
-    let step = if observed.asked.cancel || outdated { Step::Cancel } else { Step::Rest };
+    let step = match (observed.asked.cancel, outdated) {
+        (true, _) => Step::Cancel,
+        (false, true) => Step::Supersede,
+        (false, false) => Step::Rest,
+    };
     Decision { step, phase: running(run), wake: None }
 }
 

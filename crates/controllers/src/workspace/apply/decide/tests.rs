@@ -197,6 +197,7 @@ fn step(observed: &Observed) -> String {
         Step::Rest => "rest".to_owned(),
         Step::Run(operation) => format!("run {}", operation.as_str()),
         Step::Cancel => "cancel".to_owned(),
+        Step::Supersede => "supersede".to_owned(),
         Step::TakeOver(secret) => format!("take over {secret}"),
         Step::Restore(serial) => format!("restore {serial:?}"),
         Step::Release { forget: true } => "forget and release".to_owned(),
@@ -243,7 +244,7 @@ fn an_object_that_should_be_there() {
         (
             "queued with old inputs",
             running(o(), Operation::Apply, "old", RunPhase::Queued),
-            "running: cancel",
+            "running: supersede",
         ),
         (
             "cancel asked",
@@ -270,6 +271,13 @@ fn an_object_that_should_be_there() {
         (
             "failed with other inputs",
             ended(o(), Operation::Apply, "old", failed(Reason::ApplyFailed)),
+            "running: run apply",
+        ),
+        (
+            "superseded, and wanted again",
+            with(ended(o(), Operation::Apply, "new", Outcome::Cancelled), |o| {
+                o.view.last.as_mut().expect("ended").revision = None;
+            }),
             "running: run apply",
         ),
         ("broken", ended(o(), Operation::Apply, "new", failed(Reason::InvalidModule)), "stalled: rest"),
