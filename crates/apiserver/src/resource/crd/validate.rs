@@ -31,7 +31,8 @@ pub fn validate_create(crd: &Value) -> Vec<FieldError> {
 fn group(crd: &Value) -> Option<FieldError> {
     let group = text(crd, &["spec", "group"]);
     let detail = "is a group of the API itself, which definitions cannot add to; use a group of your own";
-    builtin::is_group(group).then(|| invalid(&path(&["spec", "group"]), group, detail))
+    // A group that is not named at all has its own error.
+    (!group.is_empty() && builtin::is_group(group)).then(|| invalid(&path(&["spec", "group"]), group, detail))
 }
 
 /// All that is wrong with a definition that is about to replace `old`.
