@@ -6,6 +6,7 @@
 use capt_schema::TooLarge;
 use serde_json::Value;
 
+use crate::object::Meta;
 use crate::status::ApiError;
 
 /// Bytes of a request body, and of a stored object as JSON: upstream's bound of a body, and twice etcd's of a request.
@@ -44,13 +45,17 @@ pub fn extent(value: &Value) -> Extent {
     extent
 }
 
+/// Bytes and values that an object may have more while it is being deleted: the largest one can be marked too.
+const MARK: usize = 1 << 10;
+
 /// Refuses an object that is larger than one may be; `bytes` is how long it is as JSON.
 pub fn check(object: &Value, bytes: usize) -> Result<(), ApiError> {
-    if bytes > MAX_BYTES {
+    let mark = if Meta::of(object).deletion_timestamp().is_some() { MARK } else { 0 };
+    if bytes > MAX_BYTES + mark {
         return Err(ApiError::too_large_body(MAX_BYTES));
     }
     let Extent { values, depth } = extent(object);
-    if values > MAX_VALUES {
+    if values > MAX_VALUES + mark {
         return Err(too_many_values());
     }
     if depth > MAX_STORED_DEPTH {
@@ -88,6 +93,19 @@ mod tests {
             (json!({"a": {"b": [1]}, "c": []}), 5, 3),
         ] {
             assert_eq!(extent(&value), Extent { values, depth }, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_largest_object_can_be_marked() {
+        let marked = json!({"metadata": {"deletionTimestamp": "now"}});
+        for (object, bytes, fits) in [
+            (json!({}), MAX_BYTES, true),
+            (json!({}), MAX_BYTES + 1, false),
+            (marked.clone(), MAX_BYTES + MARK, true),
+            (marked, MAX_BYTES + MARK + 1, false),
+        ] {
+            assert_eq!(check(&object, bytes).is_ok(), fits, "{object} of {bytes}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::backoff::Backoff;
 use crate::builtin;
 use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::object::Meta;
@@ -19,26 +20,37 @@ use crate::store::{Filter, WatchError};
 const MANAGER: &str = "kube-apiserver";
 const STORE_NAME: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
-/// Stands for every kind: what was refused is tried again at the next change of anything.
-const ANY: &str = "*";
-
 /// Runs until the store is closed.
 pub async fn run(engine: Arc<Engine>) {
     loop {
         // Everything is followed: a definition that is being deleted waits for objects of its own kind.
         let Ok(mut watcher) = engine.store.watch(Filter::default(), engine.store.revision()) else { return };
+        let mut backoff = Backoff::default();
         let mut deleting = refresh(&engine).await;
+        backoff.note(deleting.refused);
         loop {
-            match watcher.next().await {
+            let next = tokio::select! {
+                next = watcher.next() => next,
+                () = backoff.is_due() => {
+                    deleting = refresh(&engine).await;
+                    backoff.note(deleting.refused);
+                    continue;
+                }
+            };
+            match next {
                 Ok(event) => {
-                    let counts =
-                        |of: &str| of == STORE_NAME || deleting.contains(of) || deleting.contains(ANY);
+                    let counts = |of: &str| of == STORE_NAME || deleting.kinds.contains(of);
                     let mut due = counts(&event.key().resource);
                     while let Ok(Some(event)) = watcher.try_next() {
                         due |= counts(&event.key().resource);
                     }
                     if due {
+                        let refused = deleting.refused;
                         deleting = refresh(&engine).await;
+                        // One that was refused before and is refused again waits on.
+                        if deleting.refused != refused {
+                            backoff.note(deleting.refused);
+                        }
                     }
                     // Under load there is always another event, and others wait for the thread.
                     tokio::task::yield_now().await;
@@ -50,10 +62,18 @@ pub async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Brings the status of every definition and the catalogue up to date. Tells which kinds go, as the store names them: their
-/// definitions wait for changes of their objects.
-pub async fn refresh(engine: &Engine) -> BTreeSet<String> {
-    let mut deleting = BTreeSet::new();
+/// Definitions that are being deleted.
+#[derive(Debug, Default)]
+pub struct Deleting {
+    /// Their kinds, as the store names them: definitions wait for changes of their objects.
+    kinds: BTreeSet<String>,
+    /// Whether objects of one could not be deleted.
+    refused: bool,
+}
+
+/// Brings the status of every definition and the catalogue up to date. Tells which of them go.
+pub async fn refresh(engine: &Engine) -> Deleting {
+    let mut deleting = Deleting::default();
     let Some(target) = definitions(engine) else { return deleting };
     let mut known = engine.registry.definitions.lock().await;
     let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
@@ -74,10 +94,8 @@ pub async fn refresh(engine: &Engine) -> BTreeSet<String> {
     for Definition { outline, .. } in &known.0 {
         if Meta::of(outline).deletion_timestamp().is_some() {
             let part = |name: &str| outline["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
-            deleting.insert(format!("{}/{}", part("/group"), part("/names/plural")));
-            if clean_up(engine, &target, outline, &options).await.is_err() {
-                deleting.insert(ANY.to_owned());
-            }
+            deleting.kinds.insert(format!("{}/{}", part("/group"), part("/names/plural")));
+            deleting.refused |= clean_up(engine, &target, outline, &options).await.is_err();
         }
     }
     deleting

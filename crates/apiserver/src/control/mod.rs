@@ -4,6 +4,7 @@
 //! Each task follows the store and acts through the engine, as a client would; all are level-triggered, so a task
 //! that was interrupted does the rest when it runs again.
 
+mod backoff;
 mod crds;
 mod events;
 mod garbage;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::backoff::Backoff;
 use crate::engine::{Engine, Target};
 use crate::object::Meta;
 use crate::request::delete::DeleteOptions;
@@ -21,7 +22,14 @@ pub async fn run(engine: Arc<Engine>) {
         let mut deleting = Deleting::find(&engine);
         loop {
             deleting.empty(&engine).await;
-            match watcher.next().await {
+            let next = tokio::select! {
+                next = watcher.next() => next,
+                () = deleting.backoff.is_due() => {
+                    deleting.due.append(&mut deleting.refused);
+                    continue;
+                }
+            };
+            match next {
                 Ok(event) => {
                     deleting.note(event.key());
                     while let Ok(Some(event)) = watcher.try_next() {
@@ -41,17 +49,24 @@ struct Deleting {
     all: BTreeSet<String>,
     /// Those that may have something to do: also some that are not being deleted, or not any more.
     due: BTreeSet<String>,
+    /// Those in which something could not be deleted.
+    refused: BTreeSet<String>,
+    backoff: Backoff,
 }
 
 impl Deleting {
     fn find(engine: &Engine) -> Self {
         let listed = namespaces(engine).and_then(|target| engine.list(&target, &everything()).ok());
         let items = listed.into_iter().flat_map(|listed| listed.items);
-        Self { all: BTreeSet::new(), due: items.map(|object| object.key().name.to_string()).collect() }
+        Self { due: items.map(|object| object.key().name.to_string()).collect(), ..Self::default() }
     }
 
     /// Notes a change of an object: it may be the last thing that its namespace waited for.
     fn note(&mut self, changed: &Key) {
+        let namespace = if *changed.resource == *STORE_NAME { &changed.name } else { &changed.namespace };
+        if self.refused.contains(&**namespace) {
+            return;
+        }
         if *changed.resource == *STORE_NAME {
             self.due.insert(changed.name.to_string());
         } else if self.all.contains(&*changed.namespace) {
@@ -62,17 +77,21 @@ impl Deleting {
     /// Empties what is due.
     async fn empty(&mut self, engine: &Engine) {
         let Some(target) = namespaces(engine) else { return };
-        for name in std::mem::take(&mut self.due) {
+        let due = std::mem::take(&mut self.due);
+        let (tried, before) = (!due.is_empty(), self.refused.len());
+        for name in due {
             match empty_if_deleted(engine, &target, &name).await {
                 Ok(true) => drop(self.all.insert(name)),
                 Ok(false) => drop(self.all.remove(&name)),
-                // What is refused now is tried again at the next change of anything.
                 Err(_) => {
                     self.all.insert(name.clone());
-                    self.due.insert(name);
+                    self.refused.insert(name);
                 }
             }
             tokio::task::yield_now().await;
+        }
+        if tried && (self.refused.len() > before || self.refused.is_empty()) {
+            self.backoff.note(!self.refused.is_empty());
         }
     }
 }
@@ -121,8 +140,14 @@ mod tests {
 
     #[test]
     fn a_namespace_that_waits_costs_nothing_until_something_happens_in_it() {
-        let mut deleting = Deleting { all: ["going".to_owned()].into(), due: BTreeSet::new() };
+        let mut deleting = Deleting {
+            all: ["going", "refused"].map(str::to_owned).into(),
+            refused: ["refused".to_owned()].into(),
+            ..Deleting::default()
+        };
         let rows = [
+            ("/configmaps", "refused", "a", None),
+            (STORE_NAME, "", "refused", None),
             ("/configmaps", "staying", "a", None),
             ("/nodes", "", "going", None),
             ("/configmaps", "going", "a", Some("going")),

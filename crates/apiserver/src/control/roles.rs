@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::bounds::MAX_BYTES;
 use crate::engine::{Change, Engine, PatchBody, Target};
-use crate::object::Meta;
 use crate::rbac::GROUP;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
@@ -43,6 +45,25 @@ pub async fn collect(engine: &Engine) {
     }
 }
 
+/// What is read of every role: not its rules, which may be many.
+#[derive(Deserialize)]
+struct Head {
+    metadata: Value,
+    #[serde(default, rename = "aggregationRule")]
+    aggregation: Value,
+}
+
+/// The rules of a role.
+#[derive(Deserialize)]
+struct Rules {
+    #[serde(default)]
+    rules: Value,
+}
+
+fn read<T: DeserializeOwned>(object: &Object) -> T {
+    serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given")
+}
+
 /// Looks at every role once; tells whether one changed.
 async fn pass(engine: &Engine) -> bool {
     let Some(served) = engine.registry.current().find(GROUP, "v1", "clusterroles").cloned() else {
@@ -51,23 +72,22 @@ async fn pass(engine: &Engine) -> bool {
     let target = Target { served, namespace: None, status: false };
     let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
     let Ok(listed) = engine.list(&target, &options) else { return false };
-    let parse = |object: &Arc<Object>| {
-        serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given")
-    };
-    let roles: Vec<Value> = listed.items.iter().map(parse).collect();
+    let heads: Vec<Head> = listed.items.iter().map(|object| read(object)).collect();
     let mut changed = false;
-    for role in &roles {
-        let Some(rules) = collected(role, &roles).filter(|rules| !is_same(rules, &role["rules"])) else {
-            continue;
+    for (head, object) in heads.iter().zip(&listed.items) {
+        let rules = || {
+            let rules = collected(head, heads.iter().zip(&listed.items))?;
+            (!is_same(&rules, &read::<Rules>(object).rules)).then_some(rules)
         };
+        let Some(rules) = rules() else { continue };
+        let name = &*object.key().name;
         let applied = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
-            "metadata": {"name": Meta::of(role).name()}, "rules": rules,
+            "metadata": {"name": name}, "rules": rules,
         });
         let change = Change::Patch(PatchBody::Apply(applied));
         let options = WriteOptions { force: true, ..WriteOptions::default() };
         // What is refused now is tried again at the next change.
-        let name = Meta::of(role).name().unwrap_or_default();
         changed |= engine.change(&target, name, &change, &options, MANAGER).await.is_ok();
     }
     changed
@@ -78,26 +98,34 @@ fn is_same(rules: &Value, live: &Value) -> bool {
     live == rules || (live.is_null() && rules.as_array().is_some_and(Vec::is_empty))
 }
 
-/// The rules of all other roles that a role selects, each once; `None` for a role that selects none.
-fn collected(role: &Value, all: &[Value]) -> Option<Value> {
-    let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array()?;
-    let (mut rules, mut seen): (Vec<&Value>, HashSet<&Value>) = Default::default();
+/// The rules of all other roles that a role selects, each once; `None` for a role that selects none, or more than an object may
+/// hold.
+fn collected<'a>(
+    role: &Head,
+    all: impl Iterator<Item = (&'a Head, &'a Arc<Object>)> + Clone,
+) -> Option<Value> {
+    let selectors = role.aggregation["clusterRoleSelectors"].as_array()?;
+    let (mut rules, mut seen, mut bytes): (Vec<Value>, HashSet<Value>, usize) = Default::default();
     for selector in selectors {
         // Names order the list already.
-        let others = all.iter().filter(|other| Meta::of(other).name() != Meta::of(role).name());
-        for other in others.filter(|other| selects(selector, other)) {
-            for rule in other["rules"].as_array().into_iter().flatten() {
-                if seen.insert(rule) {
+        let others = all.clone().filter(|(other, _)| other.metadata["name"] != role.metadata["name"]);
+        for (_, object) in others.filter(|(other, _)| selects(selector, &other.metadata["labels"])) {
+            let Value::Array(theirs) = read::<Rules>(object).rules else { continue };
+            for rule in theirs {
+                if seen.insert(rule.clone()) {
+                    bytes += rule.to_string().len();
                     rules.push(rule);
                 }
+            }
+            if bytes > MAX_BYTES {
+                return None;
             }
         }
     }
     Some(json!(rules))
 }
 
-fn selects(selector: &Value, object: &Value) -> bool {
-    let labels = &object["metadata"]["labels"];
+fn selects(selector: &Value, labels: &Value) -> bool {
     let mut equal = selector["matchLabels"].as_object().into_iter().flatten();
     let mut others = selector["matchExpressions"].as_array().into_iter().flatten();
     equal.all(|(key, value)| labels.get(key) == Some(value))

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
@@ -129,6 +129,15 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty()).then_some(token)
 }
 
+/// True where a request may be one for somebody else.
+pub(super) fn is_wish(headers: &HeaderMap) -> bool {
+    headers.keys().any(is_of_wish)
+}
+
+fn is_of_wish(name: &HeaderName) -> bool {
+    name.as_str().starts_with("impersonate-")
+}
+
 /// Whom `user` asks to be; `None` without such a wish. Every part of the wish must be allowed.
 pub(super) fn impersonated(
     user: &User,
@@ -192,8 +201,7 @@ fn extra_of(headers: &HeaderMap) -> BTreeMap<String, Vec<String>> {
 /// Removes what no one behind the door should see.
 pub(super) fn strip(headers: &mut HeaderMap) {
     headers.remove(header::AUTHORIZATION);
-    let wishes: Vec<_> =
-        headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
+    let wishes: Vec<_> = headers.keys().filter(|name| is_of_wish(name)).cloned().collect();
     for name in wishes {
         headers.remove(name);
     }
@@ -266,7 +274,7 @@ mod tests {
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).fold(
             HeaderMap::new(),
-            |mut headers, (name, value): (http::HeaderName, http::HeaderValue)| {
+            |mut headers, (name, value): (HeaderName, http::HeaderValue)| {
                 headers.append(name, value);
                 headers
             },

@@ -69,6 +69,10 @@ pub struct Finite;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made(pub usize);
 
+/// Tells of a request for somebody else, in its extensions, who asks. Budgets are theirs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asking(pub User);
+
 /// A response body: whole, or a stream of watch events.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 

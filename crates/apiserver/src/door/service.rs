@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode, header, response};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header, response};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Api, Body, Finite, Made,
+    Api, Asking, Body, Finite, Made,
     audit::AuditLog,
     caller::{self, Certified, User},
     identity::Token,
@@ -133,14 +133,14 @@ impl<A: Api> Service<A> {
         }
         // Budgets are of whoever asks, whomever they ask to be.
         let asking = user.clone();
-        let user =
-            match caller::impersonated(&user, &head.headers, |wish| self.api.may_impersonate(&user, wish))? {
-                Some(wanted) => {
-                    record.is_of(&wanted, Some(&user));
-                    wanted
-                }
-                None => user,
-            };
+        let user = match self.impersonated(&user, &head.headers).await? {
+            Some(wanted) => {
+                record.is_of(&wanted, Some(&user));
+                head.extensions.insert(Asking(user));
+                wanted
+            }
+            None => user,
+        };
         caller::strip(&mut head.headers);
         let (body, room) = if brings_nothing(&head.method) {
             self.ignore(body).await;
@@ -179,6 +179,20 @@ impl<A: Api> Service<A> {
             record.keeps(Some(room.ok_or_else(refusal)?));
         }
         Ok(Response::from_parts(head, body))
+    }
+
+    /// Whom a user asks to be. Each part of the wish goes through all rules, so that it is judged where the user's work is done.
+    async fn impersonated(&self, user: &User, headers: &HeaderMap) -> Result<Option<User>, Refusal> {
+        if !caller::is_wish(headers) {
+            return Ok(None);
+        }
+        let (api, asking, headers) = (Arc::clone(&self.api), user.clone(), headers.clone());
+        let wanted =
+            async move { caller::impersonated(&asking, &headers, |wish| api.may_impersonate(&asking, wish)) };
+        if user.is_master() {
+            return wanted.await;
+        }
+        self.users.run(wanted).await.unwrap_or_else(|_| Err(Refusal::panicked()))
     }
 
     /// Reads past a body that means nothing, as Go's server does; on a connection with more of it no other request follows.

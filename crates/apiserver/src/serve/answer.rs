@@ -212,7 +212,7 @@ fn large_list(
         Some((Transform::Partial, _)) => return Err(partial::not_one(&served.resource)),
     };
     let body = match accepted.format {
-        Format::Yaml => list.yaml(call.user)?.boxed_unsync(),
+        Format::Yaml => list.yaml(call.payer)?.boxed_unsync(),
         Format::Json if is_indented(call, accepted) => list.indented().boxed_unsync(),
         Format::Json => list.compact().boxed_unsync(),
     };

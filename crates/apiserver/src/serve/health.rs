@@ -141,6 +141,7 @@ mod tests {
                 headers: &headers,
                 body: &body,
                 user: &user,
+                payer: &user,
                 warnings: Warnings::default(),
                 turn: std::sync::Mutex::default(),
                 held: &crate::serve::kept::room(),

@@ -116,6 +116,8 @@ pub(crate) struct Call<'a> {
     pub headers: &'a HeaderMap,
     pub body: &'a Bytes,
     pub user: &'a User,
+    /// Whose budgets count: not those of the user who is impersonated.
+    payer: &'a User,
     pub warnings: Warnings,
     /// While the body, or what it became, is there.
     turn: Mutex<Option<door::Turn>>,
@@ -143,12 +145,12 @@ impl Call<'_> {
 
     /// Objects that wait to be sent to the client.
     fn keep(&self, objects: Vec<Arc<Object>>) -> kept::Objects {
-        kept::Objects::new(self.held, self.user, objects)
+        kept::Objects::new(self.held, self.payer, objects)
     }
 
     /// Room for bytes of the request that are kept for as long as its answer lasts; a few need none.
     fn keep_bytes(&self, bytes: usize) -> Result<Option<door::Share>, ApiError> {
-        kept::share(self.held, self.user, bytes)
+        kept::share(self.held, self.payer, bytes)
     }
 
     pub fn user_agent(&self) -> &str {
@@ -166,12 +168,14 @@ impl Api {
     pub async fn respond(self: &Arc<Self>, user: &User, request: Request<Bytes>) -> Response<Body> {
         let (mut parts, body) = request.into_parts();
         let turn = Mutex::new(parts.extensions.remove());
+        let asking = parts.extensions.remove::<door::Asking>();
         let call = Call {
             method: &parts.method,
             query: Query::parse(parts.uri.query().unwrap_or_default()),
             headers: &parts.headers,
             body: &body,
             user,
+            payer: asking.as_ref().map_or(user, |door::Asking(asking)| asking),
             warnings: Warnings::default(),
             turn,
             held: &self.held,

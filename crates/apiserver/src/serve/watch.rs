@@ -90,7 +90,7 @@ impl Api {
             Some((Transform::Partial | Transform::PartialList, _)) | None => None,
         };
         let watcher = self.engine.watch(target, start)?;
-        let room = (Arc::clone(&self.made), call.user.in_budgets());
+        let room = (Arc::clone(&self.made), call.payer.in_budgets());
         let show = Show { target: target.clone(), accepted, table, headed: false, room };
         let follow = Follow::new(options, initial, start, watcher);
         let events = Events { follow, show, unsent: None, _share: share };

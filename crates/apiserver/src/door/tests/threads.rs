@@ -50,7 +50,10 @@ async fn house() -> (tempfile::TempDir, House) {
 /// This test has one thread for the server and itself: work of a user on it would keep both for ever.
 #[tokio::test]
 async fn an_administrator_waits_behind_no_work_of_others() {
-    for path in ["/kept", "/kept/body"] {
+    let kept: &[(&str, &str)] = &[("impersonate-user", "kept")];
+    for (path, headers, wanted) in
+        [("/kept", &[][..], "ok"), ("/kept/body", &[], "ok"), ("/asking", kept, "ann")]
+    {
         let (folder, house) = house().await;
         let mut others = Vec::new();
         for protocol in ["http/1.1", "h2"] {
@@ -58,8 +61,8 @@ async fn an_administrator_waits_behind_no_work_of_others() {
                 let stream = users(protocol, &folder, &house).await;
                 others.push(tokio::spawn(async move {
                     match protocol {
-                        "h2" => Http2::on(stream).await.ask(get(path)).await,
-                        _ => Http1::on(stream).await.ask(get(path)).await,
+                        "h2" => Http2::on(stream).await.ask(who::with(get(path), headers)).await,
+                        _ => Http1::on(stream).await.ask(who::with(get(path), headers)).await,
                     }
                 }));
             }
@@ -79,7 +82,7 @@ async fn an_administrator_waits_behind_no_work_of_others() {
         }
         house.api.gate.open();
         for other in others {
-            assert_eq!(soon(other).await.unwrap().unwrap(), (200, "ok".into()), "{path}");
+            assert_eq!(soon(other).await.unwrap().unwrap(), (200, wanted.into()), "{path}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::door::{AuditLog, DoorError, Rotation};
 
 const UNAUTHORIZED: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
 
-fn with(mut request: Request<Full<Bytes>>, headers: &[(&'static str, &str)]) -> Request<Full<Bytes>> {
+pub fn with(mut request: Request<Full<Bytes>>, headers: &[(&'static str, &str)]) -> Request<Full<Bytes>> {
     for (name, value) in headers {
         request.headers_mut().append(*name, value.parse().unwrap());
     }
