@@ -2,13 +2,13 @@
 //!
 //! Two workspaces with one place would destroy each other's infrastructure, so what names a place is compared, and nothing else: the same
 //! bucket and key with another comment, profile or log level is the same place. Settings come from a block, `-backend-config` over it,
-//! and, for those that are still missing, the environment.
+//! and, for those that are still missing, the environment. Of several spellings of one place, `object` makes one.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Backend, EnvValue, Inputs, canonical, sha256};
+use super::{Backend, EnvValue, Inputs, canonical, object, sha256};
 use crate::module::{self, BackendBlock, Format, Module};
 
 /// Where a state is, as far as inputs tell.
@@ -33,7 +33,8 @@ const NAMED_BY: &[(&str, &[Setting])] = &[
         &[
             ("bucket", &[]),
             ("key", &[]),
-            ("endpoint", &["AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT"]),
+            ("endpoints", &[]),
+            ("endpoint", &["AWS_ENDPOINT_URL_S3", "AWS_S3_ENDPOINT", "AWS_ENDPOINT_URL"]),
             ("workspace_key_prefix", &[]),
         ],
     ),
@@ -46,15 +47,31 @@ const NAMED_BY: &[(&str, &[Setting])] = &[
             ("namespace", &["KUBE_NAMESPACE"]),
             ("host", &["KUBE_HOST"]),
             ("config_path", &["KUBE_CONFIG_PATH"]),
+            ("config_paths", &["KUBE_CONFIG_PATHS"]),
             ("config_context", &["KUBE_CTX"]),
         ],
     ),
     ("http", &[("address", &["TF_HTTP_ADDRESS"])]),
     ("consul", &[("path", &[]), ("address", &["CONSUL_HTTP_ADDR"]), ("datacenter", &[])]),
-    ("pg", &[("conn_str", &["PG_CONN_STR"]), ("schema_name", &["PG_SCHEMA_NAME"])]),
+    (
+        "pg",
+        &[
+            ("conn_str", &["PG_CONN_STR"]),
+            ("schema_name", &["PG_SCHEMA_NAME"]),
+            ("table_name", &["PG_TABLE_NAME"]),
+        ],
+    ),
     ("cos", &[("bucket", &[]), ("region", &["TENCENTCLOUD_REGION"]), ("prefix", &[]), ("key", &[])]),
     ("oss", &[("bucket", &[]), ("region", &["ALICLOUD_REGION"]), ("prefix", &[]), ("key", &[])]),
     ("oci", &[("bucket", &[]), ("namespace", &[]), ("key", &[]), ("workspace_key_prefix", &[])]),
+    (
+        "remote",
+        &[
+            ("hostname", &["TF_CLOUD_HOSTNAME"]),
+            ("organization", &["TF_CLOUD_ORGANIZATION"]),
+            ("workspaces", &[]),
+        ],
+    ),
 ];
 
 /// Backends that keep one state alone.
@@ -171,7 +188,11 @@ pub(crate) fn place_of(kind: &str, settings: &BTreeMap<String, Value>, inputs: &
             .map(|(name, value)| (name.as_str(), value.clone()))
             .collect(),
     };
-    let all = json!({"kind": kind, "named": named, "workspace": inputs.workspace});
+    let workspace = inputs.workspace.as_deref();
+    let all = match object::object(kind, &named, workspace) {
+        Some(object) => json!({"kind": kind, "object": object}),
+        None => json!({"kind": kind, "named": named, "workspace": workspace}),
+    };
     sha256([canonical(&all).as_bytes()])[..16].to_owned()
 }
 

@@ -5,6 +5,7 @@
 
 pub mod allowed;
 mod backend;
+mod object;
 mod paths;
 mod revision;
 
