@@ -39,6 +39,10 @@ pub(crate) struct Record {
     pub last: Option<Finished>,
     /// The shape the workspace uses, which must not be cleaned away.
     pub shape: Option<String>,
+    /// The code of the last apply that was started, where it lies on this machine: a destroy needs just that, whatever became of
+    /// the folder since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     /// The state is not here but where the backend says.
     #[serde(default)]
     pub remote: bool,
@@ -293,6 +297,15 @@ struct Built<'a> {
     place: Option<&'a String>,
 }
 
+/// A copy of a module's files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Code {
+    /// The shape that has it.
+    pub shape: String,
+    /// The hash of the files.
+    pub content: String,
+}
+
 /// The place alone.
 #[derive(Deserialize)]
 struct BuiltIn {
@@ -312,6 +325,7 @@ impl Record {
             current: None,
             last: None,
             shape: None,
+            code: None,
             remote: false,
             unsaved: BTreeMap::new(),
             state: None,

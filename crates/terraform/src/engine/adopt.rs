@@ -39,6 +39,7 @@ impl Inner {
                 }
             };
             shapes.extend(record.shape.clone());
+            shapes.extend(record.code.as_ref().map(|code| code.shape.clone()));
             {
                 let view = view_of(&folder, &record);
                 let mut table = self.table();

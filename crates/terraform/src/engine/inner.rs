@@ -26,7 +26,7 @@ use crate::{
     module::Module,
     order::{Operation, Order, Refused, RunId, WorkspaceId},
     pool::{Memory, Urgency},
-    shape::{self, Shapes},
+    shape::{self, Files, Shapes},
     view::{Phase, Running, View},
 };
 
@@ -320,17 +320,17 @@ impl Inner {
 
 /// The revision of inputs as a binary of that name runs them.
 pub(super) fn revision_of(inputs: &Inputs, binary: &str) -> Result<Revision, Failure> {
-    Ok(Revision::of(inputs, binary, content_of(inputs)?.as_deref()))
+    Ok(Revision::of(inputs, binary, files_of(inputs)?.as_ref().map(|files| files.hash.as_str())))
 }
 
 /// Hashes the module, where it lies on this machine. A run reads it once: the files may change at any moment, and what is recorded must be
 /// what was applied.
-pub(super) fn content_of(inputs: &Inputs) -> Result<Option<String>, Failure> {
+pub(super) fn files_of(inputs: &Inputs) -> Result<Option<Files>, Failure> {
     let missing = |error| match &inputs.module {
         Module::Source { source, .. } => format!("read the module {source}: {error}"),
         Module::Inline { .. } => format!("read the module: {error}"),
     };
-    shape::content(&inputs.module).map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))
+    Files::of(&inputs.module).map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))
 }
 
 /// Runs that are prepared, run or concluded at a time.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     blocking,
-    inner::content_of,
+    inner::files_of,
     job::{Halt, Job},
     origin, settle,
     told::Told,
@@ -18,10 +18,10 @@ use crate::{
     folders::make_private,
     inputs::{Inputs, Revision, sha256},
     order::{Operation, PlanId},
-    record::{Journal, Planned, Record, Stage},
+    record::{Code, Journal, Planned, Record, Stage},
     redact::Redactor,
     secrets,
-    shape::{self, Held, Shape, work},
+    shape::{self, Files, Held, Shape, holds, work},
     state::State,
     view::{Phase, Plan},
 };
@@ -37,6 +37,8 @@ pub(super) struct Ground {
     pub remote: bool,
     /// The hash of the place that a backend keeps the state in.
     pub backend: Option<String>,
+    /// The hash of the files of a module on this machine.
+    pub content: Option<String>,
     pub nothing_to_destroy: bool,
     /// Nothing was there when the run began.
     pub blank: bool,
@@ -58,6 +60,7 @@ impl Ground {
             start: PathBuf::new(),
             remote: false,
             backend: None,
+            content: None,
             nothing_to_destroy: false,
             blank: false,
             told: Told::default(),
@@ -140,19 +143,28 @@ impl Job {
         // An import tells nothing of itself.
         let tells = !matches!(self.operation, Operation::Import { .. });
         let plain = tells && state.as_ref().is_none_or(State::builtin_only) && shape::is_plain(&inputs);
-        let (binary, content, revision) = blocking(move || {
+        let last = self.code_of_last_apply(&ground.record);
+        let is_about_last = matches!(self.operation, Operation::Destroy | Operation::Refresh);
+        let (binary, files, revision) = blocking(move || {
             inner.admit_inputs(&chosen)?;
             let binary = inner.binaries.find_to_run(&chosen.binary, plain);
             let binary = binary.map_err(until_another_is_installed)?;
-            let content = content_of(&chosen)?;
-            let revision = Revision::of(&chosen, &binary.name, content.as_deref());
-            Ok::<_, Failure>((binary, content, revision))
+            let files = match last {
+                Some(last) if holds(&last.folder, Some(&last)).unwrap_or(false) => Some(last),
+                // No new inputs are to come that would be a reason to try again.
+                _ if is_about_last => files_of(&chosen).map_err(until_it_is_there)?,
+                _ => files_of(&chosen)?,
+            };
+            let revision =
+                Revision::of(&chosen, &binary.name, files.as_ref().map(|files| files.hash.as_str()));
+            Ok::<_, Failure>((binary, files, revision))
         })
         .await?;
         if let Operation::ApplyPlan(id) = &self.operation {
             self.fresh(&ground.record, id, state.as_ref()).await?;
         }
-        let shape = self.shape(&inputs, content, &binary, state.as_ref()).await?;
+        ground.content = files.as_ref().map(|files| files.hash.clone());
+        let shape = self.shape(&inputs, files, &binary, state.as_ref()).await?;
         ground.backend = self.claim(&inputs, &shape)?;
         let (folder, rendered, of) = (self.folder.clone(), inputs.clone(), shape.clone());
         ground.start = blocking(move || {
@@ -202,7 +214,7 @@ impl Job {
     async fn shape(
         &self,
         inputs: &Inputs,
-        content: Option<String>,
+        files: Option<Files>,
         binary: &Program,
         state: Option<&State>,
     ) -> Result<Arc<Shape>, Halt> {
@@ -215,7 +227,7 @@ impl Job {
             None => None,
         };
         let (mut stop, mut stopping) = (self.stop.clone(), self.inner.stopping.subscribe());
-        let shape = self.inner.shapes.get(&self.workspace, inputs, content, binary, held.as_ref());
+        let shape = self.inner.shapes.get(&self.workspace, inputs, files, binary, held.as_ref());
         tokio::pin!(shape);
         // Most are there already; only a wait is worth telling.
         let quick = tokio::time::sleep(Duration::from_millis(50));
@@ -236,6 +248,16 @@ impl Job {
             _ = stop.wait_for(Option::is_some) => self.not_stopped().and(Err(Halt::Stopping)),
             _ = stopping.wait_for(|stopping| *stopping) => Err(Halt::Stopping),
         }
+    }
+
+    /// The files of a module on this machine that the last apply was of, for a run that is about what that made. The folder may
+    /// hold other code by now: providers that are set up for another account would find nothing there, and forget what is.
+    fn code_of_last_apply(&self, record: &Record) -> Option<Files> {
+        if !matches!(self.operation, Operation::Destroy | Operation::Refresh) {
+            return None;
+        }
+        let Code { shape, content } = record.code.clone()?;
+        Some(Files { hash: content, folder: self.inner.folders.shape(&shape).join("package") })
     }
 
     /// The inputs of a run. What is there to be destroyed or looked at was made from those of the last apply; only what lets a
@@ -317,6 +339,10 @@ impl Job {
             }
             record.inputs = Some(inputs.clone());
             record.touched = true;
+            let code = |shape: &Arc<Shape>| {
+                Some(Code { shape: shape.key.clone(), content: ground.content.clone()? })
+            };
+            record.code = ground.shape.as_ref().and_then(code);
             record.remote = ground.remote;
             record.backend.clone_from(&ground.backend);
         }
@@ -363,6 +389,11 @@ impl Job {
 
 /// A binary that will not do may be replaced without a change of any input. Whoever asks for the revision hears of it until then.
 pub(super) fn until_another_is_installed(failure: Failure) -> Failure {
+    Failure { class: Class::Transient, ..failure }
+}
+
+/// A folder that is missing may come back without a change of any input.
+fn until_it_is_there(failure: Failure) -> Failure {
     Failure { class: Class::Transient, ..failure }
 }
 

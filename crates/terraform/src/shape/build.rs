@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{SetUp, Shape, is_plain, key, local_folder, open_local, plugins};
+use super::{Files, SetUp, Shape, is_plain, key, local_folder, open_local, plugins};
 use crate::{
     aside::aside,
     beneath::{Dir, copy_tree, hash},
@@ -31,7 +31,7 @@ use crate::{
     inputs::{Backend, Inputs, Plugins},
     module::{self, Configuration, Declared, Module},
     order::WorkspaceId,
-    process::{Ended, Files, Process, Start},
+    process::{Ended, Files as ProcessFiles, Process, Start},
     stream::{self, Tally},
 };
 
@@ -100,20 +100,20 @@ impl Workshop {
         &self,
         key: String,
         inputs: Inputs,
-        content: Option<&str>,
+        files: Option<&Files>,
         binary: Program,
         state: Option<Vec<u8>>,
     ) -> Result<Arc<Shape>, Failure> {
         let folder = self.folders.shape(&key);
         if let Some(made) = read_made(&folder)
-            && holds(&folder.join("package"), content).is_ok_and(|holds| holds)
+            && holds(&folder.join("package"), files).is_ok_and(|holds| holds)
         {
             return self.shape(key, &made, &inputs, &binary).map(Arc::new);
         }
         super::work::check_names(&inputs)
             .map_err(|error| Failure::new(Reason::InvalidVariable, error.to_string()))?;
         settle(&folder).await.map_err(|error| Failure::io("clear an unfinished shape", &error))?;
-        let (root, fetched) = self.fetch(&folder, &inputs, content, &binary).await?;
+        let (root, fetched) = self.fetch(&folder, &inputs, files, &binary).await?;
         let (declared, texts) = look(&inputs, &folder.join("package"), &root, &binary)?;
         let remote = inputs.keeps_state_elsewhere(declared.backend.as_ref());
         let backend = declared.backend.is_some() || inputs.backend != Backend::Local;
@@ -166,7 +166,7 @@ impl Workshop {
         &self,
         folder: &Path,
         inputs: &Inputs,
-        content: Option<&str>,
+        files: Option<&Files>,
         binary: &Program,
     ) -> Result<(PathBuf, bool), Failure> {
         let Module::Source { source, entrypoint, .. } = &inputs.module else {
@@ -175,11 +175,12 @@ impl Workshop {
         let package = folder.join("package");
         let below = if let Some((from, below)) = local_folder(&inputs.module) {
             // Off the runtime's threads: it may be large, and its disk slow.
+            let from = files.map_or(from, |files| files.folder.clone());
             let into = package.clone();
             let copied = tokio::task::spawn_blocking(move || copy(&open_local(&from)?, &into)).await;
             let copied = copied.unwrap_or_else(|error| Err(io::Error::other(error)));
             let whole = match copied {
-                Ok(()) => holds(&package, content),
+                Ok(()) => holds(&package, files),
                 // A file that was there a moment ago.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
                 Err(error) => Err(error),
@@ -375,7 +376,7 @@ impl Workshop {
 
     /// Runs one command to its end.
     async fn step(&self, step: Step<'_>, inputs: &Inputs, binary: &Program) -> Result<(), Failure> {
-        let files = Files::new(step.folder, step.stage);
+        let files = ProcessFiles::new(step.folder, step.stage);
         let io = |error: io::Error| Failure::io("start the binary", &error);
         let scratch = self.folders.scratch(&step.folder.to_string_lossy());
         Dir::make(&scratch).and_then(|scratch| scratch.clear()).map_err(io)?;
@@ -451,7 +452,7 @@ fn git() -> impl Iterator<Item = (OsString, OsString)> {
 pub(crate) fn name(
     workspace: &WorkspaceId,
     inputs: &Inputs,
-    content: Option<&str>,
+    files: Option<&Files>,
     binary: &Program,
 ) -> String {
     let own_backend = match (&inputs.backend, &inputs.module) {
@@ -463,6 +464,7 @@ pub(crate) fn name(
         // A fetched module may name a backend: not known before it is fetched.
         (Backend::Local, Module::Source { .. }) => false,
     };
+    let content = files.map(|files| files.hash.as_str());
     key(inputs, binary, content, own_backend.then_some(workspace), workspace.tenant())
 }
 
@@ -493,15 +495,15 @@ fn read_made(folder: &Path) -> Option<Made> {
 
 /// Whether a copy of a module on this machine is of the files that were hashed: somebody may have saved one of them in between, and what
 /// is kept under a hash must be what it is the hash of.
-fn holds(package: &Path, content: Option<&str>) -> io::Result<bool> {
-    let Some(content) = content else { return Ok(true) };
-    aside(|| Ok(hash(&Dir::open(package)?)? == content))
+pub(crate) fn holds(package: &Path, files: Option<&Files>) -> io::Result<bool> {
+    let Some(files) = files else { return Ok(true) };
+    aside(|| Ok(hash(&Dir::open(package)?)? == files.hash))
 }
 
 /// Clears what an engine left that was killed while it made a shape, once its last process is gone.
 async fn settle(folder: &Path) -> io::Result<()> {
     for stage in STAGES {
-        let files = Files::new(folder, stage);
+        let files = ProcessFiles::new(folder, stage);
         if files.lives() {
             Process::find(files).ended().await;
         }

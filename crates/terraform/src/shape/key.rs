@@ -26,10 +26,20 @@ pub(crate) fn local_folder(module: &Module) -> Option<(PathBuf, PathBuf)> {
     Some((PathBuf::from(package), PathBuf::from(below)))
 }
 
-/// A hash of the files of a module that lies on this machine: an edit there must reach the infrastructure.
-pub(crate) fn content(module: &Module) -> io::Result<Option<String>> {
-    let Some((package, _)) = local_folder(module) else { return Ok(None) };
-    hash(&open_local(&package)?).map(Some)
+/// The files of a module that lies on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Files {
+    /// Tells them apart from others: an edit must reach the infrastructure.
+    pub hash: String,
+    pub folder: PathBuf,
+}
+
+impl Files {
+    /// Those of a module as they are now.
+    pub fn of(module: &Module) -> io::Result<Option<Self>> {
+        let Some((folder, _)) = local_folder(module) else { return Ok(None) };
+        Ok(Some(Self { hash: hash(&open_local(&folder)?)?, folder }))
+    }
 }
 
 /// Opens the folder of a module on this machine. Whoever gives a path may give one with links.

@@ -37,8 +37,9 @@ use futures::{
 use serde::Deserialize;
 use serde_json::Value;
 
+pub(crate) use build::holds;
 pub(crate) use build::{STAGES, Workshop};
-pub(crate) use key::{content, is_plain, key, local_folder, open_local};
+pub(crate) use key::{Files, is_plain, key, local_folder, open_local};
 
 use crate::{
     beneath::Dir,
@@ -165,31 +166,31 @@ impl Shapes {
 
     /// The shape of a workspace. It is made in a task of its own, so that whoever waits can go away without harm to the others.
     ///
-    /// `content`: the hash of a module on this machine; the shape is of just these files, or there is none. `state`: what the workspace's
+    /// `files`: those of a module on this machine; the shape is of just these, or there is none. `state`: what the workspace's
     /// state holds may need providers that its module does not name any more.
     pub async fn get(
         &self,
         workspace: &WorkspaceId,
         inputs: &Inputs,
-        content: Option<String>,
+        files: Option<Files>,
         binary: &Program,
         state: Option<&Held>,
     ) -> Result<Arc<Shape>, Failure> {
-        let key = build::name(workspace, inputs, content.as_deref(), binary);
-        let shape = self.made(key.clone(), inputs, content.clone(), binary, None).await?;
+        let key = build::name(workspace, inputs, files.as_ref(), binary);
+        let shape = self.made(key.clone(), inputs, files.clone(), binary, None).await?;
         let missing = |held: &&Held| held.providers.iter().any(|source| !shape.has(source));
         let Some(held) = state.filter(missing) else { return Ok(shape) };
         let version = binary.version.as_deref().unwrap_or_default();
         let parts = [key.as_bytes(), version.as_bytes()];
         let parts = parts.into_iter().chain(held.providers.iter().map(String::as_bytes));
-        self.made(sha256(parts)[..24].to_owned(), inputs, content, binary, Some(held.bytes.clone())).await
+        self.made(sha256(parts)[..24].to_owned(), inputs, files, binary, Some(held.bytes.clone())).await
     }
 
     async fn made(
         &self,
         key: String,
         inputs: &Inputs,
-        content: Option<String>,
+        files: Option<Files>,
         binary: &Program,
         state: Option<Vec<u8>>,
     ) -> Result<Arc<Shape>, Failure> {
@@ -201,7 +202,7 @@ impl Shapes {
             }
             known
                 .entry(key.clone())
-                .or_insert_with(|| self.begin(key, inputs.clone(), content, binary.clone(), state))
+                .or_insert_with(|| self.begin(key, inputs.clone(), files, binary.clone(), state))
                 .clone()
         };
         building.await
@@ -211,13 +212,13 @@ impl Shapes {
         &self,
         key: String,
         inputs: Inputs,
-        content: Option<String>,
+        files: Option<Files>,
         binary: Program,
         state: Option<Vec<u8>>,
     ) -> Building {
         let workshop = self.workshop.clone();
         let task =
-            tokio::spawn(async move { workshop.make(key, inputs, content.as_deref(), binary, state).await });
+            tokio::spawn(async move { workshop.make(key, inputs, files.as_ref(), binary, state).await });
         async move { task.await.unwrap_or_else(|error| Err(Failure::killed(format!("make the shape: {error}")))) }
             .boxed()
             .shared()
@@ -246,15 +247,16 @@ mod tests {
         let inputs = Inputs { module, ..Inputs::inline("") };
         let binary = Program { name: "tofu".into(), path: "/bin/tofu".into(), version: None };
         let workspace = WorkspaceId::new("w");
-        let get = async |content: &str| {
-            shapes.get(&workspace, &inputs, Some(content.to_owned()), &binary, None).await
+        let now = Files::of(&inputs.module).unwrap().unwrap();
+        let get = async |hash: &str| {
+            let files = Files { hash: hash.to_owned(), ..now.clone() };
+            shapes.get(&workspace, &inputs, Some(files), &binary, None).await
         };
         for _ in 0..2 {
             let failure = get("what it was").await.unwrap_err();
             assert_eq!(failure.class, Class::Transient, "{failure:?}");
             assert!(failure.message.contains("changed while it was read"), "{failure:?}");
         }
-        let now = content(&inputs.module).unwrap().unwrap();
-        assert!(get(&now).await.is_ok());
+        assert!(get(&now.hash).await.is_ok());
     }
 }

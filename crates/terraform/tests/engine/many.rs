@@ -3,6 +3,7 @@
 use std::fs;
 
 use capt_terraform::{
+    failure::Class,
     inputs::{Inputs, Variable},
     module::Module,
     order::{Operation, Order, WorkspaceId},
@@ -214,5 +215,43 @@ async fn a_slow_init_holds_up_nobody_else() {
     fs::write(gate, "").expect("write");
     for n in 0..10 {
         assert_eq!(lab.ended(&WorkspaceId::new(format!("w{n}"))).await.outcome, Outcome::Done);
+    }
+}
+
+/// What was made is destroyed, and looked at, with the code that made it: the folder may be gone, or hold other code by now.
+#[tokio::test]
+async fn a_local_module_is_destroyed_by_the_code_that_was_applied() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let inputs = with_n(&in_a_folder(&lab), 1);
+        for name in ["edited", "planned", "gone", "lost"] {
+            assert_eq!(lab.apply(name, inputs.clone()).await.outcome, Outcome::Done);
+        }
+        // Terraform refuses this before it looks at anything.
+        fs::write(lab.path("module/root/main.tf"), "output \"n\" {\n  value = var.unknown\n}\n")
+            .expect("write");
+        let planned = lab.run("planned", Operation::Plan, Some(inputs.clone())).await;
+        assert!(matches!(planned.outcome, Outcome::Failed(_)), "{planned:?}");
+        let looked = lab.run("edited", Operation::Refresh, Some(inputs.clone())).await;
+        assert_eq!(looked.outcome, Outcome::Done);
+        assert_eq!(lab.run("edited", Operation::Destroy, None).await.outcome, Outcome::Done);
+        let lab = lab.restart().await;
+        assert_eq!(lab.run("planned", Operation::Destroy, None).await.outcome, Outcome::Done);
+        fs::rename(lab.path("module"), lab.path("elsewhere")).expect("rename");
+        assert_eq!(lab.run("gone", Operation::Destroy, None).await.outcome, Outcome::Done);
+
+        // Where no copy is left, the folder is waited for.
+        for copy in crate::lab::files_with(&lab.path(""), "module.c.n") {
+            if copy.to_string_lossy().contains("/package/") {
+                fs::remove_file(copy).expect("remove");
+            }
+        }
+        let lab = lab.restart().await;
+        let lost = lab.run("lost", Operation::Destroy, None).await;
+        let Outcome::Failed(failure) = &lost.outcome else { panic!("{lost:?}") };
+        assert_eq!((failure.reason.as_str(), failure.class), ("ModuleNotFound", Class::Transient));
+        fs::rename(lab.path("elsewhere"), lab.path("module")).expect("rename");
+        in_a_folder(&lab);
+        assert_eq!(lab.run("lost", Operation::Destroy, None).await.outcome, Outcome::Done);
     }
 }
