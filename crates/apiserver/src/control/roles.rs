@@ -76,7 +76,7 @@ async fn pass(engine: &Engine) -> bool {
     let mut changed = false;
     for (head, object) in heads.iter().zip(&listed.items) {
         let rules = || {
-            let rules = collected(head, heads.iter().zip(&listed.items))?;
+            let rules = collected(head, &heads, &listed.items)?;
             (!is_same(&rules, &read::<Rules>(object).rules)).then_some(rules)
         };
         let Some(rules) = rules() else { continue };
@@ -100,15 +100,13 @@ fn is_same(rules: &Value, live: &Value) -> bool {
 
 /// The rules of all other roles that a role selects, each once; `None` for a role that selects none, or more than an object may
 /// hold.
-fn collected<'a>(
-    role: &Head,
-    all: impl Iterator<Item = (&'a Head, &'a Arc<Object>)> + Clone,
-) -> Option<Value> {
+fn collected(role: &Head, heads: &[Head], objects: &[Arc<Object>]) -> Option<Value> {
     let selectors = role.aggregation["clusterRoleSelectors"].as_array()?;
     let (mut rules, mut seen, mut bytes): (Vec<Value>, HashSet<Value>, usize) = Default::default();
     for selector in selectors {
         // Names order the list already.
-        let others = all.clone().filter(|(other, _)| other.metadata["name"] != role.metadata["name"]);
+        let others =
+            heads.iter().zip(objects).filter(|(other, _)| other.metadata["name"] != role.metadata["name"]);
         for (_, object) in others.filter(|(other, _)| selects(selector, &other.metadata["labels"])) {
             let Value::Array(theirs) = read::<Rules>(object).rules else { continue };
             for rule in theirs {

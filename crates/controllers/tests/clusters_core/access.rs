@@ -138,7 +138,7 @@ impl<'a> Caller<'a> {
     async fn kept(&self, what: &str, done: impl Fn(&AccessStanding) -> bool) -> AccessStanding {
         let mut last = AccessStanding::default();
         let found = until(what, SOON, async || {
-            last = self.keep().await;
+            last = Box::pin(self.keep()).await;
             done(&last).then_some(())
         });
         found.await.unwrap_or_else(|error| panic!("{error}: {last:?}"));

@@ -140,8 +140,8 @@ fn server(address: &str) -> String {
 fn database(connection: &str) -> String {
     let url = ["postgres://", "postgresql://"].iter().find_map(|scheme| connection.strip_prefix(scheme));
     let pair = |text: &str, wanted: &str, between: fn(char) -> bool| {
-        let pairs = text.split(between).filter_map(|pair| pair.split_once('='));
-        let found = pairs.filter(|(name, _)| name.trim() == wanted).last();
+        let mut pairs = text.split(between).filter_map(|pair| pair.split_once('='));
+        let found = pairs.rfind(|(name, _)| name.trim() == wanted);
         found.map(|(_, value)| value.trim().trim_matches('\'').to_owned())
     };
     let (host, port, name, user) = if let Some(rest) = url {
@@ -176,10 +176,25 @@ mod tests {
         object(kind, &settings, workspace).expect("a known kind")
     }
 
+    type Spellings = (&'static str, Vec<(Value, Option<&'static str>)>);
+
     /// Each row is spellings of one place; no two rows are of one.
+    fn check(rows: &[Spellings]) {
+        let mut seen = Vec::new();
+        for (kind, spellings) in rows {
+            let (first, workspace) = &spellings[0];
+            let name = (kind, named(kind, first, *workspace));
+            for (settings, workspace) in spellings {
+                assert_eq!(named(kind, settings, *workspace), name.1, "{kind} {settings} {workspace:?}");
+            }
+            assert!(!seen.contains(&name), "{name:?} is of two rows");
+            seen.push(name);
+        }
+    }
+
     #[test]
-    fn one_place_has_one_name() {
-        let rows = [
+    fn one_place_among_files_has_one_name() {
+        check(&[
             (
                 "s3",
                 vec![
@@ -225,6 +240,43 @@ mod tests {
                 ],
             ),
             (
+                "cos",
+                vec![
+                    (json!({"bucket": "b", "prefix": "a"}), None),
+                    (json!({"bucket": "b", "prefix": "a/", "key": "terraform.tfstate"}), None),
+                    (json!({"bucket": "b", "key": "a/terraform.tfstate"}), None),
+                    (json!({"bucket": "b"}), Some("a")),
+                ],
+            ),
+            (
+                "oss",
+                vec![
+                    (json!({"bucket": "b", "key": "k"}), None),
+                    (json!({"bucket": "b", "key": "k", "prefix": "env:"}), None),
+                ],
+            ),
+            (
+                "oci",
+                vec![
+                    (json!({"bucket": "b", "namespace": "n"}), None),
+                    (json!({"bucket": "b", "namespace": "n", "key": "terraform.tfstate"}), None),
+                ],
+            ),
+            ("local", vec![(json!({"path": "/a/b"}), None), (json!({"path": "/a/./x/../b"}), None)]),
+            (
+                "local",
+                vec![
+                    (json!({"workspace_dir": "/a"}), Some("w")),
+                    (json!({"path": "/a/w/terraform.tfstate"}), None),
+                ],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn one_place_on_a_server_has_one_name() {
+        check(&[
+            (
                 "kubernetes",
                 vec![
                     (json!({"secret_suffix": "a"}), None),
@@ -264,37 +316,6 @@ mod tests {
             ("pg", vec![(json!({"conn_str": "postgres://me@db/others"}), None)]),
             ("pg", vec![(json!({"conn_str": "postgres://me@db/states", "table_name": "t"}), None)]),
             (
-                "cos",
-                vec![
-                    (json!({"bucket": "b", "prefix": "a"}), None),
-                    (json!({"bucket": "b", "prefix": "a/", "key": "terraform.tfstate"}), None),
-                    (json!({"bucket": "b", "key": "a/terraform.tfstate"}), None),
-                    (json!({"bucket": "b"}), Some("a")),
-                ],
-            ),
-            (
-                "oss",
-                vec![
-                    (json!({"bucket": "b", "key": "k"}), None),
-                    (json!({"bucket": "b", "key": "k", "prefix": "env:"}), None),
-                ],
-            ),
-            (
-                "oci",
-                vec![
-                    (json!({"bucket": "b", "namespace": "n"}), None),
-                    (json!({"bucket": "b", "namespace": "n", "key": "terraform.tfstate"}), None),
-                ],
-            ),
-            ("local", vec![(json!({"path": "/a/b"}), None), (json!({"path": "/a/./x/../b"}), None)]),
-            (
-                "local",
-                vec![
-                    (json!({"workspace_dir": "/a"}), Some("w")),
-                    (json!({"path": "/a/w/terraform.tfstate"}), None),
-                ],
-            ),
-            (
                 "remote",
                 vec![
                     (json!({"organization": "o", "workspaces": [{"name": "p-w"}]}), None),
@@ -304,17 +325,7 @@ mod tests {
                     ),
                 ],
             ),
-        ];
-        let mut seen = Vec::new();
-        for (kind, spellings) in &rows {
-            let (first, workspace) = &spellings[0];
-            let name = (kind, named(kind, first, *workspace));
-            for (settings, workspace) in spellings {
-                assert_eq!(named(kind, settings, *workspace), name.1, "{kind} {settings} {workspace:?}");
-            }
-            assert!(!seen.contains(&name), "{name:?} is of two rows");
-            seen.push(name);
-        }
+        ]);
         assert_eq!(object("artifactory", &BTreeMap::new(), None), None);
     }
 }
