@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     folders::{Folders, write_private},
-    inputs::{Inputs, Plugins, sha256},
+    inputs::{Inputs, sha256},
     sandbox::Rules,
 };
 
@@ -68,7 +68,7 @@ impl Environment {
         all.push(("TMPDIR".into(), scratch.into()));
         all.extend(inputs.env.iter().map(|(name, value)| (name.into(), OsString::from(&value.value))));
         // Ours come last: an input cannot undo them.
-        let cli = self.cli(&inputs.plugins)?;
+        let cli = self.cli(inputs)?;
         let own: [(&str, &OsStr); 5] = [
             ("TF_IN_AUTOMATION", "1".as_ref()),
             ("TF_INPUT", "0".as_ref()),
@@ -93,32 +93,32 @@ impl Environment {
         Ok(all)
     }
 
-    /// The text of a CLI configuration for a source of plugins.
-    pub fn cli_text(plugins: &Plugins, folders: &Folders) -> io::Result<String> {
+    /// The text of a CLI configuration for plugins from a mirror, or else with a cache.
+    pub fn cli_text(mirror: Option<&Path>, cache: &Path) -> io::Result<String> {
         let quoted = |path: &Path| {
             serde_json::to_string(&path.to_string_lossy()).map(|text| text.replace("${", "$${"))
         };
-        Ok(if let Some(mirror) = &plugins.mirror {
+        Ok(if let Some(mirror) = mirror {
             format!(
                 "provider_installation {{\n  filesystem_mirror {{\n    path = {}\n  }}\n}}\n",
                 quoted(mirror)?
             )
         } else {
-            let cache = plugins.cache.clone().unwrap_or_else(|| folders.plugins());
             // Without the second line Terraform downloads again what it has no hash of.
             format!(
                 "plugin_cache_dir = {}\nplugin_cache_may_break_dependency_lock_file = true\n",
-                quoted(&cache)?
+                quoted(cache)?
             )
         })
     }
 
-    /// The CLI configuration for a source of plugins; written once.
-    fn cli(&self, plugins: &Plugins) -> io::Result<PathBuf> {
-        if plugins.mirror.is_none() {
-            crate::folders::make_private(&plugins.cache.clone().unwrap_or_else(|| self.folders.plugins()))?;
+    /// The CLI configuration for the plugins of inputs; written once.
+    fn cli(&self, inputs: &Inputs) -> io::Result<PathBuf> {
+        let (mirror, cache) = (inputs.plugins.mirror.as_deref(), self.folders.plugins_of(inputs));
+        if mirror.is_none() {
+            crate::folders::make_private(&cache)?;
         }
-        let text = Self::cli_text(plugins, &self.folders)?;
+        let text = Self::cli_text(mirror, &cache)?;
         let path = self.folders.cli().join(format!("{}.tfrc", &sha256([text.as_bytes()])[..16]));
         if !path.exists() {
             let temporary = path.with_extension(format!("{:?}", std::thread::current().id()));
@@ -134,13 +134,12 @@ impl Environment {
         if !self.sandbox {
             return None;
         }
-        let plugins = &inputs.plugins;
-        let (cli, own) = (self.folders.cli(), self.folders.plugins());
-        let cache = plugins.cache.as_deref().unwrap_or(&own);
+        let (cli, cache) = (self.folders.cli(), self.folders.plugins_of(inputs));
+        let cache = cache.as_path();
         let source = inputs.host_source();
         let write = write.iter().copied().chain(fills.then_some(cache));
         let read = read.iter().copied().chain([cli.as_path(), cache]);
-        let read = read.chain(plugins.mirror.as_deref()).chain(source.as_deref());
+        let read = read.chain(inputs.plugins.mirror.as_deref()).chain(source.as_deref());
         Some(Rules::new(write, read, &self.path))
     }
 }

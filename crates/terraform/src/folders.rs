@@ -33,7 +33,7 @@ pub(crate) use crate::beneath::remove;
 use crate::{
     beneath::{Dir, open_own},
     guard::term::Term,
-    inputs::sha256,
+    inputs::{Inputs, sha256},
     order::{RunId, WorkspaceId},
 };
 
@@ -114,8 +114,13 @@ impl Folders {
         self.scratch_root().join(&sha256([name.as_bytes()])[..16])
     }
 
-    pub fn plugins(&self) -> PathBuf {
-        self.root.join("plugins")
+    /// The plugin cache of inputs. What is installed with tokens of registries is for those who have the tokens.
+    pub fn plugins_of(&self, inputs: &Inputs) -> PathBuf {
+        let own = inputs.plugins.cache.clone();
+        own.unwrap_or_else(|| match inputs.registry_tokens_of() {
+            Some(owner) => self.root.join("plugins-of").join(&sha256([owner.as_bytes()])[..16]),
+            None => self.root.join("plugins"),
+        })
     }
 
     pub fn cli(&self) -> PathBuf {

@@ -67,6 +67,12 @@ pub struct Inputs {
 }
 
 impl Inputs {
+    /// The owner of the tokens for registries, where plugins are fetched with any.
+    pub(crate) fn registry_tokens_of(&self) -> Option<&str> {
+        let any = self.plugins.mirror.is_none() && self.env.keys().any(|name| name.starts_with("TF_TOKEN_"));
+        self.origin.as_deref().filter(|_| any)
+    }
+
     /// Inputs of a module and nothing else.
     pub fn new(module: Module) -> Self {
         Self {

@@ -28,7 +28,7 @@ use crate::{
         fetch::{CALL, FETCHED},
     },
     folders::{Folders, make_private, read_optional, remove, write_durable, write_private},
-    inputs::{Backend, Inputs, Plugins},
+    inputs::{Backend, Inputs},
     module::{self, Configuration, Declared, Module},
     order::WorkspaceId,
     process::{Ended, Files as ProcessFiles, Process, Start},
@@ -301,10 +301,9 @@ impl Workshop {
     /// Makes the folder that an `init` of a module installs into, and the CLI configuration that names it.
     async fn stage(&self, folder: &Path, inputs: &Inputs) -> Result<PathBuf, Failure> {
         let io = |error: io::Error| Failure::io("look into the plugin cache", &error);
-        let (cache, staged) = (self.cache_folder(inputs), folder.join("plugins"));
+        let (cache, staged) = (self.folders.plugins_of(inputs), folder.join("plugins"));
         make_private(&cache).map_err(io)?;
-        let text =
-            Environment::cli_text(&Plugins { cache: Some(staged.clone()), mirror: None }, &self.folders);
+        let text = Environment::cli_text(None, &staged);
         write_private(&folder.join(STAGED_CLI), text.map_err(io)?.as_bytes()).map_err(io)?;
         // Not while another one is being installed.
         let turns = self.turns(cache.clone());
@@ -323,7 +322,7 @@ impl Workshop {
     ) -> Result<(), Failure> {
         let io = |error: io::Error| Failure::io("install plugins", &error);
         let forged = || Failure::new(Reason::InitFailed, "init wrote a lock file that names no providers");
-        let (chosen, cache) = (plugins::chosen(lock).ok_or_else(forged)?, self.cache_folder(inputs));
+        let (chosen, cache) = (plugins::chosen(lock).ok_or_else(forged)?, self.folders.plugins_of(inputs));
         let turns = self.turns(cache.clone());
         let turn = turns.lock().await;
         let missing = plugins::missing(&cache, &chosen);
@@ -363,10 +362,6 @@ impl Workshop {
         })?;
         let cleared = Dir::open(&data).and_then(|data| data.remove(Path::new("providers")));
         cleared.map_err(|error| Failure::io("fetch modules", &error))
-    }
-
-    fn cache_folder(&self, inputs: &Inputs) -> PathBuf {
-        inputs.plugins.cache.clone().unwrap_or_else(|| self.folders.plugins())
     }
 
     /// Turns at a cache.

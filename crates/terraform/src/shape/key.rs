@@ -75,11 +75,15 @@ pub(crate) fn key(
     let private = (!inputs.env.is_empty() || !inputs.files.is_empty()) && !is_plain(inputs);
     let tenant = tenant.filter(|_| private);
     let origin = inputs.origin.as_ref().filter(|_| private);
-    let all = json!({
+    let mut all = json!({
         "module": inputs.module, "content": content, "configuration": inputs.configuration, "backend": backend,
         "workspace": workspace, "tenant": tenant, "origin": origin, "binary": binary.path, "version": version,
         "plugins": inputs.plugins, "init": inputs.args.init,
     });
+    // Its plugins are linked from a cache of their own.
+    if inputs.registry_tokens_of().is_some() {
+        all["tokens"] = json!(true);
+    }
     sha256([canonical(&all).as_bytes()])[..24].to_owned()
 }
 

@@ -6,7 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use capt_terraform::{inputs::BinaryName, sandbox, view::Outcome};
+use capt_terraform::{
+    inputs::{BinaryName, EnvValue},
+    sandbox,
+    view::Outcome,
+};
 
 use crate::lab::{Lab, Tool, reason, tool};
 
@@ -76,22 +80,40 @@ async fn plugins_get_into_the_cache_by_a_module_of_ours() {
         let asked = fs::read_to_string(folder.path().join("asked")).unwrap_or_default();
         asked.lines().filter(|line| line.starts_with("init")).map(str::to_owned).collect::<Vec<_>>()
     };
-    for (workspace, inits) in [("a", 2), ("b", 3)] {
+    for (workspace, owner, inits) in
+        [("a", None, 2), ("b", None, 3), ("c", Some("c"), 5), ("d", Some("c"), 6)]
+    {
         // The plugin itself is none, so that the run fails in the end.
-        let inputs = lab.inputs(&format!("{module}# {workspace}\n"));
+        let mut inputs = lab.inputs(&format!("{module}# {workspace}\n"));
+        if let Some(owner) = owner {
+            inputs.origin = Some(owner.to_owned());
+            let token = EnvValue { value: "secret".to_owned(), sensitive: true };
+            inputs.env.insert("TF_TOKEN_example_com".to_owned(), token);
+        }
         let _ = lab.apply(workspace, inputs).await;
-        assert_eq!(asked().len(), inits, "the second finds it in the cache: {:?}", asked());
+        assert_eq!(
+            asked().len(),
+            inits,
+            "{workspace}: the second of each owner finds it in the cache: {:?}",
+            asked()
+        );
     }
     let cached = lab.path("data/plugins").join(&package);
     assert!(cached.join("terraform-provider-fake_v1.0.0").exists());
     let shapes: Vec<PathBuf> =
         fs::read_dir(lab.path("data/shapes")).expect("shapes").flatten().map(|shape| shape.path()).collect();
-    assert_eq!(shapes.len(), 2);
-    for shape in shapes {
+    let mut shared = 0;
+    for shape in &shapes {
         let used = fs::read_link(shape.join("data/providers").join(&package)).expect("a link");
-        assert_eq!(fs::canonicalize(used).expect("there"), fs::canonicalize(&cached).expect("there"));
+        if used.starts_with(lab.path("data/plugins")) {
+            assert_eq!(fs::canonicalize(used).expect("there"), fs::canonicalize(&cached).expect("there"));
+            shared += 1;
+        } else {
+            assert!(used.starts_with(lab.path("data/plugins-of")), "{}", used.display());
+        }
         assert!(!shape.join("plugins").exists() && !shape.join("install").exists(), "nothing is left of it");
     }
+    assert_eq!((shapes.len(), shared), (4, 2), "what was fetched with tokens is for their owner");
 }
 
 fn program(path: &Path, text: &str) {
