@@ -27,7 +27,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub workspace: WorkspaceId,
-    /// Of the last apply that was started, whatever became of it.
+    /// Of the last apply that got past its plan, or may have.
     pub inputs: Option<Inputs>,
     pub applied: Option<Revision>,
     pub touched: bool,
@@ -39,10 +39,12 @@ pub(crate) struct Record {
     pub last: Option<Finished>,
     /// The shape the workspace uses, which must not be cleaned away.
     pub shape: Option<String>,
-    /// The code of the last apply that was started, where it lies on this machine: a destroy needs just that, whatever became of
-    /// the folder since.
+    /// The code of that apply, where it lies on this machine: a destroy needs just that, whatever became of the folder since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
+    /// What these were before the apply under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Box<Before>>,
     /// The state is not here but where the backend says.
     #[serde(default)]
     pub remote: bool,
@@ -101,6 +103,8 @@ pub(crate) struct Journal {
     pub revision: Revision,
     /// Where they are not those of the record: a plan and a look at drift leave those alone.
     pub inputs: Option<Inputs>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     pub stage: Stage,
     /// Where its process started.
     pub start: PathBuf,
@@ -286,6 +290,9 @@ struct Essence {
     made_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     doubt: Option<Box<Doubt>>,
+    /// The hash of the code of the last apply, of which no copy is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
 }
 
 /// What a keeper seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.
@@ -297,13 +304,25 @@ struct Built<'a> {
     place: Option<&'a String>,
 }
 
-/// A copy of a module's files.
+/// The files of a module that was applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Code {
-    /// The shape that has it.
-    pub shape: String,
+pub(crate) struct Code {
+    /// The shape that has a copy; nothing where another engine made it.
+    pub shape: Option<String>,
     /// The hash of the files.
     pub content: String,
+}
+
+/// What a record says of the apply that made what is there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Before {
+    inputs: Inputs,
+    code: Option<Code>,
+    made_by: Option<String>,
+    remote: bool,
+    backend: Option<String>,
+    /// Of the state of record, where it is kept here.
+    serial: Option<u64>,
 }
 
 /// The place alone.
@@ -326,6 +345,7 @@ impl Record {
             last: None,
             shape: None,
             code: None,
+            before: None,
             remote: false,
             unsaved: BTreeMap::new(),
             state: None,
@@ -340,6 +360,42 @@ impl Record {
     pub fn is_blank(&self) -> bool {
         let Self { inputs, applied, touched, remote, unsaved, .. } = self;
         inputs.is_none() && applied.is_none() && !touched && !remote && unsaved.is_empty()
+    }
+
+    /// The shapes that have copies of code that is still needed.
+    pub fn copies(&self) -> impl Iterator<Item = String> {
+        let before = self.before.as_ref().and_then(|before| before.code.as_ref());
+        self.code.iter().chain(before).filter_map(|code| code.shape.clone())
+    }
+
+    /// Keeps what is known of what is there, for as long as nobody knows what becomes of an apply.
+    pub fn begin(&mut self) {
+        if !self.touched || self.before.is_some() {
+            return;
+        }
+        let Some(inputs) = self.inputs.clone() else { return };
+        self.before = Some(Box::new(Before {
+            inputs,
+            code: self.code.clone(),
+            made_by: self.made_by.clone(),
+            remote: self.remote,
+            backend: self.backend.clone(),
+            serial: self.state.as_ref().map(|seal| seal.serial),
+        }));
+    }
+
+    /// An apply has ended. Where it was `refused` before it began, and left the state as it was, what is there is still of the one
+    /// before: a destroy needs its inputs, and those that were refused might be refused then, too.
+    pub fn end(&mut self, refused: bool, state: Option<&State>) {
+        let Some(before) = self.before.take() else { return };
+        let is_as_it_was =
+            before.serial.is_none_or(|serial| state.is_some_and(|state| state.serial == serial));
+        if !(refused && is_as_it_was) {
+            return;
+        }
+        let Before { inputs, code, made_by, remote, backend, serial: _ } = *before;
+        (self.inputs, self.code, self.made_by) = (Some(inputs), code, made_by);
+        (self.remote, self.backend) = (remote, backend);
     }
 
     pub fn read(folder: &WorkspaceFolder) -> io::Result<Option<Self>> {
@@ -387,10 +443,22 @@ impl Record {
             masked,
             made_by,
             doubt,
+            code,
             ..
         } = self.clone();
-        let essence =
-            Essence { workspace, applied, touched, remote, unsaved, state: seal, masked, made_by, doubt };
+        let content = code.map(|code| code.content);
+        let essence = Essence {
+            workspace,
+            applied,
+            touched,
+            remote,
+            unsaved,
+            state: seal,
+            masked,
+            made_by,
+            doubt,
+            content,
+        };
         let record = serde_json::to_vec(&essence).expect("maps with text as keys are JSON");
         let place = self.backend.as_ref();
         let sealed = inputs.as_ref().map(|inputs| Built { inputs, place });
@@ -400,7 +468,7 @@ impl Record {
 
     /// From what a keeper kept.
     pub fn from_kept(kept: &Kept) -> serde_json::Result<Self> {
-        let Essence { workspace, applied, touched, remote, unsaved, state, masked, made_by, doubt } =
+        let Essence { workspace, applied, touched, remote, unsaved, state, masked, made_by, doubt, content } =
             serde_json::from_slice(&kept.record)?;
         // A keeper gives inputs back only with the record and the state that were kept with them.
         let sealed = (!kept.inputs.is_empty()).then_some(&kept.inputs);
@@ -421,6 +489,7 @@ impl Record {
             backend,
             made_by,
             doubt,
+            code: content.map(|content| Code { shape: None, content }),
             ..Self::new(workspace)
         })
     }

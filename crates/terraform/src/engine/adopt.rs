@@ -39,7 +39,7 @@ impl Inner {
                 }
             };
             shapes.extend(record.shape.clone());
-            shapes.extend(record.code.as_ref().map(|code| code.shape.clone()));
+            shapes.extend(record.copies());
             {
                 let view = view_of(&folder, &record);
                 let mut table = self.table();

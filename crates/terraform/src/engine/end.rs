@@ -202,6 +202,7 @@ impl Job {
             record.masked.clear();
         }
         record.masked.extend(ground.inputs.iter().flat_map(|inputs| masked(inputs, state)));
+        record.end(!done && ground.told.is_refused(), state);
         match &self.operation {
             Operation::Apply | Operation::ApplyPlan(_) if done => {
                 record.applied = revision;
@@ -215,6 +216,7 @@ impl Job {
                         record.made_by.clone_from(&inputs.origin);
                     }
                     record.inputs = Some(inputs.clone());
+                    record.code.clone_from(&ground.code);
                     record.touched = true;
                     record.remote = ground.remote;
                     // One that was adopted has noted it when it began.

@@ -1,6 +1,6 @@
 //! What a run needs before its process can start, and the record of its intent.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
@@ -37,8 +37,8 @@ pub(super) struct Ground {
     pub remote: bool,
     /// The hash of the place that a backend keeps the state in.
     pub backend: Option<String>,
-    /// The hash of the files of a module on this machine.
-    pub content: Option<String>,
+    /// The files of a module on this machine.
+    pub code: Option<Code>,
     pub nothing_to_destroy: bool,
     /// Nothing was there when the run began.
     pub blank: bool,
@@ -60,7 +60,7 @@ impl Ground {
             start: PathBuf::new(),
             remote: false,
             backend: None,
-            content: None,
+            code: None,
             nothing_to_destroy: false,
             blank: false,
             told: Told::default(),
@@ -74,6 +74,7 @@ impl Ground {
         let inputs = journal.inputs.clone().or_else(|| record.inputs.clone());
         Self {
             inputs,
+            code: journal.code.clone(),
             revision: Some(journal.revision.clone()),
             start: journal.start.clone(),
             remote: journal.remote,
@@ -150,10 +151,10 @@ impl Job {
             let binary = inner.binaries.find_to_run(&chosen.binary, plain);
             let binary = binary.map_err(until_another_is_installed)?;
             let files = match last {
-                Some(last) if holds(&last.folder, Some(&last)).unwrap_or(false) => Some(last),
+                Some(last) => Some(last.find(&chosen)?),
                 // No new inputs are to come that would be a reason to try again.
-                _ if is_about_last => files_of(&chosen).map_err(until_it_is_there)?,
-                _ => files_of(&chosen)?,
+                None if is_about_last => files_of(&chosen).map_err(until_it_is_there)?,
+                None => files_of(&chosen)?,
             };
             let revision =
                 Revision::of(&chosen, &binary.name, files.as_ref().map(|files| files.hash.as_str()));
@@ -163,8 +164,9 @@ impl Job {
         if let Operation::ApplyPlan(id) = &self.operation {
             self.fresh(&ground.record, id, state.as_ref()).await?;
         }
-        ground.content = files.as_ref().map(|files| files.hash.clone());
+        let content = files.as_ref().map(|files| files.hash.clone());
         let shape = self.shape(&inputs, files, &binary, state.as_ref()).await?;
+        ground.code = content.map(|content| Code { shape: Some(shape.key.clone()), content });
         ground.backend = self.claim(&inputs, &shape)?;
         let (folder, rendered, of) = (self.folder.clone(), inputs.clone(), shape.clone());
         ground.start = blocking(move || {
@@ -252,12 +254,13 @@ impl Job {
 
     /// The files of a module on this machine that the last apply was of, for a run that is about what that made. The folder may
     /// hold other code by now: providers that are set up for another account would find nothing there, and forget what is.
-    fn code_of_last_apply(&self, record: &Record) -> Option<Files> {
+    fn code_of_last_apply(&self, record: &Record) -> Option<Applied> {
         if !matches!(self.operation, Operation::Destroy | Operation::Refresh) {
             return None;
         }
         let Code { shape, content } = record.code.clone()?;
-        Some(Files { hash: content, folder: self.inner.folders.shape(&shape).join("package") })
+        let copy = shape.map(|shape| self.inner.folders.shape(&shape).join("package"));
+        Some(Applied { copy, content })
     }
 
     /// The inputs of a run. What is there to be destroyed or looked at was made from those of the last apply; only what lets a
@@ -337,12 +340,12 @@ impl Job {
                 // Whoever begins with nothing vouches for all of it; with what others left, for nothing yet.
                 record.made_by = inputs.origin.clone().filter(|_| ground.blank);
             }
+            if stage == Stage::Apply {
+                record.begin();
+            }
             record.inputs = Some(inputs.clone());
             record.touched = true;
-            let code = |shape: &Arc<Shape>| {
-                Some(Code { shape: shape.key.clone(), content: ground.content.clone()? })
-            };
-            record.code = ground.shape.as_ref().and_then(code);
+            record.code.clone_from(&ground.code);
             record.remote = ground.remote;
             record.backend.clone_from(&ground.backend);
         }
@@ -352,6 +355,7 @@ impl Job {
             operation: self.operation.clone(),
             revision: revision.clone(),
             inputs: (!changes).then(|| inputs.clone()),
+            code: ground.code.clone(),
             stage,
             start: ground.start.clone(),
             remote: ground.remote,
@@ -384,6 +388,34 @@ impl Job {
             }
         });
         Ok(())
+    }
+}
+
+/// The code of the last apply.
+struct Applied {
+    /// Where a copy should be.
+    copy: Option<PathBuf>,
+    content: String,
+}
+
+impl Applied {
+    /// The files, in the copy or where they came from. Other code than was applied is no reason to go on: it may forget what is there.
+    fn find(self, inputs: &Inputs) -> Result<Files, Failure> {
+        if let Some(folder) = self.copy {
+            let copy = Files { hash: self.content.clone(), folder };
+            match holds(&copy.folder, Some(&copy)) {
+                Ok(true) => return Ok(copy),
+                Ok(false) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Failure::io("read the code of the last apply", &error)),
+            }
+        }
+        let now = files_of(inputs).map_err(until_it_is_there)?;
+        now.filter(|now| now.hash == self.content).ok_or_else(|| {
+            let message = "the module's folder holds other code than was applied, and no copy of that is left here: bring that code back; \
+                           retainWorkspaceOnDelete leaves what it made as it is when the object goes";
+            until_it_is_there(Failure::new(Reason::ModuleNotFound, message.to_owned()))
+        })
     }
 }
 

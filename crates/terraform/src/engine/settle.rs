@@ -300,6 +300,7 @@ pub(super) fn catch_up(
     };
     if journal.stage.changes() {
         record.unsaved.extend(told.unsaved(state.as_ref()));
+        record.end(told.is_refused(), state.as_ref());
     }
     record.current = None;
     record.write(folder).map_err(io)?;

@@ -9,7 +9,7 @@ use super::settle;
 use crate::{
     log::Tail,
     state::State,
-    stream::{self, Action, Line},
+    stream::{self, Action, Line, Severity},
 };
 
 /// More than these objects are not kept, nor longer addresses and ids: a run can print what it likes.
@@ -23,6 +23,10 @@ pub(super) struct Told {
     pub made: BTreeMap<String, String>,
     /// How many objects were made, changed or destroyed.
     pub changed: usize,
+    /// An error was told.
+    pub failed: bool,
+    /// Work on an object was begun.
+    pub begun: bool,
     /// The state, printed because it could be written neither to its place nor beside the module.
     pub dump: Option<Vec<u8>>,
 }
@@ -52,6 +56,12 @@ impl Told {
             self.changed += 1;
         }
         match line {
+            Line::Diagnostic(diagnostic) => self.failed |= diagnostic.severity == Severity::Error,
+            Line::Start { action: Action::NoOp | Action::Read | Action::Ephemeral, .. } => {}
+            Line::Start { .. } => self.begun = true,
+            _ => {}
+        }
+        match line {
             Line::Complete { address, action: Action::Create, id, .. } => {
                 let fits = |id: &&String| id.len() + address.len() <= LONGEST && self.made.len() < MOST;
                 let id = id.as_ref().filter(fits);
@@ -63,6 +73,11 @@ impl Told {
             Line::Other { kind, .. } if kind == "log" => self.dump = dump(raw).or(self.dump.take()),
             _ => {}
         }
+    }
+
+    /// Whether Terraform refused to begin. It tells what a plan would do also where that has errors.
+    pub fn is_refused(&self) -> bool {
+        self.failed && !self.begun && self.changed == 0
     }
 
     /// What was made and is not in a state.

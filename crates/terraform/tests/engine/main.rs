@@ -6,6 +6,7 @@ mod full;
 mod kept;
 mod killed;
 mod lab;
+mod last;
 mod life;
 mod many;
 mod mirror;

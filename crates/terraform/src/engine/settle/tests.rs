@@ -308,6 +308,7 @@ fn what_changes_nothing_leaves_no_state() {
             operation: Operation::Apply,
             revision: Revision::of(&Inputs::inline(""), "tofu", None),
             inputs: None,
+            code: None,
             stage,
             start: case.start.clone(),
             remote: false,
