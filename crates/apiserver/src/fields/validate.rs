@@ -3,7 +3,7 @@
 //! Schema validation proper is elsewhere and says more; this finds what would make merging ambiguous: unknown
 //! fields, values of another JSON type, items without keys, and duplicates.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use serde_json::Value;
 
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
     }
 
     fn items(&mut self, items: &'a [Value], list: &ListType) {
-        let mut seen: Vec<PathElement> = Vec::new();
+        let mut seen: BTreeSet<PathElement> = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let step = if list.is_atomic() {
                 Step::Index(index)
@@ -114,11 +114,8 @@ impl<'a> Walk<'a> {
                     Ok(element) => element,
                     Err(error) => return self.report(|| format!("element {index}: {error}")),
                 };
-                if self.duplicates == Duplicates::Refused {
-                    match seen.binary_search(&element) {
-                        Ok(_) => self.report(|| format!("duplicate entries for key {element}")),
-                        Err(place) => seen.insert(place, element.clone()),
-                    }
+                if self.duplicates == Duplicates::Refused && !seen.insert(element.clone()) {
+                    self.report(|| format!("duplicate entries for key {element}"));
                 }
                 Step::Element(element)
             };

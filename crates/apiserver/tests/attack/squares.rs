@@ -226,6 +226,23 @@ async fn the_way_to_a_mistake_is_not_there_for_each_mistake() {
     assert!(status["message"].as_str().unwrap().ends_with(&more), "{status}");
 }
 
+/// Many that were never seen before each came before all that were.
+#[tokio::test]
+async fn no_item_of_a_set_makes_room_among_all_others() {
+    let target = Target::start();
+    let mut client = target.client().await;
+    let finalizers = |count: usize| {
+        let names: Vec<String> = (0..count).rev().map(|n| format!("{n:06}")).collect();
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "victim", "finalizers": names}})
+    };
+    let many = sized(120_000, 200_000);
+    let path = format!("{MAPS}/victim?fieldManager=m&dryRun=All");
+    let request = ["PATCH", path.as_str(), "application/apply-patch+yaml"];
+    let one = ticks(&target, &mut client, request, &finalizers(many / 4), &[422]).await;
+    let four = ticks(&target, &mut client, request, &finalizers(many), &[422]).await;
+    assert_linear("items of a set", one, four);
+}
+
 /// Reads the events of an object until it has one owner.
 async fn one_owner_left(client: &mut Client, name: &str) {
     let path = format!("{MAPS}?watch=1&fieldSelector=metadata.name={name}");
