@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use support::both::Both;
 
 /// What is there before anybody is asked: `ann` reads config maps of `default`, `bob` is an editor of a kind,
-/// `robot` a service account, `gina` may give away what she has not.
+/// `robot` a service account, `gina` may give away what she has not, `carl` changes and `mia` also makes what is named `new`.
 fn objects() -> Vec<Value> {
     let rbac = "rbac.authorization.k8s.io/v1";
     let role = |kind: &str, name: &str, rules: Value| json!({"apiVersion": rbac, "kind": kind, "metadata": {"name": name}, "rules": rules});
@@ -63,6 +63,30 @@ fn objects() -> Vec<Value> {
                 {"verbs": ["create", "get"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterrolebindings", "clusterroles"]},
             ]),
         ),
+        role(
+            "Role",
+            "changes",
+            json!([
+                {"verbs": ["patch"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["new"]},
+                {"verbs": ["update"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]},
+            ]),
+        ),
+        role(
+            "Role",
+            "makes",
+            json!([
+                {"verbs": ["patch", "create"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["new"]},
+                {"verbs": ["update", "create"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]},
+            ]),
+        ),
+        role(
+            "ClusterRole",
+            "spaces",
+            json!([{"verbs": ["patch"], "apiGroups": [""], "resources": ["namespaces"]}]),
+        ),
+        binding("RoleBinding", "changes", ("Role", "changes"), ("User", "carl")),
+        binding("RoleBinding", "makes", ("Role", "makes"), ("User", "mia")),
+        binding("ClusterRoleBinding", "spaces", ("ClusterRole", "spaces"), ("User", "carl")),
         binding("RoleBinding", "ann", ("Role", "reader"), ("User", "ann")),
         binding("RoleBinding", "robot", ("Role", "reader"), ("ServiceAccount", "robot")),
         binding("RoleBinding", "bob", ("Role", "roles"), ("Group", "builders")),
@@ -155,6 +179,36 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
     (&[], &["auth", "can-i", "--list"]),
 ];
 
+const CARL: &[&str] = &["--as=carl"];
+const MIA: &[&str] = &["--as=mia"];
+const APPLY: &[&str] = &["apply", "--server-side", "--validate=false", "-o", "name", "-f", "FILE"];
+const DRY: &[&str] =
+    &["apply", "--server-side", "--dry-run=server", "--validate=false", "-o", "name", "-f", "FILE"];
+const LEASE: &[&str] =
+    &["replace", "--raw", "/apis/coordination.k8s.io/v1/namespaces/default/leases/new", "-f", "FILE"];
+
+/// Changes of what is not there, with the kind of the object in the file: who may change, but not create, makes nothing.
+const MADE_BY_CHANGES: &[(&[&str], &[&str], &str)] = &[
+    (CARL, DRY, "ConfigMap"),
+    (CARL, APPLY, "ConfigMap"),
+    (CARL, LEASE, "Lease"),
+    (CARL, APPLY, "Namespace"),
+    // A rule of `create` that names the object allows it, since its name is known.
+    (MIA, DRY, "ConfigMap"),
+    (MIA, APPLY, "ConfigMap"),
+    (CARL, APPLY, "ConfigMap"),
+];
+
+/// The command with the file of an object that nobody made yet.
+fn with_file(both: &Both, command: &[&str], kind: &str) -> Vec<String> {
+    let api_version = if kind == "Lease" { "coordination.k8s.io/v1" } else { "v1" };
+    let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "new"}});
+    let file = both.folder.path().join(format!("{kind}.json"));
+    std::fs::write(&file, object.to_string()).unwrap();
+    let file = file.to_str().unwrap();
+    command.iter().map(|argument| if *argument == "FILE" { file } else { argument }.to_owned()).collect()
+}
+
 /// Waits until kube-apiserver says what it says of somebody once it knows his roles: it learns of roles and of bindings, each
 /// by itself, a moment after it stored them.
 async fn knows(both: &Both, arguments: &[&str], says: &str) {
@@ -190,6 +244,14 @@ async fn kubectl_may_what_it_may_on_kube_apiserver() {
             knows(&both, &["--as=dave", "auth", "can-i", "create", "configmaps"], "yes").await;
             knows(&both, &["--as=dave", "auth", "can-i", "get", "/metrics"], "yes").await;
         }
+        let (ours, theirs) = (both.ours.run(&arguments).await, both.theirs.run(&arguments).await);
+        if ours != theirs {
+            wrong.push(format!("kubectl {}\n  ours: {ours:?}\ntheirs: {theirs:?}", arguments.join(" ")));
+        }
+    }
+    for (who, command, kind) in MADE_BY_CHANGES {
+        let command = with_file(&both, command, kind);
+        let arguments: Vec<&str> = who.iter().copied().chain(command.iter().map(String::as_str)).collect();
         let (ours, theirs) = (both.ours.run(&arguments).await, both.theirs.run(&arguments).await);
         if ours != theirs {
             wrong.push(format!("kubectl {}\n  ours: {ours:?}\ntheirs: {theirs:?}", arguments.join(" ")));

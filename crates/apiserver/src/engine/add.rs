@@ -9,6 +9,8 @@ use super::{Engine, Target, Written, admit, encode, write_error};
 use crate::builtin::rules;
 use crate::object::create::{self, Birth};
 use crate::object::{Meta, metadata_mut};
+use crate::rbac;
+use crate::request::path::{Verb, authorization_namespace, forbidden_resource};
 use crate::request::write::WriteOptions;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Key, Object, WriteError};
@@ -57,22 +59,17 @@ impl Engine {
         admit::warn(target, &object, None, options);
         encode::settle(target, &mut object);
         self.check_namespace(target)?;
+        let name = Meta::of(&object).name().unwrap_or_default().to_owned();
+        if tracking != Tracking::Update {
+            self.check_create(target, &name, options)?;
+        }
         if stated_version.is_some() && tracking != Tracking::Replace && !options.dry_run {
             return Err(ApiError::Unclassified(
                 "resourceVersion should not be set on objects to be created".into(),
             ));
         }
-        let name = Meta::of(&object).name().unwrap_or_default().to_owned();
         if options.dry_run {
-            if self.store.get(&target.key(&name)).is_some() {
-                return Err(self.taken(target, &name));
-            }
-            // Nobody looked at the version, and it is told as it came.
-            if let Some(version) = stated_version {
-                metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
-            }
-            encode::as_read(target, &mut object);
-            return Ok(Written { object: object.to_string().into(), created: true });
+            return self.as_if_added(target, object, &name, stated_version);
         }
         metadata_mut(&mut object).remove("selfLink");
         let value = encode::to_store_within_bounds(target, &object)?;
@@ -84,6 +81,46 @@ impl Engine {
             (stored, _) => self.stored(target, &name, stored)?,
         };
         Ok(Written { object: encode::to_bytes(target, &stored), created: true })
+    }
+
+    /// The answer to a dry run, which keeps nothing.
+    fn as_if_added(
+        &self,
+        target: &Target,
+        mut object: Value,
+        name: &str,
+        stated_version: Option<String>,
+    ) -> Result<Written, ApiError> {
+        if self.store.get(&target.key(name)).is_some() {
+            return Err(self.taken(target, name));
+        }
+        // Nobody looked at the version, and it is told as it came.
+        if let Some(version) = stated_version {
+            metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
+        }
+        encode::as_read(target, &mut object);
+        Ok(Written { object: object.to_string().into(), created: true })
+    }
+
+    /// Whoever changes an object that is not there makes it, and must be allowed to: their request was judged as a change. The
+    /// name is known here, so a rule that names the object counts.
+    fn check_create(&self, target: &Target, name: &str, options: &WriteOptions) -> Result<(), ApiError> {
+        let Some(user) = &options.user else { return Ok(()) };
+        let resource = &target.served.resource;
+        let wanted = rbac::Resource {
+            group: &resource.group,
+            plural: &resource.plural,
+            subresource: "",
+            name,
+            namespace: authorization_namespace(target.namespace.as_deref(), &resource.plural, Some(name))
+                .unwrap_or_default(),
+        };
+        let object = rbac::Object::Resource(wanted);
+        let verdict = self.rbac.authorize(&self.store, user, Verb::Create.as_str(), &object);
+        if verdict.allowed {
+            return Ok(());
+        }
+        Err(forbidden_resource(&user.name, Verb::Create, &wanted, &verdict.reason))
     }
 
     /// What was stored, or the answer to whoever wanted it to be.

@@ -126,7 +126,8 @@ impl Engine {
     ) -> Result<Written, ApiError> {
         let resource = &target.served.resource;
         let applied = match change {
-            _ if target.status => return Err(ApiError::not_found(resource, name)),
+            // Through its scale, it was there a moment ago.
+            _ if target.status || options.through_scale => return Err(ApiError::not_found(resource, name)),
             Change::Patch(PatchBody::Apply(applied)) => applied,
             Change::Replace(object)
                 if !resource.custom && rules::allows_create_on_update(&resource.group, &resource.kind) =>

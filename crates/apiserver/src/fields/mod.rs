@@ -21,6 +21,7 @@ mod item;
 mod managed;
 mod manager;
 mod merge;
+mod misfit;
 mod order;
 mod project;
 mod reconcile;
@@ -42,6 +43,7 @@ pub use manager::{
     ResetFields, Write, apply, apply_scale, keep_times, update, update_scale,
 };
 pub use merge::merge;
+pub use misfit::{Misfit, Misfits};
 pub(crate) use order::equal;
 pub use project::to_field_set;
 pub use remove::{extract, remove_items};
@@ -49,4 +51,4 @@ pub use set::FieldSet;
 pub use time::Timestamp;
 pub(crate) use types::TypeId;
 pub use types::{PatchMeta, SchemaError, TypeInfo, object_meta_schema};
-pub use validate::{Duplicates, Misfit, Misfits, validate};
+pub use validate::{Duplicates, validate};

@@ -3,51 +3,17 @@
 //! Schema validation proper is elsewhere and says more; this finds what would make merging ambiguous: unknown
 //! fields, values of another JSON type, items without keys, and duplicates.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use serde_json::Value;
 
 use super::{
     element::PathElement,
     item::element_of,
+    misfit::Misfits,
     text,
     types::{Handle, ListType, MapType, Scalar, TypeId, TypeInfo},
 };
-
-/// One thing that does not fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misfit {
-    /// Where, as in `.spec.ports[0]`.
-    pub path: String,
-    /// What.
-    pub message: String,
-}
-
-/// Everything that does not fit; never empty.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Misfits(pub Vec<Misfit>);
-
-impl fmt::Display for Misfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path.is_empty() {
-            f.write_str(&self.message)
-        } else {
-            write!(f, "{}: {}", self.path, self.message)
-        }
-    }
-}
-
-impl fmt::Display for Misfits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
-            [only] => only.fmt(f),
-            all => {
-                f.write_str("errors:")?;
-                all.iter().try_for_each(|misfit| write!(f, "\n  {misfit}"))
-            }
-        }
-    }
-}
 
 /// Whether an object may have several items with the same key. Live objects may: they were stored before the list
 /// had keys, or by writers that are not checked.
@@ -61,9 +27,9 @@ pub enum Duplicates {
 
 /// Checks `value` against its type.
 pub fn validate(value: &Value, types: &TypeInfo, duplicates: Duplicates) -> Result<(), Misfits> {
-    let mut walk = Walk { types, duplicates, trail: Vec::new(), found: Vec::new() };
+    let mut walk = Walk { types, duplicates, trail: Vec::new(), found: Misfits::default() };
     walk.value(value, types.root());
-    if walk.found.is_empty() { Ok(()) } else { Err(Misfits(walk.found)) }
+    if walk.found.is_empty() { Ok(()) } else { Err(walk.found) }
 }
 
 struct Walk<'a> {
@@ -71,7 +37,7 @@ struct Walk<'a> {
     duplicates: Duplicates,
     /// Where the walk is; texts are made only for what is found.
     trail: Vec<Step<'a>>,
-    found: Vec<Misfit>,
+    found: Misfits,
 }
 
 enum Step<'a> {
@@ -80,18 +46,23 @@ enum Step<'a> {
     Element(PathElement),
 }
 
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Index(index) => write!(f, "[{index}]"),
+            Self::Element(element) => element.fmt(f),
+        }
+    }
+}
+
 impl<'a> Walk<'a> {
-    fn report(&mut self, message: impl Into<String>) {
-        let path = self.trail.iter().map(|step| match step {
-            Step::Field(name) => format!(".{name}"),
-            Step::Index(index) => format!("[{index}]"),
-            Step::Element(element) => element.to_string(),
-        });
-        self.found.push(Misfit { path: path.collect(), message: message.into() });
+    fn report(&mut self, message: impl FnOnce() -> String) {
+        self.found.add(&self.trail, message);
     }
 
     fn misfit(&mut self, expected: &str, value: &Value) {
-        self.report(format!("expected {expected}, got &{{{}}}", text::in_message(value)));
+        self.report(|| format!("expected {expected}, got &{{{}}}", text::in_message(value)));
     }
 
     fn value(&mut self, value: &'a Value, of: TypeId) {
@@ -106,21 +77,20 @@ impl<'a> Walk<'a> {
     }
 
     fn scalar(&mut self, value: &Value, scalar: Scalar) {
-        let message = match (scalar, value) {
+        match (scalar, value) {
             (Scalar::Numeric, Value::Number(_))
             | (Scalar::String, Value::String(_))
             | (Scalar::Boolean, Value::Bool(_))
-            | (Scalar::Untyped, Value::Number(_) | Value::String(_) | Value::Bool(_)) => return,
+            | (Scalar::Untyped, Value::Number(_) | Value::String(_) | Value::Bool(_)) => {}
             (Scalar::Numeric, _) => {
-                format!("expected numeric (int or float), got {}", text::type_name(value))
+                self.report(|| format!("expected numeric (int or float), got {}", text::type_name(value)));
             }
-            (Scalar::String, _) => {
+            (Scalar::String, _) => self.report(|| {
                 format!("expected string, got &value.valueUnstructured{{Value:{}}}", text::literal(value))
-            }
-            (Scalar::Boolean, _) => format!("expected boolean, got &{{{}}}", text::in_message(value)),
-            (Scalar::Untyped, _) => format!("expected any scalar, got &{{{}}}", text::in_message(value)),
-        };
-        self.report(message);
+            }),
+            (Scalar::Boolean, _) => self.misfit("boolean", value),
+            (Scalar::Untyped, _) => self.misfit("any scalar", value),
+        }
     }
 
     fn members(&mut self, members: &'a serde_json::Map<String, Value>, map: &MapType) {
@@ -128,27 +98,24 @@ impl<'a> Walk<'a> {
             self.trail.push(Step::Field(name));
             match map.member(name) {
                 Some(of) => self.value(member, of),
-                None => self.report("field not declared in schema"),
+                None => self.report(|| "field not declared in schema".to_owned()),
             }
             self.trail.pop();
         }
     }
 
     fn items(&mut self, items: &'a [Value], list: &ListType) {
-        let mut seen: Vec<PathElement> = Vec::new();
+        let mut seen: BTreeSet<PathElement> = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let step = if list.is_atomic() {
                 Step::Index(index)
             } else {
                 let element = match element_of(self.types, list, item) {
                     Ok(element) => element,
-                    Err(error) => return self.report(format!("element {index}: {error}")),
+                    Err(error) => return self.report(|| format!("element {index}: {error}")),
                 };
-                if self.duplicates == Duplicates::Refused {
-                    match seen.binary_search(&element) {
-                        Ok(_) => self.report(format!("duplicate entries for key {element}")),
-                        Err(place) => seen.insert(place, element.clone()),
-                    }
+                if self.duplicates == Duplicates::Refused && !seen.insert(element.clone()) {
+                    self.report(|| format!("duplicate entries for key {element}"));
                 }
                 Step::Element(element)
             };

@@ -15,6 +15,7 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+use crate::rbac;
 use crate::status::{ApiError, GroupResource, go};
 
 /// What a path names.
@@ -249,31 +250,20 @@ impl ResourcePath {
 
     /// The namespace for questions of rights: a namespace is in itself there.
     pub fn authorization_namespace(&self) -> Option<&str> {
-        match (&self.namespace, self.resource.as_str()) {
-            (None, "namespaces") => self.name.as_deref(),
-            (namespace, _) => namespace.as_deref(),
-        }
+        authorization_namespace(self.namespace.as_deref(), &self.resource, self.name.as_deref())
     }
 
     /// The answer to somebody who may not do this; `why` adds a reason, where there is one.
     pub fn forbidden(&self, user: &str, verb: Verb, why: &str) -> ApiError {
-        let resource = match &self.subresource {
-            Some(subresource) => format!("{}/{subresource}", self.resource),
-            None => self.resource.clone(),
+        let text = Option::unwrap_or_default;
+        let wanted = rbac::Resource {
+            group: &self.version.group,
+            plural: &self.resource,
+            subresource: text(self.subresource.as_deref()),
+            name: text(self.name.as_deref()),
+            namespace: text(self.authorization_namespace()),
         };
-        let quoted = |text: &str| go::quote(text);
-        let place = match self.authorization_namespace() {
-            Some(namespace) => format!("in the namespace {}", quoted(namespace)),
-            None => "at the cluster scope".to_owned(),
-        };
-        let (user, resource, group) = (quoted(user), quoted(&resource), quoted(&self.version.group));
-        let verb = verb.as_str();
-        let what = format!("User {user} cannot {verb} resource {resource} in API group {group} {place}");
-        ApiError::Forbidden {
-            resource: Some(GroupResource::new(&self.version.group, &self.resource)),
-            name: self.name.clone().unwrap_or_default(),
-            why: with_reason(&what, why),
-        }
+        forbidden_resource(user, verb, &wanted, why)
     }
 
     /// Refuses names that could not be the last segment of a path.
@@ -290,6 +280,36 @@ pub fn check_name(name: &str) -> Result<(), ApiError> {
         _ => return Ok(()),
     };
     Err(ApiError::BadRequest(format!("Name parameter invalid: {}: {wrong}", go::quote(name))))
+}
+
+/// The namespace whose rights count: a namespace is in itself.
+pub fn authorization_namespace<'a>(
+    namespace: Option<&'a str>,
+    plural: &str,
+    name: Option<&'a str>,
+) -> Option<&'a str> {
+    if namespace.is_none() && plural == "namespaces" { name } else { namespace }
+}
+
+/// The answer to somebody who may not do this with a resource.
+pub fn forbidden_resource(user: &str, verb: Verb, wanted: &rbac::Resource<'_>, why: &str) -> ApiError {
+    let &rbac::Resource { group, plural, subresource, name, namespace } = wanted;
+    let resource = match subresource {
+        "" => plural.to_owned(),
+        subresource => format!("{plural}/{subresource}"),
+    };
+    let place = match namespace {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {}", go::quote(namespace)),
+    };
+    let (user, resource, quoted) = (go::quote(user), go::quote(&resource), go::quote(group));
+    let verb = verb.as_str();
+    let what = format!("User {user} cannot {verb} resource {resource} in API group {quoted} {place}");
+    ApiError::Forbidden {
+        resource: Some(GroupResource::new(group, plural)),
+        name: name.to_owned(),
+        why: with_reason(&what, why),
+    }
 }
 
 /// The answer to somebody who may not see a path that is no resource.

@@ -150,4 +150,66 @@ mod tests {
             assert_eq!(ask(&server, &bob, method, &path, &victim).await, code, "{method} {path}");
         }
     }
+
+    /// A role of `default` with these rules for whoever has its name.
+    async fn give(server: &Server, name: &str, rules: Value) -> User {
+        let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+        let role = json!({"metadata": {"name": name}, "rules": rules});
+        let binding = json!({
+            "metadata": {"name": name}, "subjects": [{"kind": "User", "name": name}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        });
+        for (kind, object) in [("roles", role), ("rolebindings", binding)] {
+            let path = format!("{rbac}/{kind}");
+            assert_eq!(ask(server, &User::admin(), "POST", &path, &object).await, 201);
+        }
+        User { name: name.into(), ..User::anonymous() }
+    }
+
+    /// A change of what is not there makes it: by an apply, and by a PUT where the kind allows it.
+    #[tokio::test]
+    async fn who_may_change_an_object_may_not_make_it() {
+        let server = Server::in_memory().await.unwrap();
+        let maps = |verbs: Value, names: Value| json!({"verbs": verbs, "apiGroups": [""], "resources": ["configmaps"], "resourceNames": names});
+        let leases = |verbs: Value| json!({"verbs": verbs, "apiGroups": ["coordination.k8s.io"], "resources": ["leases"]});
+        let changes = give(
+            &server,
+            "changes",
+            json!([maps(json!(["patch"]), json!(["x"])), leases(json!(["update"]))]),
+        );
+        let makes =
+            json!([maps(json!(["patch", "create"]), json!(["y"])), leases(json!(["update", "create"]))]);
+        let (changes, makes) = (changes.await, give(&server, "makes", makes).await);
+        let map = |name: &str| {
+            let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+            let path = format!("/api/v1/namespaces/default/configmaps/{name}");
+            ("PATCH", path, "application/apply-patch+yaml", object)
+        };
+        let lease = |name: &str| {
+            let object =
+                json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}});
+            let path = format!("/apis/coordination.k8s.io/v1/namespaces/default/leases/{name}");
+            ("PUT", path, "application/json", object)
+        };
+        let admin = User::admin();
+        for (user, (method, path, kind, object), code) in [
+            (&changes, map("x"), 403),
+            (&changes, lease("x"), 403),
+            (&makes, map("y"), 201),
+            (&makes, map("x"), 403),
+            (&makes, lease("y"), 201),
+            (&admin, map("x"), 201),
+            (&admin, lease("x"), 201),
+            // What is there, they may change.
+            (&changes, map("x"), 200),
+        ] {
+            for dry_run in ["&dryRun=All", ""] {
+                let request = Request::builder().method(method).header("content-type", kind);
+                let request = request.uri(format!("{path}?fieldManager=m{dry_run}"));
+                let request = request.body(Bytes::from(object.to_string())).unwrap();
+                let answer = server.api().respond(user, request).await;
+                assert_eq!(answer.status().as_u16(), code, "{} {method} {path}{dry_run}", user.name);
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 
+use super::made::{Made, Turn};
 use super::{Api, Body, Call, Shared, health, whole};
 use crate::builtin;
 use crate::discovery;
@@ -33,9 +34,9 @@ struct Document {
 #[derive(Debug, Default)]
 pub struct Descriptions {
     all: OnceLock<Vec<Arc<Resource>>>,
-    v3: OnceLock<OpenApiV3>,
-    v2: OnceLock<Bytes>,
-    v2_protobuf: OnceLock<Bytes>,
+    v3: Made<Arc<OpenApiV3>>,
+    v2: Made<Bytes>,
+    v2_protobuf: Made<Bytes>,
 }
 
 impl Descriptions {
@@ -46,29 +47,49 @@ impl Descriptions {
         })
     }
 
-    fn v3(&self, catalogue: &Catalogue) -> &OpenApiV3 {
-        self.v3.get_or_init(|| {
-            let (index, documents) = openapi::all(self.resources(catalogue));
+    async fn v3(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Arc<OpenApiV3>, ApiError> {
+        let make = |resources: &[Arc<Resource>]| {
+            let (index, documents) = openapi::all(resources);
             let document = |(path, hash, document)| Document { path, hash, bytes: json_bytes(&document) };
-            (json_bytes(&index), documents.into_iter().map(document).collect())
-        })
+            Arc::new((json_bytes(&index), documents.into_iter().map(document).collect()))
+        };
+        self.v3.get(turn, of(catalogue, make)).await
     }
 
-    fn v2(&self, catalogue: &Catalogue) -> &Bytes {
-        self.v2.get_or_init(|| json_bytes(&openapi::document_v2(self.resources(catalogue))))
+    async fn v2(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Bytes, ApiError> {
+        let make = |resources: &[Arc<Resource>]| json_bytes(&openapi::document_v2(resources));
+        self.v2.get(turn, of(catalogue, make)).await
     }
 
-    fn v2_protobuf(&self, catalogue: &Catalogue) -> Bytes {
-        let made = || openapi::gnostic::document(&openapi::document_v2(self.resources(catalogue))).into();
-        self.v2_protobuf.get_or_init(made).clone()
+    async fn v2_protobuf(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Bytes, ApiError> {
+        let make =
+            |resources: &[Arc<Resource>]| openapi::gnostic::document(&openapi::document_v2(resources)).into();
+        self.v2_protobuf.get(turn, of(catalogue, make)).await
+    }
+}
+
+/// Makes something of the resources of a catalogue; nothing, if others are served by then and nobody waits any more.
+fn of<T>(
+    catalogue: &Arc<Catalogue>,
+    make: impl FnOnce(&[Arc<Resource>]) -> T + Send + 'static,
+) -> impl FnOnce() -> Option<T> + Send + 'static {
+    let catalogue = Arc::downgrade(catalogue);
+    move || {
+        let catalogue = catalogue.upgrade()?;
+        Some(make(catalogue.descriptions.resources(&catalogue)))
     }
 }
 
 impl Api {
     /// Everything that is not a resource.
-    pub(super) fn document(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    pub(super) async fn document(
+        &self,
+        target: &Target,
+        call: &Call<'_>,
+    ) -> Result<Response<Body>, ApiError> {
         let catalogue = self.engine.registry.current();
         let descriptions = &catalogue.descriptions;
+        let turn = if call.payer.is_master() { Turn::Administrator } else { Turn::User };
         if *call.method != Method::GET && has_router(target, descriptions.resources(&catalogue)) {
             return Err(ApiError::MethodNotAllowed);
         }
@@ -76,18 +97,19 @@ impl Api {
             Target::CoreVersions | Target::Groups | Target::Group(_) | Target::Resources(_) => {
                 discover(target, call, descriptions.resources(&catalogue))
             }
-            Target::OpenApiV3Index => openapi_answer(call, &descriptions.v3(&catalogue).0),
+            Target::OpenApiV3Index => openapi_answer(call, &descriptions.v3(&catalogue, turn).await?.0),
             Target::OpenApiV3(version) => {
                 let path = document_path(version);
-                let document = descriptions.v3(&catalogue).1.iter().find(|document| document.path == path);
+                let all = descriptions.v3(&catalogue, turn).await?;
+                let document = all.1.iter().find(|document| document.path == path);
                 hashed_answer(call, document.ok_or(ApiError::PageNotFound)?)
             }
             Target::OpenApiV2 if wants_protobuf(call) => Ok(Response::builder()
                 .extension(Shared)
                 .header(header::CONTENT_TYPE, openapi::gnostic::CONTENT_TYPE)
-                .body(whole(descriptions.v2_protobuf(&catalogue)))
+                .body(whole(descriptions.v2_protobuf(&catalogue, turn).await?))
                 .expect("headers of our own are valid")),
-            Target::OpenApiV2 => openapi_answer(call, descriptions.v2(&catalogue)),
+            Target::OpenApiV2 => openapi_answer(call, &descriptions.v2(&catalogue, turn).await?),
             Target::Version => Ok(json_answer(&crate::version::document())),
             Target::Root => Ok(root(descriptions.resources(&catalogue))),
             Target::Health(probe, check) => self.health(*probe, check.as_deref(), call),
@@ -233,4 +255,41 @@ fn json_answer(value: &Value) -> Response<Body> {
         .header(header::CONTENT_TYPE, "application/json")
         .body(whole(format!("{value}\n")))
         .expect("headers of our own are valid")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+    use crate::door::User;
+
+    /// On the one thread of this test, nobody is served while something is made on it.
+    #[tokio::test]
+    async fn others_are_served_while_documents_are_made() {
+        let server = crate::Server::in_memory().await.unwrap();
+        let ask = async |path: &str, accept: &str| {
+            let request = Request::get(path).header("accept", accept).body(Bytes::new()).unwrap();
+            server.api().respond(&User::admin(), request).await.status().as_u16()
+        };
+        let json = "application/json";
+        for (path, accept) in [
+            ("/openapi/v2", json),
+            ("/openapi/v2", openapi::gnostic::ACCEPT[0]),
+            ("/openapi/v3", json),
+            ("/openapi/v3/api/v1", json),
+        ] {
+            let mut asked = Box::pin(ask(path, accept));
+            let is_made = path == "/openapi/v3/api/v1";
+            assert_eq!(futures::poll!(&mut asked).is_pending(), !is_made, "{path} {accept}");
+            assert_eq!(ask("/readyz", json).await, 200);
+            if !is_made {
+                // Who goes away takes nothing along.
+                drop(asked);
+                assert_eq!(ask(path, accept).await, 200, "{path} {accept}");
+            }
+            let again = Box::pin(ask(path, accept));
+            assert!(futures::poll!(again).is_ready(), "{path} {accept} is made once");
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod compress;
 mod documents;
 mod health;
 mod kept;
+mod made;
 mod metrics;
 mod pieces;
 mod resource;
@@ -219,7 +220,7 @@ impl Api {
                 Some(review) => review,
                 None => self.resource(path, call).await,
             },
-            target => self.document(target, call),
+            target => self.document(target, call).await,
         }
     }
 }

@@ -196,6 +196,53 @@ async fn the_name_of_a_manager_is_not_there_for_each_of_its_fields() {
     assert!(grown < 128 << 20, "{grown} bytes for 500 conflicts");
 }
 
+/// Applies to an object that is not there; how much more memory the server had, and what it said.
+async fn told_of_apply(target: &Target, body: &Value) -> (u64, Value) {
+    let mut client = target.client().await;
+    let before = target.most_memory();
+    let path = format!("{MAPS}/victim?fieldManager=m&dryRun=All");
+    let (code, status) =
+        client.ask("PATCH", &path, "application/apply-patch+yaml", body.to_string().into()).await;
+    assert_eq!(code, 500, "{status}");
+    (target.most_memory().saturating_sub(before), status)
+}
+
+#[tokio::test]
+async fn the_way_to_a_mistake_is_not_there_for_each_mistake() {
+    let target = Target::start();
+    let many = sized(4_000, 12_000);
+    let unknown = |uid: String| -> Value {
+        let mut owner = owned_by(&uid);
+        let members = (0..many).map(|n| (format!("z{n}"), Value::from(0)));
+        owner.as_object_mut().unwrap().extend(members);
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "victim", "ownerReferences": [owner]}})
+    };
+    // Each was told with the whole way to it: 193 KB took 2.7 GB.
+    let (grown, status) = told_of_apply(&target, &unknown("u".repeat(70 << 10))).await;
+    assert!(grown < 64 << 20, "{grown} bytes for {many} mistakes");
+    assert!(status["message"].as_str().unwrap().contains("not declared in schema"));
+    let (_, status) = told_of_apply(&target, &unknown("u".into())).await;
+    let more = format!("and {} more, which are not told", many - 100);
+    assert!(status["message"].as_str().unwrap().ends_with(&more), "{status}");
+}
+
+/// Many that were never seen before each came before all that were.
+#[tokio::test]
+async fn no_item_of_a_set_makes_room_among_all_others() {
+    let target = Target::start();
+    let mut client = target.client().await;
+    let finalizers = |count: usize| {
+        let names: Vec<String> = (0..count).rev().map(|n| format!("{n:06}")).collect();
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "victim", "finalizers": names}})
+    };
+    let many = sized(120_000, 200_000);
+    let path = format!("{MAPS}/victim?fieldManager=m&dryRun=All");
+    let request = ["PATCH", path.as_str(), "application/apply-patch+yaml"];
+    let one = ticks(&target, &mut client, request, &finalizers(many / 4), &[422]).await;
+    let four = ticks(&target, &mut client, request, &finalizers(many), &[422]).await;
+    assert_linear("items of a set", one, four);
+}
+
 /// Reads the events of an object until it has one owner.
 async fn one_owner_left(client: &mut Client, name: &str) {
     let path = format!("{MAPS}?watch=1&fieldSelector=metadata.name={name}");

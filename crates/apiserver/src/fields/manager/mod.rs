@@ -32,10 +32,10 @@ pub use update::update;
 
 use super::{
     managed::{ManagedError, ManagedFieldsEntry, Operation},
+    misfit::Misfits,
     set::FieldSet,
     time::Timestamp,
     types::TypeInfo,
-    validate::Misfits,
 };
 
 /// Who writes what, and when.
