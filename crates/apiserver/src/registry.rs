@@ -222,6 +222,11 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     Ok(served.map(Arc::new).collect())
 }
 
+/// The best version of a resource that nobody is served, for what the server does with its objects by itself.
+pub fn alone(resource: Resource) -> Option<Arc<Served>> {
+    serve(&Arc::new(resource)).ok()?.into_iter().next()
+}
+
 /// As `apiVersion` of an object says it.
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }

@@ -9,6 +9,7 @@ use super::backoff::Backoff;
 use crate::builtin;
 use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::object::Meta;
+use crate::registry;
 use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
@@ -108,14 +109,8 @@ async fn clean_up(
     definition: &Value,
     all: &ListOptions,
 ) -> Result<(), ApiError> {
-    let catalogue = engine.registry.current();
-    let spec = &definition["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let resource = catalogue.of_kind(&text(&spec["group"]), &text(&spec["names"]["kind"]));
-    // One that was stored in a group of the API itself names objects that are not its own.
-    let resource = resource.filter(|resource| resource.custom);
-    if let Some(served) = resource.and_then(|resource| catalogue.preferred(resource)) {
-        let target = Target { served: Arc::clone(served), namespace: None, status: false };
+    if let Some(served) = crd::of_objects(definition).and_then(registry::alone) {
+        let target = Target { served, namespace: None, status: false };
         if !engine.list(&target, all)?.items.is_empty() {
             engine.delete_collection(&target, all, &DeleteOptions::default()).await?;
         }
@@ -177,3 +172,6 @@ fn serve(engine: &Engine, known: &mut Known) {
         engine.registry.replace(catalogue);
     }
 }
+
+#[cfg(test)]
+mod tests;

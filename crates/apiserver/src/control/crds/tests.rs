@@ -1,0 +1,92 @@
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use crate::Server;
+use crate::door::User;
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+async fn ask(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let request = Request::builder().method(method).uri(path).header("content-type", kind);
+    let answer = server.api().respond(&User::admin(), request.body(Bytes::from(body)).unwrap()).await;
+    let code = answer.status().as_u16();
+    let text = answer.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&text).unwrap_or_default())
+}
+
+/// A definition in `example.com` of one version.
+fn definition(plural: &str, kind: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+    })
+}
+
+async fn define(server: &Server, definition: &Value) {
+    let (code, told) = ask(server, "POST", CRDS, definition).await;
+    assert_eq!(code, 201, "{told}");
+}
+
+async fn make(server: &Server, plural: &str, kind: &str, name: &str) {
+    let object = json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": name}});
+    let path = format!("/apis/example.com/v1/namespaces/default/{plural}");
+    let (code, told) = ask(server, "POST", &path, &object).await;
+    assert_eq!(code, 201, "{told}");
+}
+
+async fn count(server: &Server, plural: &str) -> usize {
+    let (code, list) = ask(server, "GET", &format!("/apis/example.com/v1/{plural}"), &Value::Null).await;
+    assert_eq!(code, 200, "{list}");
+    list["items"].as_array().unwrap().len()
+}
+
+/// Deletes a definition and waits until it is gone.
+async fn forget(server: &Server, plural: &str) {
+    let path = format!("{CRDS}/{plural}.example.com");
+    assert_eq!(ask(server, "DELETE", &path, &Value::Null).await.0, 200);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while ask(server, "GET", &path, &Value::Null).await.0 != 404 {
+        assert!(Instant::now() < deadline, "{plural} stays");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn condition<'a>(definition: &'a Value, kind: &str) -> &'a Value {
+    let conditions = definition["status"]["conditions"].as_array().unwrap();
+    conditions.iter().find(|condition| condition["type"] == kind).unwrap()
+}
+
+#[tokio::test]
+async fn a_definition_takes_no_objects_of_another_one_with_it() {
+    let server = Server::in_memory().await.unwrap();
+    define(&server, &definition("widgets", "Widget")).await;
+    make(&server, "widgets", "Widget", "kept").await;
+    define(&server, &definition("evils", "Widget")).await;
+    let (_, evil) = ask(&server, "GET", &format!("{CRDS}/evils.example.com"), &Value::Null).await;
+    assert_eq!(condition(&evil, "Established")["status"], "False");
+    forget(&server, "evils").await;
+    assert_eq!(count(&server, "widgets").await, 1);
+}
+
+#[tokio::test]
+async fn a_definition_that_is_not_served_any_more_takes_its_objects_with_it() {
+    let server = Server::in_memory().await.unwrap();
+    define(&server, &definition("widgets", "Widget")).await;
+    make(&server, "widgets", "Widget", "gone").await;
+    let path = format!("{CRDS}/widgets.example.com");
+    let mut hidden = definition("widgets", "Widget")["spec"]["versions"].clone();
+    hidden[0]["served"] = false.into();
+    let (code, told) = ask(&server, "PATCH", &path, &json!({"spec": {"versions": hidden}})).await;
+    assert_eq!(code, 200, "{told}");
+    forget(&server, "widgets").await;
+    define(&server, &definition("widgets", "Widget")).await;
+    assert_eq!(count(&server, "widgets").await, 0);
+}
