@@ -90,3 +90,39 @@ async fn a_definition_that_is_not_served_any_more_takes_its_objects_with_it() {
     define(&server, &definition("widgets", "Widget")).await;
     assert_eq!(count(&server, "widgets").await, 0);
 }
+
+#[tokio::test]
+async fn nobody_waits_for_objects_that_go() {
+    let server = Server::in_memory().await.unwrap();
+    define(&server, &definition("widgets", "Widget")).await;
+    for n in 0..1_500 {
+        make(&server, "widgets", "Widget", &format!("w{n}")).await;
+    }
+    let path = format!("{CRDS}/widgets.example.com");
+    assert_eq!(ask(&server, "DELETE", &path, &Value::Null).await.0, 200);
+    define(&server, &definition("gadgets", "Gadget")).await;
+    make(&server, "gadgets", "Gadget", "one").await;
+    assert!(count(&server, "widgets").await > 0, "they were waited for");
+    forget(&server, "widgets").await;
+}
+
+/// Whoever makes the catalogue anew holds a lock, which these do not ask for.
+#[tokio::test]
+async fn only_what_defines_something_waits_for_the_catalogue() {
+    let server = Server::in_memory().await.unwrap();
+    define(&server, &definition("widgets", "Widget")).await;
+    let held = server.api().engine.registry.definitions.lock().await;
+    let widgets = format!("{CRDS}/widgets.example.com");
+    let dry = format!("{CRDS}?dryRun=All");
+    for (method, path, body, code) in [
+        ("POST", CRDS, definition("widgets", "Widget"), 409),
+        ("POST", CRDS, json!({"kind": "CustomResourceDefinition"}), 422),
+        ("POST", &dry, definition("gadgets", "Gadget"), 201),
+        ("DELETE", &widgets, Value::Null, 200),
+    ] {
+        let answer = tokio::time::timeout(Duration::from_secs(10), ask(&server, method, path, &body));
+        let (told, answer) = answer.await.unwrap_or_else(|_| panic!("{method} {path} waits"));
+        assert_eq!(told, code, "{method} {path}: {answer}");
+    }
+    drop(held);
+}

@@ -1,6 +1,7 @@
 //! The definitions as they were last read. They are long, and a change is mostly one of one of them: the others are not read
 //! again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -13,7 +14,12 @@ use crate::store::{Object, Revision};
 
 /// Every definition, in the order of the store.
 #[derive(Debug, Default)]
-pub struct Known(pub Vec<Definition>);
+pub struct Known {
+    /// All of them.
+    pub all: Vec<Definition>,
+    /// The revision of the store that they are of, where all was done that it asks for.
+    pub up_to: Option<Revision>,
+}
 
 /// One of them.
 #[derive(Debug)]
@@ -30,13 +36,13 @@ pub struct Definition {
 impl Known {
     /// Brings it up to date with what the store holds.
     pub fn read(&mut self, objects: &[Arc<Object>]) {
-        let mut before = std::mem::take(&mut self.0);
+        let before = std::mem::take(&mut self.all).into_iter();
+        let mut before: HashMap<String, Definition> =
+            before.map(|known| (known.name().to_owned(), known)).collect();
         for object in objects {
-            // A revision belongs to one write of one object.
-            let same = before.iter().position(|known| known.revision == Some(object.revision()));
-            self.0.push(match same {
-                Some(at) => before.swap_remove(at),
-                None => Definition::read(object, &before),
+            self.all.push(match before.remove(&*object.key().name) {
+                Some(known) if known.revision == Some(object.revision()) => known,
+                known => Definition::read(object, known.as_ref()),
             });
         }
     }
@@ -44,11 +50,11 @@ impl Known {
 
 impl Definition {
     /// Schemas that did not change are those of before: nobody keeps them twice.
-    fn read(object: &Object, before: &[Self]) -> Self {
+    fn read(object: &Object, before: Option<&Self>) -> Self {
         let mut outline: Value =
             serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
         let mut versions = versions(&outline);
-        if let Some(same) = before.iter().find(|known| known.versions == versions) {
+        if let Some(same) = before.filter(|known| known.versions == versions) {
             versions.clone_from(&same.versions);
         }
         for version in
