@@ -75,7 +75,6 @@ mod tests {
 
     #[test]
     fn what_takes_memory_counts() {
-        eprintln!("node {}", super::NODE);
         let weight = |spec: serde_json::Value| {
             Schema::compile(&json!({"type": "object", "properties": {"spec": spec}})).unwrap().weight()
         };

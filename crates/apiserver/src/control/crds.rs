@@ -1,6 +1,6 @@
 //! Serves what CRDs define: decides about their names, writes their status, swaps in a new catalogue.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -17,7 +17,7 @@ use crate::request::write::WriteOptions;
 use crate::resource::Resource;
 use crate::resource::crd::{self, Cleanup, Definition, Known, Names};
 use crate::status::ApiError;
-use crate::store::{Filter, WatchError};
+use crate::store::{Filter, Object, WatchError};
 
 const MANAGER: &str = "kube-apiserver";
 const STORE_NAME: &str = "apiextensions.k8s.io/customresourcedefinitions";
@@ -106,18 +106,42 @@ pub async fn refresh(engine: &Engine) {
     }
     let Ok((objects, revision)) = engine.snapshot(&target, &everything()) else { return };
     known.read(&objects);
-    let is_done = decide(engine, &target, &mut known).await;
+    let full = find_room(&target, &mut known, &objects);
+    let is_done = decide(engine, &target, &mut known, &full).await;
     known.up_to = is_done.then_some(revision);
     serve(engine, &mut known);
 }
 
+/// Gives every definition room, first those that have it already and those that were established before a restart. Tells by
+/// the place of each for which there is none why that is.
+fn find_room(target: &Target, known: &mut Known, objects: &[Arc<Object>]) -> HashMap<usize, String> {
+    let Some(room) = &target.served.room else { return HashMap::new() };
+    let names: HashSet<&str> = known.all.iter().map(Definition::name).collect();
+    room.keep(|name| names.contains(name));
+    let mut order: Vec<usize> = (0..known.all.len()).collect();
+    order.sort_by_cached_key(|at| {
+        let Definition { outline, .. } = &known.all[*at];
+        let name = known.all[*at].name().to_owned();
+        let since = outline["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+        (!room.has(&name), !crd::is_established(outline), since, name)
+    });
+    let mut find = |at: usize| Some((at, known.all[at].find_room(room, &objects[at]).err()?));
+    order.into_iter().filter_map(&mut find).collect()
+}
+
 /// Decides the names of every definition, and tells whether all statuses could be written.
-async fn decide(engine: &Engine, definitions: &Target, known: &mut Known) -> bool {
+async fn decide(
+    engine: &Engine,
+    definitions: &Target,
+    known: &mut Known,
+    full: &HashMap<usize, String>,
+) -> bool {
     let target = Target { status: true, ..definitions.clone() };
     let mut names = Names::of(known.all.iter().map(|definition| &definition.outline));
     let mut is_done = true;
-    for definition in &mut known.all {
-        let Some(status) = crd::accept(&definition.outline, &names, &engine.now()) else { continue };
+    for (at, definition) in known.all.iter_mut().enumerate() {
+        let full = full.get(&at).map(String::as_str);
+        let Some(status) = crd::accept(&definition.outline, &names, full, &engine.now()) else { continue };
         let change =
             Change::Patch(PatchBody::Json(json!([{"op": "add", "path": "/status", "value": status}])));
         // A definition that changed meanwhile comes back with its own event.

@@ -10,6 +10,7 @@
 
 mod known;
 mod order;
+mod room;
 mod spec;
 mod status;
 mod validate;
@@ -27,6 +28,7 @@ use crate::builtin::{
 
 pub use known::{Definition, Known};
 pub use order::compare_versions;
+pub use room::Room;
 pub use status::{Cleanup, Names, accept, is_established, set_condition, set_terminating};
 pub use validate::{validate_create, validate_status, validate_update};
 
@@ -121,7 +123,8 @@ pub fn resource(crd: &Value) -> Result<Resource, CrdError> {
 pub fn of_objects(crd: &Value) -> Option<Resource> {
     let spec = get(crd, &["spec"]);
     // One that was stored in a group of the API itself names objects that are not its own.
-    if !is_established(crd) || builtin::is_group(text(spec, &["group"])) {
+    let was_served = is_established(crd) || status::is_left_out(crd);
+    if !was_served || builtin::is_group(text(spec, &["group"])) {
         return None;
     }
     let stored = json!({"name": storage_version(crd)?});

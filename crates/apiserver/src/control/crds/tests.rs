@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -5,8 +6,12 @@ use http::Request;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
+use super::refresh;
 use crate::Server;
 use crate::door::User;
+use crate::registry::Catalogue;
+use crate::resource::crd::{self, Room};
+use crate::store::{self, Key};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -125,4 +130,84 @@ async fn only_what_defines_something_waits_for_the_catalogue() {
         assert_eq!(told, code, "{method} {path}: {answer}");
     }
     drop(held);
+}
+
+/// A definition of a kind with these fields in its spec.
+fn with_fields(plural: &str, fields: impl Iterator<Item = Value>) -> Value {
+    let fields: serde_json::Map<_, _> =
+        fields.enumerate().map(|(n, field)| (format!("f{n}"), field)).collect();
+    let mut definition = definition(plural, plural);
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+        json!({"spec": {"type": "object", "properties": fields}});
+    definition
+}
+
+/// A server whose definitions have room for so many megabytes.
+async fn with_room(megabytes: usize) -> Server {
+    let server = Server::in_memory().await.unwrap();
+    let mut catalogue = Catalogue::built_in().unwrap();
+    catalogue.bound_definitions(&Arc::new(Room::of(megabytes << 20)));
+    server.api().engine.registry.replace(catalogue);
+    server
+}
+
+/// Takes between three and four megabytes.
+fn large(plural: &str) -> Value {
+    let pattern = |n: usize| json!({"type": "string", "pattern": format!("{plural}{n}.{{999}}")});
+    with_fields(plural, (0..3).map(pattern))
+}
+
+async fn get(server: &Server, plural: &str) -> Value {
+    ask(server, "GET", &format!("{CRDS}/{plural}.example.com"), &Value::Null).await.1
+}
+
+#[tokio::test]
+async fn definitions_have_a_bound_together() {
+    let server = with_room(9).await;
+    define(&server, &large("as")).await;
+    define(&server, &large("bs")).await;
+    let (code, told) = ask(&server, "POST", CRDS, &large("cs")).await;
+    let message = told["message"].as_str().unwrap();
+    assert!(
+        code == 422 && message.contains("may take 9 MiB") && message.contains("6 MiB are taken"),
+        "{told}"
+    );
+    let small = definition("cs", "cs");
+    define(&server, &small).await;
+    let spec = json!({"spec": large("cs")["spec"]});
+    assert_eq!(ask(&server, "PATCH", &format!("{CRDS}/cs.example.com"), &spec).await.0, 422);
+    forget(&server, "as").await;
+    assert_eq!(ask(&server, "PATCH", &format!("{CRDS}/cs.example.com"), &spec).await.0, 200);
+    make(&server, "cs", "cs", "one").await;
+}
+
+/// Two that are written at once, or were stored before there was a bound.
+#[tokio::test]
+async fn a_definition_without_room_waits_for_it() {
+    let server = with_room(4).await;
+    define(&server, &large("as")).await;
+    make(&server, "as", "as", "one").await;
+    let mut late = large("bs");
+    crd::apply_defaults(&mut late);
+    crd::prepare_create(&mut late);
+    let key = Key::new("apiextensions.k8s.io/customresourcedefinitions", "", "bs.example.com");
+    let stored = store::Value::plain(Bytes::from(late.to_string()));
+    server.api().engine.store.create(key, stored).await.unwrap();
+    refresh(&server.api().engine).await;
+    let late = get(&server, "bs").await;
+    let Value::Object(established) = condition(&late, "Established") else { panic!("{late}") };
+    assert_eq!(
+        (&established["status"], &established["reason"]),
+        (&json!("False"), &json!("NoRoom")),
+        "{late}"
+    );
+    assert_eq!(ask(&server, "GET", "/apis/example.com/v1/bs", &Value::Null).await.0, 404);
+    assert_eq!(count(&server, "as").await, 1);
+
+    forget(&server, "as").await;
+    refresh(&server.api().engine).await;
+    assert_eq!(condition(&get(&server, "bs").await, "Established")["status"], "True");
+    make(&server, "bs", "bs", "one").await;
+    define(&server, &definition("as", "as")).await;
+    assert_eq!(count(&server, "as").await, 0);
 }

@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use capt_schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{is_established, resource_with, text, versions};
+use super::{Room, is_established, resource_with, room, text, versions};
 use crate::builtin;
-use crate::resource::{Resource, Version};
+use crate::resource::{Resource, Version, judged};
 use crate::store::{Object, Revision};
 
 /// Every definition, in the order of the store.
@@ -27,6 +28,11 @@ pub struct Definition {
     /// The definition without its schemas.
     pub outline: Value,
     versions: Vec<Arc<Version>>,
+    /// Their schemas, to be served, and what all of it weighs, once somebody asked.
+    schemas: Vec<Arc<Schema>>,
+    weight: Option<usize>,
+    /// Whether it waits for room, without its versions.
+    waits: bool,
     /// What it defines, once somebody asked.
     resource: Option<Arc<Resource>>,
     /// Of the object that was read; none if it must be read again.
@@ -62,7 +68,41 @@ impl Definition {
         {
             version.as_object_mut().map(|version| version.shift_remove("schema"));
         }
-        Self { outline, versions, resource: None, revision: Some(object.revision()) }
+        Self {
+            outline,
+            versions,
+            schemas: Vec::new(),
+            weight: None,
+            waits: false,
+            resource: None,
+            revision: Some(object.revision()),
+        }
+    }
+
+    /// Gets room for it, or keeps as little of it as there may be and tells why.
+    pub fn find_room(&mut self, room: &Room, object: &Object) -> Result<(), String> {
+        let weight = self.weigh();
+        let found = room.give(self.name(), weight);
+        if found.is_err() {
+            self.versions.clear();
+            self.schemas.clear();
+            self.resource = None;
+            self.waits = true;
+        } else if self.waits {
+            *self = Self::read(object, None);
+            self.weigh();
+        }
+        found
+    }
+
+    fn weigh(&mut self) -> usize {
+        if let Some(weight) = self.weight {
+            return weight;
+        }
+        // What cannot be compiled is not served either.
+        let compiled = self.versions.iter().filter_map(|version| judged::take(&version.open_api).ok());
+        self.schemas = compiled.collect();
+        *self.weight.insert(room::weight(&self.versions, &self.schemas))
     }
 
     /// Its name.

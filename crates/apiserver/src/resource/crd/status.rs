@@ -10,16 +10,25 @@ use serde_json::{Value, json};
 
 use crate::builtin::rules::{get, list, text};
 
+/// Why a definition is not established that has its names.
+const NO_ROOM: &str = "NoRoom";
+
 /// Whether objects of this definition are served.
 pub fn is_established(crd: &Value) -> bool {
     find(get(crd, &["status"]), "Established").is_some_and(|condition| text(condition, &["status"]) == "True")
 }
 
+/// Whether there is no room for it. Objects may have been made when there was.
+pub(super) fn is_left_out(crd: &Value) -> bool {
+    find(get(crd, &["status"]), "Established")
+        .is_some_and(|condition| text(condition, &["reason"]) == NO_ROOM)
+}
+
 /// The status of a definition once its names were decided; `None` if nothing changes.
 ///
 /// `names` are those of all definitions, and of this one among them: a name that it has itself is taken for another use, too.
-/// `now` is the time in RFC 3339 form, in whole seconds.
-pub fn accept(crd: &Value, names: &Names, now: &str) -> Option<Value> {
+/// `full` says why there is no room for it, and `now` is the time in RFC 3339 form, in whole seconds.
+pub fn accept(crd: &Value, names: &Names, full: Option<&str>, now: &str) -> Option<Value> {
     let nothing = Taken::default();
     let taken = names.0.get(text(crd, &["spec", "group"])).unwrap_or(&nothing);
     let (names, conflict) = decide(crd, taken);
@@ -39,9 +48,9 @@ pub fn accept(crd: &Value, names: &Names, now: &str) -> Option<Value> {
             ("False", "NotAccepted", "not all names are accepted")
         }
     };
-    // Once established, always established: objects exist.
-    if !was_established {
-        let (value, reason, message) = established;
+    // Once established, always established: objects exist. But what there is no room for cannot be served.
+    if !was_established || full.is_some() {
+        let (value, reason, message) = full.map_or(established, |full| ("False", NO_ROOM, full));
         set_condition(&mut status, "Established", value, reason, message, now);
     }
     (status != *get(crd, &["status"])).then_some(status)
