@@ -146,7 +146,9 @@ impl Names {
         let short = list(names, &["shortNames"]).iter().filter_map(Value::as_str);
         let resources = ["plural", "singular"].map(|name| text(names, &[name]));
         resources.into_iter().chain(short).for_each(|name| change(&mut taken.resources, name));
-        ["kind", "listKind"].iter().for_each(|name| change(&mut taken.kinds, text(names, &[name])));
+        for name in ["kind", "listKind"] {
+            change(&mut taken.kinds, text(names, &[name]));
+        }
     }
 }
 
