@@ -12,7 +12,7 @@ use capt_schema::Schema;
 use crate::builtin;
 use crate::fields::{Kind, SchemaError, TypeInfo};
 use crate::later::Later;
-use crate::resource::crd::Known;
+use crate::resource::crd::{Known, Room};
 use crate::resource::{Resource, Version, judged};
 use crate::serve::Descriptions;
 
@@ -37,6 +37,8 @@ pub struct Served {
     pub versions_differ: bool,
     /// Objects that were written before may lack defaults that the schema has by now.
     pub defaults_since: Option<u64>,
+    /// What definitions share, where this is their kind.
+    pub room: Option<Arc<Room>>,
 }
 
 /// Why a resource cannot be served.
@@ -69,11 +71,24 @@ impl Catalogue {
         static BUILT_IN: LazyLock<Result<Catalogue, ServeError>> =
             LazyLock::new(|| Catalogue::of(builtin::resources()));
         let Self { served, resources, .. } = BUILT_IN.as_ref().map_err(Clone::clone)?;
-        Ok(Self {
+        let mut catalogue = Self {
             served: served.clone(),
             resources: resources.clone(),
             descriptions: Descriptions::default(),
-        })
+        };
+        catalogue.bound_definitions(&Arc::default());
+        Ok(catalogue)
+    }
+
+    /// Gives the definitions of a server a room.
+    pub(crate) fn bound_definitions(&mut self, room: &Arc<Room>) {
+        let of_definitions = |served: &&mut Arc<Served>| served.resource.kind == "CustomResourceDefinition";
+        for served in self.served.values_mut().filter(of_definitions) {
+            if let Some(mut bounded) = serve_built_in(&served.resource) {
+                bounded.room = Some(Arc::clone(room));
+                *served = Arc::new(bounded);
+            }
+        }
     }
 
     /// A catalogue of these resources. What this one has of them is taken over: compiling the schema of a resource
@@ -173,6 +188,7 @@ fn serve_built_in(resource: &Arc<Resource>) -> Option<Served> {
         stored_schema: None,
         versions_differ: false,
         defaults_since: None,
+        room: None,
         version,
     })
 }
@@ -213,6 +229,7 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
         api_version: api_version(&resource.group, &version.name),
         defaults_since: schema.has_defaults().then_some(resource.defined_at.0),
         versions_differ,
+        room: None,
         stored_schema: stored.clone().filter(|_| !is_stored(&version)),
         version,
         store_name: Arc::clone(&store_name),
@@ -220,6 +237,11 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
         kind: Arc::clone(&kind).into(),
     });
     Ok(served.map(Arc::new).collect())
+}
+
+/// The best version of a resource that nobody is served, for what the server does with its objects by itself.
+pub fn alone(resource: Resource) -> Option<Arc<Served>> {
+    serve(&Arc::new(resource)).ok()?.into_iter().next()
 }
 
 /// As `apiVersion` of an object says it.

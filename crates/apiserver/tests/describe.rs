@@ -7,6 +7,7 @@
 
 mod support;
 
+use capt_apiserver::resource::crd::{Names, accept};
 use std::{collections::BTreeSet, sync::Arc};
 
 use capt_apiserver::{builtin, discovery, openapi, resource::Resource};
@@ -198,7 +199,7 @@ async fn definition_status(client: &Client) {
     let mut ours =
         builtin::decode("apiextensions.k8s.io", "CustomResourceDefinition", widget()).unwrap().object;
     builtin::prepare_create("apiextensions.k8s.io", "CustomResourceDefinition", &mut ours);
-    ours["status"] = capt_apiserver::resource::crd::accept(&ours, [], "now").unwrap();
+    ours["status"] = accept(&ours, &Names::default(), None, "now").unwrap();
     for condition in theirs["status"]["conditions"].as_array_mut().unwrap() {
         condition["lastTransitionTime"] = "now".into();
     }

@@ -41,7 +41,12 @@ struct Filling {
 }
 
 pub(crate) fn is_any(node: &Node) -> bool {
-    let below = node.properties.values().chain(node.items.as_deref()).chain(node.additional_schema());
+    let below = node
+        .properties
+        .values()
+        .map(Box::as_ref)
+        .chain(node.items.as_deref())
+        .chain(node.additional_schema());
     node.default.is_some() || below.into_iter().any(is_any)
 }
 

@@ -34,6 +34,7 @@ mod patterns;
 mod prune;
 mod schema;
 mod validate;
+mod weight;
 
 pub use default::TooLarge;
 pub use error::{FieldError, FieldErrorKind, is_enough};

@@ -95,7 +95,7 @@ impl Pruner {
         trail: Trail<'_>,
     ) -> bool {
         let schema = node.and_then(|node| {
-            node.properties.get(name).map(Some).or_else(|| {
+            node.properties.get(name).map(|node| Some(&**node)).or_else(|| {
                 // A bare `additionalProperties: true` keeps the member but states nothing of it.
                 node.additional.as_ref().map(|_| node.additional_schema())
             })

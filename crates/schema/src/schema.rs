@@ -11,6 +11,7 @@ use crate::node::Node;
 use crate::path::FieldPath;
 use crate::prune::{self, Resource};
 use crate::validate;
+use crate::weight;
 
 /// The compiled structural schema of one `CustomResourceDefinition` version.
 #[derive(Debug)]
@@ -37,6 +38,11 @@ impl Schema {
     /// keywords, defaults that do not fit, rules that do not compile.
     pub fn compile(open_api_v3_schema: &Value) -> Result<Self, Vec<FieldError>> {
         compile::compile(open_api_v3_schema).map(|root| Self { root })
+    }
+
+    /// About how many bytes it takes in memory, and rather more than fewer.
+    pub fn weight(&self) -> usize {
+        weight::of(&self.root)
     }
 
     /// Fills in defaults, also in place of a null where the field is not nullable, and drops

@@ -1,21 +1,23 @@
 //! Serves what CRDs define: decides about their names, writes their status, swaps in a new catalogue.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use super::backoff::Backoff;
 use crate::builtin;
 use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::object::Meta;
+use crate::registry;
 use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
 use crate::resource::Resource;
-use crate::resource::crd::{self, Cleanup, Definition, Known};
+use crate::resource::crd::{self, Cleanup, Definition, Known, Names};
 use crate::status::ApiError;
-use crate::store::{Filter, WatchError};
+use crate::store::{Filter, Object, WatchError};
 
 const MANAGER: &str = "kube-apiserver";
 const STORE_NAME: &str = "apiextensions.k8s.io/customresourcedefinitions";
@@ -26,13 +28,13 @@ pub async fn run(engine: Arc<Engine>) {
         // Everything is followed: a definition that is being deleted waits for objects of its own kind.
         let Ok(mut watcher) = engine.store.watch(Filter::default(), engine.store.revision()) else { return };
         let mut backoff = Backoff::default();
-        let mut deleting = refresh(&engine).await;
+        let mut deleting = act(&engine).await;
         backoff.note(deleting.refused);
         loop {
             let next = tokio::select! {
                 next = watcher.next() => next,
                 () = backoff.is_due() => {
-                    deleting = refresh(&engine).await;
+                    deleting = act(&engine).await;
                     backoff.note(deleting.refused);
                     continue;
                 }
@@ -46,7 +48,7 @@ pub async fn run(engine: Arc<Engine>) {
                     }
                     if due {
                         let refused = deleting.refused;
-                        deleting = refresh(&engine).await;
+                        deleting = act(&engine).await;
                         // One that was refused before and is refused again waits on.
                         if deleting.refused != refused {
                             backoff.note(deleting.refused);
@@ -64,41 +66,97 @@ pub async fn run(engine: Arc<Engine>) {
 
 /// Definitions that are being deleted.
 #[derive(Debug, Default)]
-pub struct Deleting {
+struct Deleting {
     /// Their kinds, as the store names them: definitions wait for changes of their objects.
     kinds: BTreeSet<String>,
     /// Whether objects of one could not be deleted.
     refused: bool,
 }
 
-/// Brings the status of every definition and the catalogue up to date. Tells which of them go.
-pub async fn refresh(engine: &Engine) -> Deleting {
+/// Serves what is defined now, and cleans up after what is not any more. Tells which of them go.
+async fn act(engine: &Engine) -> Deleting {
+    refresh(engine).await;
     let mut deleting = Deleting::default();
     let Some(target) = definitions(engine) else { return deleting };
+    let is_going = |outline: &&Value| Meta::of(outline).deletion_timestamp().is_some();
+    // Nobody else waits until all their objects are gone.
+    let going: Vec<Value> = {
+        let known = engine.registry.definitions.lock().await;
+        known.all.iter().map(|definition| &definition.outline).filter(is_going).cloned().collect()
+    };
+    for outline in &going {
+        let part = |name: &str| outline["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
+        deleting.kinds.insert(format!("{}/{}", part("/group"), part("/names/plural")));
+    }
+    let all = everything();
+    let cleaned = going.iter().map(|outline| clean_up(engine, &target, outline, &all));
+    // All at once, so that one with many objects does not hold up the others.
+    deleting.refused = join_all(cleaned).await.iter().any(Result::is_err);
+    deleting
+}
+
+/// Brings the status of every definition and the catalogue up to date with what is stored now.
+pub async fn refresh(engine: &Engine) {
+    let Some(target) = definitions(engine) else { return };
+    let now = engine.store.revision();
     let mut known = engine.registry.definitions.lock().await;
-    let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
-    let Ok((objects, _)) = engine.snapshot(&target, &options) else { return deleting };
+    // Of those who waited together, the first did it for all.
+    if known.up_to.is_some_and(|up_to| up_to >= now) {
+        return;
+    }
+    let Ok((objects, revision)) = engine.snapshot(&target, &everything()) else { return };
     known.read(&objects);
-    for index in 0..known.0.len() {
-        let all = known.0.iter().map(|definition| &definition.outline);
-        let Some(status) = crd::accept(&known.0[index].outline, all, &engine.now()) else { continue };
+    let full = find_room(&target, &mut known, &objects);
+    let is_done = decide(engine, &target, &mut known, &full).await;
+    known.up_to = is_done.then_some(revision);
+    serve(engine, &mut known);
+}
+
+/// Gives every definition room, first those that have it already and those that were established before a restart. Tells by
+/// the place of each for which there is none why that is.
+fn find_room(target: &Target, known: &mut Known, objects: &[Arc<Object>]) -> HashMap<usize, String> {
+    let Some(room) = &target.served.room else { return HashMap::new() };
+    let names: HashSet<&str> = known.all.iter().map(Definition::name).collect();
+    room.keep(|name| names.contains(name));
+    let mut order: Vec<usize> = (0..known.all.len()).collect();
+    order.sort_by_cached_key(|at| {
+        let Definition { outline, .. } = &known.all[*at];
+        let name = known.all[*at].name().to_owned();
+        let since = outline["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+        (!room.has(&name), !crd::is_established(outline), since, name)
+    });
+    let mut find = |at: usize| Some((at, known.all[at].find_room(room, &objects[at]).err()?));
+    order.into_iter().filter_map(&mut find).collect()
+}
+
+/// Decides the names of every definition, and tells whether all statuses could be written.
+async fn decide(
+    engine: &Engine,
+    definitions: &Target,
+    known: &mut Known,
+    full: &HashMap<usize, String>,
+) -> bool {
+    let target = Target { status: true, ..definitions.clone() };
+    let mut names = Names::of(known.all.iter().map(|definition| &definition.outline));
+    let mut is_done = true;
+    for (at, definition) in known.all.iter_mut().enumerate() {
+        let full = full.get(&at).map(String::as_str);
+        let Some(status) = crd::accept(&definition.outline, &names, full, &engine.now()) else { continue };
         let change =
             Change::Patch(PatchBody::Json(json!([{"op": "add", "path": "/status", "value": status}])));
-        let target = Target { status: true, ..target.clone() };
-        let name = known.0[index].name();
         // A definition that changed meanwhile comes back with its own event.
-        let written = engine.change(&target, name, &change, &WriteOptions::default(), MANAGER).await;
-        known.0[index].decided(status, written.as_ref().ok().map(|written| &*written.object));
+        let written =
+            engine.change(&target, definition.name(), &change, &WriteOptions::default(), MANAGER).await;
+        is_done &= written.is_ok();
+        names.take(&definition.outline);
+        definition.decided(status, written.as_ref().ok().map(|written| &*written.object));
+        names.give(&definition.outline);
     }
-    serve(engine, &mut known);
-    for Definition { outline, .. } in &known.0 {
-        if Meta::of(outline).deletion_timestamp().is_some() {
-            let part = |name: &str| outline["spec"].pointer(name).and_then(Value::as_str).unwrap_or_default();
-            deleting.kinds.insert(format!("{}/{}", part("/group"), part("/names/plural")));
-            deleting.refused |= clean_up(engine, &target, outline, &options).await.is_err();
-        }
-    }
-    deleting
+    is_done
+}
+
+fn everything() -> ListOptions {
+    ListOptions::parse(&Query::parse("")).expect("no options are valid options")
 }
 
 /// Deletes the objects of a definition that is being deleted; lets it go when there are none.
@@ -108,14 +166,8 @@ async fn clean_up(
     definition: &Value,
     all: &ListOptions,
 ) -> Result<(), ApiError> {
-    let catalogue = engine.registry.current();
-    let spec = &definition["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let resource = catalogue.of_kind(&text(&spec["group"]), &text(&spec["names"]["kind"]));
-    // One that was stored in a group of the API itself names objects that are not its own.
-    let resource = resource.filter(|resource| resource.custom);
-    if let Some(served) = resource.and_then(|resource| catalogue.preferred(resource)) {
-        let target = Target { served: Arc::clone(served), namespace: None, status: false };
+    if let Some(served) = crd::of_objects(definition).and_then(registry::alone) {
+        let target = Target { served, namespace: None, status: false };
         if !engine.list(&target, all)?.items.is_empty() {
             engine.delete_collection(&target, all, &DeleteOptions::default()).await?;
         }
@@ -167,7 +219,7 @@ fn definitions(engine: &Engine) -> Option<Target> {
 /// Serves the built-in resources and what these definitions define.
 fn serve(engine: &Engine, known: &mut Known) {
     let mut resources: Vec<Arc<Resource>> = builtin::resources();
-    resources.extend(known.0.iter_mut().filter_map(Definition::resource));
+    resources.extend(known.all.iter_mut().filter_map(Definition::resource));
     let current = engine.registry.current();
     if current.is_of(&resources) {
         return;
@@ -177,3 +229,6 @@ fn serve(engine: &Engine, known: &mut Known) {
         engine.registry.replace(catalogue);
     }
 }
+
+#[cfg(test)]
+mod tests;

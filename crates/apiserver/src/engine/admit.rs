@@ -283,6 +283,10 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
         }
         errors.extend(broken);
     }
+    // What is wrong by itself needs no room.
+    if let (Some(room), true, false) = (&target.served.room, errors.is_empty(), target.status) {
+        errors.extend(room.judge(object, old));
+    }
     refuse(target, object, &errors)
 }
 

@@ -10,6 +10,7 @@
 
 mod known;
 mod order;
+mod room;
 mod spec;
 mod status;
 mod validate;
@@ -20,11 +21,15 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Column, DefinedAt, Resource, Scale, Version};
-use crate::builtin::rules::{get, keep, list, text};
+use crate::builtin::{
+    self,
+    rules::{get, keep, list, text},
+};
 
 pub use known::{Definition, Known};
 pub use order::compare_versions;
-pub use status::{Cleanup, accept, is_established, set_condition, set_terminating};
+pub use room::Room;
+pub use status::{Cleanup, Names, accept, is_established, set_condition, set_terminating};
 pub use validate::{validate_create, validate_status, validate_update};
 
 /// Holds a definition that is being deleted until its objects are gone.
@@ -110,6 +115,22 @@ pub fn resource(crd: &Value) -> Result<Resource, CrdError> {
     resource_with(crd, versions(crd))
 }
 
+/// The resource of the objects that go with a definition, in the version they are stored in and with whatever they hold;
+/// none if there cannot be any.
+///
+/// Its own objects are those of its group and plural, which its name fixes. Its other names may be those of another one, and
+/// whether it is served now says nothing about what is stored.
+pub fn of_objects(crd: &Value) -> Option<Resource> {
+    let spec = get(crd, &["spec"]);
+    // One that was stored in a group of the API itself names objects that are not its own.
+    let was_served = is_established(crd) || status::is_left_out(crd);
+    if !was_served || builtin::is_group(text(spec, &["group"])) {
+        return None;
+    }
+    let stored = json!({"name": storage_version(crd)?});
+    resource_with(crd, vec![Arc::new(served_version(spec, &stored))]).ok()
+}
+
 /// The served versions of a definition, best first. They hold its schemas, and these are nearly all of it.
 fn versions(crd: &Value) -> Vec<Arc<Version>> {
     let spec = get(crd, &["spec"]);
@@ -134,7 +155,8 @@ fn resource_with(crd: &Value, versions: Vec<Arc<Version>>) -> Result<Resource, C
     let names = if text(accepted, &["plural"]).is_empty() { get(spec, &["names"]) } else { accepted };
     Ok(Resource {
         group: text(spec, &["group"]).to_owned(),
-        plural: name("plural"),
+        // Never another one: it is what the store calls the objects.
+        plural: text(spec, &["names", "plural"]).to_owned(),
         singular: name("singular"),
         kind: name("kind"),
         list_kind: name("listKind"),

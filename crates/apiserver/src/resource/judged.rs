@@ -13,19 +13,24 @@ const WAITING: usize = 16;
 /// Bytes of all that wait; compiled they take some thirty times as much. What is only tried (a dry run) waits as well.
 const WAITING_BYTES: usize = 1 << 20;
 /// As many are known to be served: a definition that is judged again is mostly the same.
-const SERVED: usize = 64;
+const SERVED: usize = 1024;
+
+/// As many are known by what they weigh; it is asked for soon after they were judged.
+const WEIGHED: usize = 256;
 
 /// Two hashes of its text: schemas are too long to be kept only to be compared.
 type Key = [u64; 2];
 
 static HASHERS: LazyLock<[RandomState; 2]> = LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-static SCHEMAS: Mutex<Schemas> = Mutex::new(Schemas { waiting: VecDeque::new(), served: VecDeque::new() });
+static SCHEMAS: Mutex<Schemas> =
+    Mutex::new(Schemas { waiting: VecDeque::new(), served: VecDeque::new(), weights: VecDeque::new() });
 
 /// The newest first.
 struct Schemas {
     /// With the length of their texts.
     waiting: VecDeque<(Key, Arc<Schema>, usize)>,
     served: VecDeque<(Key, Weak<Schema>)>,
+    weights: VecDeque<(Key, usize)>,
 }
 
 impl Schemas {
@@ -34,6 +39,9 @@ impl Schemas {
     }
 
     fn wait(&mut self, key: Key, schema: Arc<Schema>, length: usize) {
+        self.weights.retain(|(other, _)| *other != key);
+        self.weights.truncate(WEIGHED - 1);
+        self.weights.push_front((key, schema.weight()));
         self.waiting.retain(|(other, ..)| *other != key);
         self.waiting.push_front((key, schema, length));
         self.waiting.truncate(WAITING);
@@ -76,6 +84,21 @@ pub fn judge(schema: &Value) -> Result<(), Vec<FieldError>> {
         schemas().wait(key, compiled, length);
     }
     Ok(())
+}
+
+/// What a schema weighs that was judged.
+pub fn weight(schema: &Value) -> usize {
+    let (key, length) = key(schema);
+    let known = schemas();
+    if let Some((_, weight)) = known.weights.iter().find(|(other, _)| *other == key) {
+        return *weight;
+    }
+    let served = known.served(key);
+    drop(known);
+    let Some(schema) = served.or_else(|| Schema::compile(schema).ok().map(Arc::new)) else { return 0 };
+    let weight = schema.weight();
+    schemas().wait(key, schema, length);
+    weight
 }
 
 /// The schema, compiled.

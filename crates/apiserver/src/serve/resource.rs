@@ -89,8 +89,10 @@ impl Api {
             name => self.verb(verb, &target, name.as_deref(), call).await,
         };
         // Whoever made a definition can use it at once, without waiting for it to be established.
-        let changes = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
-        if changes && served.resource.kind == "CustomResourceDefinition" && !served.resource.custom {
+        let defines = matches!(verb, Verb::Create | Verb::Update | Verb::Patch)
+            && served.resource.kind == "CustomResourceDefinition"
+            && !served.resource.custom;
+        if defines && answer.is_ok() && call.query.get("dryRun").is_none() {
             control::refresh(&self.engine).await;
         }
         answer

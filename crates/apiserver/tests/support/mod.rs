@@ -9,6 +9,7 @@ pub mod surface;
 use std::{fs, path::PathBuf};
 
 use capt_apiserver::builtin;
+use capt_apiserver::resource::crd::{Names, accept};
 use serde_json::{Value, json};
 
 /// One request: an object to create, or to put in place of `old`.
@@ -51,7 +52,7 @@ pub fn answer(case: &Case) -> Value {
         let old = answer(&Case { body: old.clone(), old: None, status: false, ..case.clone() });
         let mut old = old["object"].clone();
         if case.kind == "CustomResourceDefinition"
-            && let Some(status) = capt_apiserver::resource::crd::accept(&old, [], "now")
+            && let Some(status) = accept(&old, &Names::default(), None, "now")
         {
             old["status"] = status;
         }

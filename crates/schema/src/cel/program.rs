@@ -46,6 +46,11 @@ pub(crate) enum CompileError {
 }
 
 impl Program {
+    /// The patterns that are written out in the expression.
+    pub fn patterns(&self) -> impl Iterator<Item = (&str, &CompiledPattern)> {
+        self.patterns.iter().map(|(source, compiled)| (&**source, compiled))
+    }
+
     /// Compiles a rule or message on `node`, where `resource` says whether its values have
     /// what every resource has.
     pub fn compile<'n>(

@@ -10,6 +10,7 @@ use crate::cel::value::{EvalError, Evaluated, Val};
 use crate::compile::field_path;
 use crate::compile::raw::{Props, RawRule};
 use crate::error::{FieldError, FieldErrorKind};
+use crate::go::regexp::CompiledPattern;
 use crate::node::{Kind, Node};
 use crate::path::{Segment, Trail};
 use crate::validate::{Correlated, Errors, MapList};
@@ -26,6 +27,20 @@ pub(crate) struct Rule {
     pub(super) message: Option<Result<Program, RuleError>>,
     /// Where in the value the error is, if not at the value itself.
     field_path: Vec<Segment>,
+}
+
+impl Rule {
+    /// Bytes of all its texts.
+    pub fn text(&self) -> usize {
+        let RawRule { rule, message, message_expression, field_path, .. } = &self.source;
+        [rule, message, message_expression, field_path].iter().map(|text| text.len()).sum()
+    }
+
+    /// The patterns that are written out in it.
+    pub fn patterns(&self) -> impl Iterator<Item = (&str, &CompiledPattern)> {
+        let programs = self.program.iter().chain(self.message.iter().flatten());
+        programs.flat_map(Program::patterns)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -46,7 +46,7 @@ pub(crate) struct ObjectType<'n> {
 
 static TEXT: LazyLock<Node> = LazyLock::new(|| Node { kind: Some(Kind::String), ..Node::default() });
 static METADATA: LazyLock<Node> = LazyLock::new(|| {
-    let text = || Node { kind: Some(Kind::String), ..Node::default() };
+    let text = || Box::new(Node { kind: Some(Kind::String), ..Node::default() });
     let names = [("generateName".to_owned(), text()), ("name".to_owned(), text())];
     Node { kind: Some(Kind::Object), properties: names.into(), ..Node::default() }
 });
@@ -57,7 +57,7 @@ impl<'n> ObjectType<'n> {
         match name {
             "apiVersion" | "kind" if self.resource => Some(&TEXT),
             "metadata" if self.resource => Some(&METADATA),
-            name => self.node.properties.get(name),
+            name => self.node.properties.get(name).map(Box::as_ref),
         }
     }
 

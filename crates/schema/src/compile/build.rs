@@ -18,7 +18,11 @@ pub(crate) fn node(props: &Props) -> Node {
         nullable: props.nullable,
         default: props.default.clone(),
         items,
-        properties: props.properties.iter().map(|(name, schema)| (name.clone(), node(schema))).collect(),
+        properties: props
+            .properties
+            .iter()
+            .map(|(name, schema)| (name.clone(), Box::new(node(schema))))
+            .collect(),
         additional,
         int_or_string: props.int_or_string,
         preserve_unknown: props.preserves_unknown(),

@@ -152,7 +152,7 @@ impl Walk {
                     context.no_defaults = Some(format!("in top-level {name}"));
                 }
             }
-            let node = node.and_then(|node| node.properties.get(name));
+            let node = node.and_then(|node| node.properties.get(name).map(Box::as_ref));
             self.visit(schema, node, &path.field("properties").key(name), &context);
         }
         for (keyword, schemas) in

@@ -1,19 +1,26 @@
 //! The definitions as they were last read. They are long, and a change is mostly one of one of them: the others are not read
 //! again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use capt_schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{is_established, resource_with, text, versions};
+use super::{Room, is_established, resource_with, room, text, versions};
 use crate::builtin;
-use crate::resource::{Resource, Version};
+use crate::resource::{Resource, Version, judged};
 use crate::store::{Object, Revision};
 
 /// Every definition, in the order of the store.
 #[derive(Debug, Default)]
-pub struct Known(pub Vec<Definition>);
+pub struct Known {
+    /// All of them.
+    pub all: Vec<Definition>,
+    /// The revision of the store that they are of, where all was done that it asks for.
+    pub up_to: Option<Revision>,
+}
 
 /// One of them.
 #[derive(Debug)]
@@ -21,6 +28,11 @@ pub struct Definition {
     /// The definition without its schemas.
     pub outline: Value,
     versions: Vec<Arc<Version>>,
+    /// Their schemas, to be served, and what all of it weighs, once somebody asked.
+    schemas: Vec<Arc<Schema>>,
+    weight: Option<usize>,
+    /// Whether it waits for room, without its versions.
+    waits: bool,
     /// What it defines, once somebody asked.
     resource: Option<Arc<Resource>>,
     /// Of the object that was read; none if it must be read again.
@@ -30,13 +42,13 @@ pub struct Definition {
 impl Known {
     /// Brings it up to date with what the store holds.
     pub fn read(&mut self, objects: &[Arc<Object>]) {
-        let mut before = std::mem::take(&mut self.0);
+        let before = std::mem::take(&mut self.all).into_iter();
+        let mut before: HashMap<String, Definition> =
+            before.map(|known| (known.name().to_owned(), known)).collect();
         for object in objects {
-            // A revision belongs to one write of one object.
-            let same = before.iter().position(|known| known.revision == Some(object.revision()));
-            self.0.push(match same {
-                Some(at) => before.swap_remove(at),
-                None => Definition::read(object, &before),
+            self.all.push(match before.remove(&*object.key().name) {
+                Some(known) if known.revision == Some(object.revision()) => known,
+                known => Definition::read(object, known.as_ref()),
             });
         }
     }
@@ -44,11 +56,11 @@ impl Known {
 
 impl Definition {
     /// Schemas that did not change are those of before: nobody keeps them twice.
-    fn read(object: &Object, before: &[Self]) -> Self {
+    fn read(object: &Object, before: Option<&Self>) -> Self {
         let mut outline: Value =
             serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
         let mut versions = versions(&outline);
-        if let Some(same) = before.iter().find(|known| known.versions == versions) {
+        if let Some(same) = before.filter(|known| known.versions == versions) {
             versions.clone_from(&same.versions);
         }
         for version in
@@ -56,7 +68,41 @@ impl Definition {
         {
             version.as_object_mut().map(|version| version.shift_remove("schema"));
         }
-        Self { outline, versions, resource: None, revision: Some(object.revision()) }
+        Self {
+            outline,
+            versions,
+            schemas: Vec::new(),
+            weight: None,
+            waits: false,
+            resource: None,
+            revision: Some(object.revision()),
+        }
+    }
+
+    /// Gets room for it, or keeps as little of it as there may be and tells why.
+    pub fn find_room(&mut self, room: &Room, object: &Object) -> Result<(), String> {
+        let weight = self.weigh();
+        let found = room.give(self.name(), weight);
+        if found.is_err() {
+            self.versions.clear();
+            self.schemas.clear();
+            self.resource = None;
+            self.waits = true;
+        } else if self.waits {
+            *self = Self::read(object, None);
+            self.weigh();
+        }
+        found
+    }
+
+    fn weigh(&mut self) -> usize {
+        if let Some(weight) = self.weight {
+            return weight;
+        }
+        // What cannot be compiled is not served either.
+        let compiled = self.versions.iter().filter_map(|version| judged::take(&version.open_api).ok());
+        self.schemas = compiled.collect();
+        *self.weight.insert(room::weight(&self.versions, &self.schemas))
     }
 
     /// Its name.

@@ -4,23 +4,34 @@
 //! Who comes first keeps them; the other definition keeps those it had, says which is taken, and is looked at
 //! again when names become free.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
 use crate::builtin::rules::{get, list, text};
+
+/// Why a definition is not established that has its names.
+const NO_ROOM: &str = "NoRoom";
 
 /// Whether objects of this definition are served.
 pub fn is_established(crd: &Value) -> bool {
     find(get(crd, &["status"]), "Established").is_some_and(|condition| text(condition, &["status"]) == "True")
 }
 
+/// Whether there is no room for it. Objects may have been made when there was.
+pub(super) fn is_left_out(crd: &Value) -> bool {
+    find(get(crd, &["status"]), "Established")
+        .is_some_and(|condition| text(condition, &["reason"]) == NO_ROOM)
+}
+
 /// The status of a definition once its names were decided; `None` if nothing changes.
 ///
-/// `all` are all definitions, and this one among them: a name that it has itself is taken for another use, too. `now` is the time in RFC 3339 form, in whole seconds.
-pub fn accept<'a>(crd: &Value, all: impl IntoIterator<Item = &'a Value>, now: &str) -> Option<Value> {
-    let taken = Taken::by(all, text(crd, &["spec", "group"]));
-    let (names, conflict) = decide(crd, &taken);
+/// `names` are those of all definitions, and of this one among them: a name that it has itself is taken for another use, too.
+/// `full` says why there is no room for it, and `now` is the time in RFC 3339 form, in whole seconds.
+pub fn accept(crd: &Value, names: &Names, full: Option<&str>, now: &str) -> Option<Value> {
+    let nothing = Taken::default();
+    let taken = names.0.get(text(crd, &["spec", "group"])).unwrap_or(&nothing);
+    let (names, conflict) = decide(crd, taken);
     let mut status = get(crd, &["status"]).clone();
     if !status.is_object() {
         status = json!({});
@@ -37,9 +48,9 @@ pub fn accept<'a>(crd: &Value, all: impl IntoIterator<Item = &'a Value>, now: &s
             ("False", "NotAccepted", "not all names are accepted")
         }
     };
-    // Once established, always established: objects exist.
-    if !was_established {
-        let (value, reason, message) = established;
+    // Once established, always established: objects exist. But what there is no room for cannot be served.
+    if !was_established || full.is_some() {
+        let (value, reason, message) = full.map_or(established, |full| ("False", NO_ROOM, full));
         set_condition(&mut status, "Established", value, reason, message, now);
     }
     (status != *get(crd, &["status"])).then_some(status)
@@ -78,26 +89,71 @@ pub fn set_terminating(crd: &mut Value, cleanup: Cleanup, now: &str) {
     set_condition(&mut crd["status"], "Terminating", value, reason, message, now);
 }
 
-struct Taken<'a> {
-    resources: HashSet<&'a str>,
-    kinds: HashSet<&'a str>,
+/// The names that definitions were given, by group.
+#[derive(Debug, Default)]
+pub struct Names(HashMap<String, Taken>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    resources: Room,
+    kinds: Room,
 }
 
-impl<'a> Taken<'a> {
-    fn by(others: impl IntoIterator<Item = &'a Value>, group: &str) -> Self {
-        let mut taken = Self { resources: HashSet::new(), kinds: HashSet::new() };
-        for other in others.into_iter().filter(|other| text(other, &["spec", "group"]) == group) {
-            let names = get(other, &["status", "acceptedNames"]);
-            taken.resources.extend(["plural", "singular"].map(|name| text(names, &[name])));
-            taken.resources.extend(list(names, &["shortNames"]).iter().filter_map(Value::as_str));
-            taken.kinds.extend(["kind", "listKind"].map(|name| text(names, &[name])));
+/// How many uses each name has.
+#[derive(Debug, Default)]
+struct Room(HashMap<String, usize>);
+
+impl Room {
+    fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    fn add(&mut self, name: &str) {
+        *self.0.entry(name.to_owned()).or_default() += 1;
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(uses) = self.0.get_mut(name) {
+            *uses -= 1;
+            if *uses == 0 {
+                self.0.remove(name);
+            }
         }
-        taken
+    }
+}
+
+impl Names {
+    /// The names of these definitions.
+    pub fn of<'a>(all: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut names = Self::default();
+        all.into_iter().for_each(|crd| names.give(crd));
+        names
+    }
+
+    /// Adds the names that a definition has.
+    pub fn give(&mut self, crd: &Value) {
+        self.each(crd, Room::add);
+    }
+
+    /// Takes them back.
+    pub fn take(&mut self, crd: &Value) {
+        self.each(crd, Room::remove);
+    }
+
+    fn each(&mut self, crd: &Value, change: fn(&mut Room, &str)) {
+        let taken = self.0.entry(text(crd, &["spec", "group"]).to_owned()).or_default();
+        let names = get(crd, &["status", "acceptedNames"]);
+        let short = list(names, &["shortNames"]).iter().filter_map(Value::as_str);
+        let resources = ["plural", "singular"].map(|name| text(names, &[name]));
+        resources.into_iter().chain(short).for_each(|name| change(&mut taken.resources, name));
+        for name in ["kind", "listKind"] {
+            change(&mut taken.kinds, text(names, &[name]));
+        }
     }
 }
 
 /// The names that are accepted, and the reason and words of the last conflict.
-fn decide(crd: &Value, taken: &Taken<'_>) -> (Value, Option<(&'static str, String)>) {
+fn decide(crd: &Value, taken: &Taken) -> (Value, Option<(&'static str, String)>) {
     let wanted = get(crd, &["spec", "names"]);
     let accepted = get(crd, &["status", "acceptedNames"]);
     let mut names = if accepted.is_object() { accepted.clone() } else { json!({}) };
@@ -131,7 +187,7 @@ fn decide(crd: &Value, taken: &Taken<'_>) -> (Value, Option<(&'static str, Strin
 fn one(
     name: &str,
     reason: &'static str,
-    room: &HashSet<&str>,
+    room: &Room,
     wanted: &Value,
     accepted: &Value,
     names: &mut Value,

@@ -28,7 +28,7 @@ fn renamed(crd: &mut Value, names: &Value, others: &[&Value], now: &str) {
     crd["spec"]["names"] = names.clone();
     apply_defaults(crd);
     prepare_update(crd, &old);
-    if let Some(status) = accept(crd, others.iter().copied(), now) {
+    if let Some(status) = accept(crd, &Names::of(others.iter().copied()), None, now) {
         crd["status"] = status;
     }
 }
@@ -36,17 +36,17 @@ fn renamed(crd: &mut Value, names: &Value, others: &[&Value], now: &str) {
 #[test]
 fn names_go_to_who_comes_first() {
     let mut one = definition("ones", &json!({"plural": "ones", "kind": "One", "shortNames": ["o", "oo"]}));
-    one["status"] = accept(&one, [], "t0").unwrap();
+    one["status"] = accept(&one, &Names::of([]), None, "t0").unwrap();
     assert_eq!(condition(&one, "NamesAccepted"), ["True", "NoConflicts", "no conflicts found", "t0"]);
     assert_eq!(
         condition(&one, "Established"),
         ["True", "InitialNamesAccepted", "the initial names have been accepted", "t0"]
     );
-    assert_eq!(accept(&one, [], "t1"), None, "nothing changes twice");
+    assert_eq!(accept(&one, &Names::of([]), None, "t1"), None, "nothing changes twice");
 
     let names = json!({"plural": "twos", "singular": "one", "kind": "Two", "listKind": "OneList", "shortNames": ["o", "oo", "t"]});
     let mut two = definition("twos", &names);
-    two["status"] = accept(&two, [&one], "t1").unwrap();
+    two["status"] = accept(&two, &Names::of([&one]), None, "t1").unwrap();
     assert_eq!(two["status"]["acceptedNames"], json!({"plural": "twos", "kind": "Two"}));
     assert_eq!(
         condition(&two, "NamesAccepted"),
@@ -75,7 +75,7 @@ fn names_go_to_who_comes_first() {
     assert!(is_established(&two), "objects exist; it stays");
     assert_eq!(resource(&two).unwrap().short_names, ["t"]);
 
-    two["status"] = accept(&two, [], "t5").unwrap();
+    two["status"] = accept(&two, &Names::of([]), None, "t5").unwrap();
     assert_eq!(resource(&two).unwrap().short_names, ["t", "o"]);
 }
 
@@ -160,7 +160,7 @@ fn definitions_have_so_many_versions_and_columns() {
 #[test]
 fn every_version_that_was_stored_is_remembered() {
     let mut old = definition("ones", &json!({"plural": "ones", "kind": "One"}));
-    old["status"] = accept(&old, [], "t").unwrap();
+    old["status"] = accept(&old, &Names::of([]), None, "t").unwrap();
     let mut new = old.clone();
     new["spec"]["versions"][0]["storage"] = false.into();
     let mut second = new["spec"]["versions"][0].clone();
@@ -178,4 +178,19 @@ fn every_version_that_was_stored_is_remembered() {
             .to_string()
             .starts_with("status.storedVersions[0]: Invalid value: \"v1\": missing from spec.versions")
     );
+}
+
+#[test]
+fn names_that_are_given_up_are_free() {
+    let mut one = definition("ones", &json!({"plural": "ones", "kind": "One", "shortNames": ["o"]}));
+    one["status"] = accept(&one, &Names::default(), None, "t0").unwrap();
+    let mut names = Names::of([&one, &one]);
+    let two = definition("twos", &json!({"plural": "twos", "kind": "Two", "shortNames": ["o"]}));
+    let accepted =
+        |names: &Names| accept(&two, names, None, "t1").unwrap()["acceptedNames"].get("shortNames").is_some();
+    assert!(!accepted(&names));
+    names.take(&one);
+    assert!(!accepted(&names), "it has another use");
+    names.take(&one);
+    assert!(accepted(&names));
 }
