@@ -114,10 +114,11 @@ impl Environment {
 
     /// The CLI configuration for the plugins of inputs; written once.
     fn cli(&self, inputs: &Inputs) -> io::Result<PathBuf> {
-        let (mirror, cache) = (inputs.plugins.mirror.as_deref(), self.folders.plugins_of(inputs));
-        if mirror.is_none() {
-            crate::folders::make_private(&cache)?;
-        }
+        let mirror = inputs.plugins.mirror.as_deref();
+        let cache = match mirror {
+            Some(_) => self.folders.plugins_of(inputs),
+            None => self.folders.make_plugins_of(inputs)?,
+        };
         let text = Self::cli_text(mirror, &cache)?;
         let path = self.folders.cli().join(format!("{}.tfrc", &sha256([text.as_bytes()])[..16]));
         if !path.exists() {

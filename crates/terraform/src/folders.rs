@@ -123,6 +123,15 @@ impl Folders {
         })
     }
 
+    /// The same, where it is there. That of an object is the operator's to make: who names a path is not to choose where folders are made.
+    pub fn make_plugins_of(&self, inputs: &Inputs) -> io::Result<PathBuf> {
+        let cache = self.plugins_of(inputs);
+        if inputs.plugins.cache.is_none() {
+            make_private(&cache)?;
+        }
+        Ok(cache)
+    }
+
     pub fn cli(&self) -> PathBuf {
         self.root.join("cli")
     }

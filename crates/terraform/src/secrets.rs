@@ -1,5 +1,7 @@
 //! Which values must not be shown.
 
+mod parts;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -62,11 +64,9 @@ pub(crate) fn values(inputs: &Inputs) -> Vec<String> {
                 .filter(|(name, _)| !is_place(name.trim()))
                 .map(|(_, value)| value.trim().trim_matches('"').to_owned()),
         );
-        if let Ok(value) = serde_json::from_str::<Value>(&text) {
-            leaves(&value, &mut secrets);
-        }
         secrets.push(text.into_owned());
     }
+    parts::add(&mut secrets);
     secrets
 }
 
@@ -204,6 +204,88 @@ script  = <<-E
             assert!(!redactor.clean(&format!("<{secret}>")).contains(secret), "{secret}");
         }
         assert_eq!(redactor.clean("<harmless>"), "<harmless>");
+    }
+
+    const KUBECONFIG: &str = r#"apiVersion: v1
+kind: Config
+current-context: default
+clusters:
+- name: default
+  cluster: {server: "https://api.example.com:6443", certificate-authority-data: LS0tLS1CRUdJTg==}
+contexts:
+- name: default
+  context: {cluster: default, user: default}
+users:
+- name: default
+  user:
+    token: token-of-a-user
+    "client-key-data": 'key ''of'' a user'
+    password: >-
+      folded
+      password
+    exec:
+      command: aws
+      args: [eks, get-token, --secret, "an \u0061rgument"]
+      env: [{name: AWS_SECRET_ACCESS_KEY, value: !!str access-key}]
+    auth-provider:
+      config:
+        raw: '{"refresh": {"token": "token-in-a-text"}}'
+"#;
+
+    fn with(change: impl FnOnce(&mut Inputs)) -> Redactor {
+        let mut inputs = Inputs::inline("");
+        change(&mut inputs);
+        redactor(&inputs, &[])
+    }
+
+    fn assert_hides(redactor: &Redactor, secrets: &[&str]) {
+        for secret in secrets {
+            assert!(!redactor.clean(&format!("<{secret}>")).contains(secret), "{secret}");
+        }
+    }
+
+    #[test]
+    fn parts_of_yaml_and_json_are_secrets_wherever_they_come_in() {
+        let as_json: Value = json!({"type": "service_account", "project_id": "demo-project", "client_id": 1_048_151_623,
+            "private_key": "-----BEGIN KEY-----\nshort\nlines\n-----END KEY-----\n", "token_uri": "https://example.com/token"});
+        let nested = json!([{"a": {"password": "pass \"word\""}}, as_json.to_string()]).to_string();
+        let of_json = ["1048151623", "-----BEGIN KEY-----\nshort\nlines\n-----END KEY-----", "pass \"word\""];
+        let of_yaml = [
+            "token-of-a-user",
+            "key 'of' a user",
+            "folded password",
+            "an argument",
+            "access-key",
+            "token-in-a-text",
+        ];
+        let variable = |text: &str| Variable { value: json!({"deep": [text]}), sensitive: true };
+        let env = |text: &str| EnvValue { value: text.to_owned(), sensitive: true };
+        for (text, secrets) in
+            [(nested.as_str(), &of_json[..]), (KUBECONFIG, &of_yaml), ("token: one-line", &["one-line"])]
+        {
+            assert_hides(
+                &with(|inputs| drop(inputs.files.insert("f".into(), text.as_bytes().to_vec()))),
+                secrets,
+            );
+            assert_hides(&with(|inputs| drop(inputs.env.insert("E".into(), env(text)))), secrets);
+            assert_hides(&with(|inputs| drop(inputs.variables.insert("v".into(), variable(text)))), secrets);
+        }
+        // No YAML, by the tab and by the template.
+        let template = "\u{feff}user:\n\t- \"token\": 'token-of-a-line',\n\tname: {{ name }}\n";
+        let lines = with(|inputs| drop(inputs.files.insert("f".into(), template.as_bytes().to_vec())));
+        assert_hides(&lines, &["token-of-a-line"]);
+    }
+
+    #[test]
+    fn words_of_a_kubeconfig_are_no_secrets() {
+        let said = "aws eks: Config of v1 in default at https://api.example.com:6443, region eu-central-1";
+        let config = format!("{KUBECONFIG}region: eu-central-1\n");
+        let json =
+            r#"{"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "default"}], "users": []}"#;
+        for text in [config.as_str(), json, "kind: Config", "name: default"] {
+            let redactor = with(|inputs| drop(inputs.files.insert("f".into(), text.as_bytes().to_vec())));
+            assert_eq!(redactor.clean(said), said, "{text}");
+        }
     }
 
     #[test]

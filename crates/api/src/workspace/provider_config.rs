@@ -154,6 +154,7 @@ pub struct Plugins {
     #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
     pub mirror: Option<String>,
     /// Folder where downloaded plugins are kept for all workspaces, below one that the operator allows with --allow-path.
+    /// The operator makes it, for plugins alone: CAPT makes no folder there, and refuses one that is missing or in a module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
     pub cache: Option<String>,

@@ -1,11 +1,13 @@
 //! Paths of the host that inputs name: module folders, plugin mirrors and caches.
 //!
 //! An object in a namespace is a tenant's, and the host is the operator's: such a path must lie below a root that the operator
-//! gave, links resolved. What never is allowed: the data folder, anything in it, and anything around it.
+//! gave, links resolved. What never is allowed: the data folder, anything in it, and anything around it. A plugin cache, which
+//! alone is written to, is a folder of its own that is there.
 //!
 //! What the text of a module reads itself (`file("/etc/…")`, a nested `source`, a `local` backend) is the sandbox's to refuse.
 
 use std::{
+    ffi::OsStr,
     fs,
     path::{Component, Path, PathBuf},
 };
@@ -115,16 +117,69 @@ impl Inputs {
                 return Err(Failure::new(Reason::PathNotAllowed, message));
             }
         }
-        Ok(())
+        self.check_cache(roots)
     }
+
+    /// A cache is written to. So it is a folder that the operator made for it, and no part of a module: what lies below an allowed
+    /// root can be the module of another tenant.
+    fn check_cache(&self, roots: &[PathBuf]) -> Result<(), Failure> {
+        let Some(cache) = &self.plugins.cache else { return Ok(()) };
+        let refused = |why: &str| {
+            Failure::new(Reason::PathNotAllowed, format!("plugins.cache {} {why}", cache.display()))
+        };
+        let there = fs::canonicalize(cache).ok().filter(|real| real.is_dir());
+        let missing = "is not there as a folder, and CAPT makes none outside of its data folder: make the \
+                       folder, for plugins alone";
+        let real = there.ok_or_else(|| refused(missing))?;
+        let others = self.host_source().map(|path| ("module source", path));
+        let others =
+            others.into_iter().chain(self.plugins.mirror.clone().map(|path| ("plugins.mirror", path)));
+        for (what, path) in others {
+            if resolved(&path).is_some_and(|path| touch(&path, &real)) {
+                let path = path.display();
+                return Err(refused(&format!("is at, in or around {what} {path}: {OF_ITS_OWN}")));
+            }
+        }
+        match of_module(roots, &real) {
+            Some(module) => {
+                let why = format!("lies in {}, the folder of a module: {OF_ITS_OWN}", module.display());
+                Err(refused(&why))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+const OF_ITS_OWN: &str = "make a folder for plugins alone";
+
+/// Ends of names that are texts of a module.
+const TEXTS: [&str; 4] = [".tf", ".tf.json", ".tofu", ".tofu.json"];
+
+/// The folder of a module that a folder below a root is, or is in.
+fn of_module<'a>(roots: &[PathBuf], folder: &'a Path) -> Option<&'a Path> {
+    let roots: Vec<PathBuf> = roots.iter().filter_map(|root| fs::canonicalize(root).ok()).collect();
+    let below = |folder: &&Path| roots.iter().any(|root| folder.starts_with(root));
+    let is_text = |name: &OsStr| {
+        let name = name.as_encoded_bytes();
+        TEXTS.iter().any(|end| name.ends_with(end.as_bytes()))
+    };
+    // What cannot be listed is no module that CAPT could read.
+    let holds = |folder: &&Path| {
+        fs::read_dir(folder)
+            .is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(|it| is_text(&it.file_name()))))
+    };
+    folder.ancestors().take_while(below).find(holds)
+}
+
+/// Whether one is the other, or in it.
+fn touch(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
 }
 
 fn allows(roots: &[PathBuf], never: &[PathBuf], path: &Path) -> bool {
     let Some(path) = resolved(path) else { return false };
     let below = |root: &PathBuf| fs::canonicalize(root).is_ok_and(|root| path.starts_with(root));
-    let touches = |own: &PathBuf| {
-        fs::canonicalize(own).is_ok_and(|own| path.starts_with(&own) || own.starts_with(&path))
-    };
+    let touches = |own: &PathBuf| fs::canonicalize(own).is_ok_and(|own| touch(&own, &path));
     roots.iter().any(below) && !never.iter().any(touches)
 }
 

@@ -1,6 +1,6 @@
 //! System calls by which a process changes another one of its user without a signal, and which Landlock does not know: resource
 //! limits (a processor time of no seconds kills), priorities, processors, memory of certain nodes. And those that leave things
-//! behind in the kernel, and those that change what a path means.
+//! behind in the kernel, those that change what a path means, and those that tell names.
 //!
 //! A run may use them on itself, as runtimes and shells do: there the number of the process is 0. Everything else is "not permitted".
 
@@ -64,6 +64,14 @@ const OF_MOUNTS: [libc::c_long; 13] = [
 /// `open_tree` and `mount_setattr` in one, since Linux 6.15.
 const OPEN_TREE_ATTR: libc::c_long = 467;
 
+/// Calls that watch files: they tell the names in folders that Landlock lets nobody list. Without the first ones programs (`tail -f`) know
+/// that there are no watches, and look now and then; a descriptor of theirs may have been inherited.
+const OF_WATCHES: [libc::c_long; 4] =
+    [libc::SYS_inotify_init1, libc::SYS_inotify_add_watch, libc::SYS_fanotify_init, libc::SYS_fanotify_mark];
+
+/// `inotify_init`, which the newer processors do not have.
+const X86_INOTIFY_INIT: libc::c_long = 253;
+
 /// Calls that can make a user namespace, where everybody may mount. Their first argument has the flags.
 const OF_NAMESPACES: [libc::c_long; 2] = [libc::SYS_clone, libc::SYS_unshare];
 
@@ -107,12 +115,14 @@ fn refused() -> Result<BpfProgram, BackendError> {
         rules.insert(call, vec![SeccompRule::new(vec![another(1)?])?, SeccompRule::new(vec![all])?]);
     }
     // Whatever their arguments are.
-    rules.extend(LEFT_BEHIND.into_iter().chain(OF_MOUNTS).map(|call| (call, Vec::new())));
+    let always = LEFT_BEHIND.into_iter().chain(OF_MOUNTS).chain(OF_WATCHES);
+    rules.extend(always.map(|call| (call, Vec::new())));
     let user = u64::from(libc::CLONE_NEWUSER.unsigned_abs());
     let namespace = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(user), user)?;
     let namespace = vec![SeccompRule::new(vec![namespace])?];
     rules.extend(OF_NAMESPACES.map(|call| (call, namespace.clone())));
     if cfg!(target_arch = "x86_64") {
+        rules.insert(X86_INOTIFY_INIT, Vec::new());
         rules.extend(rules.get(&libc::SYS_move_pages).cloned().map(|same| (X32_MOVE_PAGES, same)));
     }
     program(rules, libc::EPERM)

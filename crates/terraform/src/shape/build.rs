@@ -301,8 +301,7 @@ impl Workshop {
     /// Makes the folder that an `init` of a module installs into, and the CLI configuration that names it.
     async fn stage(&self, folder: &Path, inputs: &Inputs) -> Result<PathBuf, Failure> {
         let io = |error: io::Error| Failure::io("look into the plugin cache", &error);
-        let (cache, staged) = (self.folders.plugins_of(inputs), folder.join("plugins"));
-        make_private(&cache).map_err(io)?;
+        let (cache, staged) = (self.folders.make_plugins_of(inputs).map_err(io)?, folder.join("plugins"));
         let text = Environment::cli_text(None, &staged);
         write_private(&folder.join(STAGED_CLI), text.map_err(io)?.as_bytes()).map_err(io)?;
         // Not while another one is being installed.

@@ -230,3 +230,51 @@ async fn host_paths_are_the_operators_to_give() {
     let failed = lab.apply("sub", at(&lab, format!("{}//../..", shown(lab.path("root/good"))))).await;
     assert_eq!(reason(&failed), "ModuleNotFound", "{failed:?}");
 }
+
+/// A cache is written to: it is no way into the module of somebody else.
+#[tokio::test]
+async fn a_cache_is_a_folder_that_the_operator_made() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::with(&tool, |options| {
+        let root = options.folder.parent().expect("a folder").join("root");
+        fs::create_dir_all(root.join("good/docs")).expect("a folder");
+        fs::create_dir_all(root.join("plain/docs")).expect("a folder");
+        fs::create_dir(root.join("mirror")).expect("a folder");
+        fs::create_dir(root.join("cache")).expect("a folder");
+        options.allow_paths = vec![root];
+    })
+    .await;
+    fs::write(lab.path("root/good/main.tf"), PLAIN).expect("write");
+    fs::write(lab.path("root/file"), "").expect("write");
+    let deep = format!("root/plain/{}", ["a"; 66].join("/"));
+    let mirror = lab.path("root/mirror");
+    let mut with_mirror = lab.inputs(PLAIN);
+    with_mirror.plugins.mirror = Some(mirror);
+    let good = at(&lab, lab.path("root/good").display().to_string());
+    let rows = [
+        (lab.inputs(PLAIN), deep.as_str(), "make the folder"),
+        (lab.inputs(PLAIN), "root/new", "make the folder"),
+        (lab.inputs(PLAIN), "root/file", "make the folder"),
+        // What is somebody's module, or a part of one.
+        (lab.inputs(PLAIN), "root/good", "folder of a module"),
+        (lab.inputs(PLAIN), "root/good/docs", "folder of a module"),
+        (at(&lab, lab.path("root/plain").display().to_string()), "root/plain/docs", "module source"),
+        (at(&lab, lab.path("root/plain/docs").display().to_string()), "root/plain", "module source"),
+        (good.clone(), "root", "module source"),
+        (with_mirror.clone(), "root/mirror", "plugins.mirror"),
+        (with_mirror, "root", "plugins.mirror"),
+    ];
+    for (mut inputs, cache, told) in rows {
+        inputs.plugins.cache = Some(lab.path(cache));
+        let failed = lab.apply("a", inputs).await;
+        assert_eq!(reason(&failed), "PathNotAllowed", "{cache}: {failed:?}");
+        let said = format!("{failed:?}");
+        assert!(said.contains(told) && said.contains(&lab.path(cache).display().to_string()), "{said}");
+    }
+    for nothing in ["root/new", "root/plain/a"] {
+        assert!(!lab.path(nothing).exists(), "{nothing} was made");
+    }
+    let mut inputs = good;
+    inputs.plugins.cache = Some(lab.path("root/cache"));
+    assert_eq!(lab.apply("good", inputs).await.outcome, Outcome::Done);
+}

@@ -139,6 +139,30 @@ async fn a_run_neither_leaves_nor_removes_queues() {
     assert_eq!(notes(&lab, "a"), format!("{0}\n{0}\n", libc::EPERM));
 }
 
+/// Landlock does not know of watches, which tell the names in a folder that nobody may list.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_watches_no_folder() {
+    let Some(tool) = tool() else { return };
+    if !sandbox::available() || !std::path::Path::new("/usr/bin/perl").exists() {
+        eprintln!("skipped: the kernel has no Landlock, or there is no perl to make calls with");
+        return;
+    }
+    let lab = shut_in(&tool).await;
+    let (begin, watch) = (libc::SYS_inotify_init1, libc::SYS_inotify_add_watch);
+    let (begin_all, mark) = (libc::SYS_fanotify_init, libc::SYS_fanotify_mark);
+    let workspaces = lab.path("data/workspaces");
+    let script = format!(
+        "sub said {{ print $_[0] < 0 ? $!+0 : 0, \"\\n\" }} $n = \"{}\"; $f = syscall({begin}, 0); said($f); \
+         said(syscall({watch}, $f, $n, 0xfff)); said(syscall({begin_all}, 0, 0)); said(syscall({mark}, 0, 1, 0, 0, 0));",
+        workspaces.display()
+    );
+    // Who follows a file looks at it now and then instead.
+    let tail = "echo x > followed; timeout 1 tail -f followed 2>/dev/null | head -n 1 >> notes";
+    let attacked = lab.apply("a", lab.inputs(&module(&format!("perl -e '{script}' >> notes; {tail}")))).await;
+    assert_eq!(attacked.outcome, Outcome::Done, "{attacked:?}");
+    assert_eq!(notes(&lab, "a"), format!("{0}\n{0}\n{0}\n{0}\nx\n", libc::EPERM));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_to_the_group_of_terraform_does_not_reach_the_guard() {
     let Some(tool) = tool() else { return };

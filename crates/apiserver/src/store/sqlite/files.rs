@@ -90,8 +90,8 @@ impl Files<'_> {
         if recover::is_unfinished(self.0) {
             return Err(self.damaged("it was being recovered, which was cut short"));
         }
+        self.check_kinds()?;
         match fs::metadata(self.0) {
-            Ok(file) if !file.is_file() => Err(self.refused("open", io::Error::other("it is not a file"))),
             Ok(file) if file.len() == 0 => Err(self.damaged("the file is empty")),
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -113,6 +113,17 @@ impl Files<'_> {
             }
             Err(source) => Err(self.refused("look at", source)),
         }
+    }
+
+    /// Refuses what is no file by its own name: SQLite would name the database, whichever it is.
+    fn check_kinds(&self) -> Result<(), OpenError> {
+        for path in [self.0.to_owned(), log_of(self.0), self.head_path()] {
+            if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+                let source = io::Error::other("it is not a file");
+                return Err(OpenError::File { attempt: "open", path, source });
+            }
+        }
+        Ok(())
     }
 
     /// Makes an empty database beside its place and moves it there when it is whole. The head record is there before: a

@@ -95,6 +95,25 @@ fn a_folder_open_to_others() {
 }
 
 #[test]
+fn what_is_no_file_is_named() {
+    for name in ["store.db", "store.db-wal", "store.head"] {
+        let folder = private();
+        drop(open(folder.path()));
+        let path = folder.path().join(name);
+        let _ = fs::remove_file(&path);
+        fs::create_dir(&path).unwrap();
+        let error = std::error::Error::source(&refused(folder.path())).map(ToString::to_string);
+        let told = refused(folder.path()).to_string();
+        assert!(told.contains(&path.display().to_string()), "{name}: {told}: {error:?}");
+        // The system says what of the head record, which is read first.
+        assert!(
+            error.is_some_and(|error| error.contains("not a file") || error.contains("directory")),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn one_store_at_a_time() {
     let folder = private();
     let store = open(folder.path());
