@@ -98,7 +98,7 @@ impl LiveView {
             (true, false) => ("  (arrows scroll, f folds, q quits)", "  (f folds, q quits)"),
             (false, _) => ("  (Ctrl-C quits)", ""),
         };
-        if long.len() <= room { long } else { short }
+        [long, short].into_iter().find(|help| help.len() <= room).unwrap_or("  (q)")
     }
 
     /// Shows as much of the page as fits, and a line with `foot` and the keys below it.

@@ -79,11 +79,11 @@ impl Facts for ClusterFacts {
     }
 }
 
-/// An endpoint that is one: v1beta1 writes an empty host and port 0 for none.
+/// An endpoint that is one: v1beta1 writes an empty host and port 0 for none, and older objects a scheme.
 pub fn endpoint(value: &Value) -> Option<Endpoint> {
     let host = value["host"].as_str().filter(|host| !host.is_empty())?;
     let port = value["port"].as_i64().and_then(|port| i32::try_from(port).ok()).filter(|port| *port > 0)?;
-    Some(Endpoint { host: host.to_owned(), port })
+    Endpoint { host: host.to_owned(), port }.normalised()
 }
 
 /// What is known of Clusters.

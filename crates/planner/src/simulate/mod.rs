@@ -62,7 +62,8 @@ pub fn run_judged(scenario: Scenario, judge: &Judge<'_>) -> Result<Report, Scena
             [wake, world.next_change(), events.peek().map(|event| at(event.at))].into_iter().flatten().min();
         match next {
             Some(next) if next <= until => world.advance(next),
-            _ => return Ok(world.into_report(next.is_some())),
+            Some(_) => return Ok(world.into_report(Some(simulation.until.into()))),
+            None => return Ok(world.into_report(None)),
         }
     }
 }

@@ -95,12 +95,13 @@ impl World {
         });
     }
 
-    pub(super) fn into_report(self, stopped: bool) -> Report {
+    /// `until`: the second at which it was stopped with more to come.
+    pub(super) fn into_report(self, until: Option<i64>) -> Report {
         let counts = self.counts();
         let status = self.deployment.status.clone().unwrap_or_default();
         let condition = |kind| conditions::find(&status.conditions, kind);
         let end = End {
-            at: self.seconds(),
+            at: until.unwrap_or_else(|| self.seconds()),
             counts,
             exists: self.exists,
             revision: status.current_revision,
@@ -123,7 +124,7 @@ impl World {
         let summary = Summary {
             finished,
             finishes_after: finished.then(|| self.steps.last().map_or(0, |step| step.at)),
-            stopped: stopped && !finished,
+            stopped: until.is_some() && !finished,
             created: self.checks.created,
             deleted: self.checks.deleted,
             peak: end.most,

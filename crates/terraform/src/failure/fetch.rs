@@ -67,7 +67,9 @@ pub(super) fn printed(text: &str) -> Vec<Diagnostic> {
         // Drawn with a bar before each line, or without.
         let bar = line.strip_prefix(['│', '╷', '╵']);
         let line = bar.map_or(line, |rest| rest.strip_prefix(' ').unwrap_or(rest)).trim_end();
-        if let Some(summary) = line.strip_prefix("Error: ") {
+        if line.starts_with("Downloading ") && line.ends_with("...") {
+            // Progress of another stream, which stands anywhere.
+        } else if let Some(summary) = line.strip_prefix("Error: ") {
             errors.push((summary.to_owned(), Vec::new()));
             wanted = true;
         } else if line.starts_with("Warning: ") {

@@ -355,7 +355,7 @@ fn inputs_are_named_as_they_were_given() {
 fn modules_that_cannot_be_fetched_are_told_in_one_clean_sentence() {
     let printed = |summary: &str, detail: &str| {
         format!(
-            "Downloading git::https://x for m...\n\nWarning: Old\n\nIt is old.\n\nError: {summary}\n\n  on fetch.tf.json line 1, in module.fetched:\n   1: {{\"module\":1}}\n\n{detail}\n\n"
+            "Downloading git::https://x for m...\n\nWarning: Old\n\nIt is old.\n\nError: {summary}\n\n  on fetch.tf.json line 1, in module.fetched:\n   1: {{\"module\":1}}\n\n{detail}\n\nDownloading git::https://x for n...\n"
         )
     };
     let rows = [

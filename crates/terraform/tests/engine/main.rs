@@ -10,4 +10,6 @@ mod life;
 mod many;
 mod mirror;
 mod secret;
+mod served;
 mod stopped;
+mod taken;

@@ -174,7 +174,7 @@ fn stand(object: &CaptMachineDeployment) -> Stand {
     }
     let condition = |kind: &str| find(&status.conditions, kind);
     let counts = format!(
-        "{} of {wanted} machines are up to date, {} available, {} being destroyed",
+        "{} of {wanted} up to date, {} available, {} being destroyed",
         status.updated_replicas, status.available_replicas, status.terminating_replicas
     );
     let done = condition(types::READY).is_some_and(|ready| ready.status == "True");

@@ -291,7 +291,7 @@ fn synced(conditions: &mut Conditions, observed: &Observed) {
             }
             None => {
                 let message = format!(
-                    "the template gives {} a value of its own: it is passed, and not the default of the owner",
+                    "the template sets {} itself: its values are passed, and not the defaults of the owner",
                     prepared.kept.join(", ")
                 );
                 conditions.set(types::SYNCED, true, reasons::TEMPLATE_VALUES_KEPT, message);
