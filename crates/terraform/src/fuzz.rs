@@ -123,7 +123,7 @@ fn records_are_as_they_were_or_refused() {
     fs::create_dir_all(&folder.0).expect("a folder");
     let mut record = Record::new(workspace);
     record.touched = true;
-    record.unsaved.insert("a".to_owned(), "b".to_owned());
+    record.unsaved.insert("a".to_owned(), serde_json::from_str(r#"{"id":"b","gone":["c"]}"#).expect("JSON"));
     record.write(&folder).expect("written");
     let whole = fs::read(folder.record()).expect("there");
     let text = |record: &Record| serde_json::to_string(record).expect("JSON");

@@ -52,6 +52,7 @@ mod secrets;
 mod shape;
 pub mod state;
 pub mod stream;
+mod unsaved;
 pub mod version;
 pub mod view;
 pub mod visit;

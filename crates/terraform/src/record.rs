@@ -20,6 +20,7 @@ use crate::{
     keeper::{Kept, Running},
     order::{Operation, RunId, WorkspaceId},
     state::State,
+    unsaved::Unsaved,
     view::{Finished, Plan},
 };
 
@@ -50,7 +51,7 @@ pub(crate) struct Record {
     pub remote: bool,
     /// Addresses and ids of what a killed run made and did not write to its state any more.
     #[serde(default)]
-    pub unsaved: BTreeMap<String, String>,
+    pub unsaved: BTreeMap<String, Unsaved>,
     /// The state of record as the last run left it, where it is kept here.
     #[serde(default)]
     pub state: Option<Seal>,
@@ -281,7 +282,7 @@ struct Essence {
     touched: bool,
     remote: bool,
     #[serde(default)]
-    unsaved: BTreeMap<String, String>,
+    unsaved: BTreeMap<String, Unsaved>,
     #[serde(default)]
     state: Option<Seal>,
     #[serde(default)]

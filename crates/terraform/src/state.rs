@@ -4,6 +4,7 @@
 //! tens of megabytes costs little more than its own bytes.
 
 mod address;
+mod identity;
 mod secrets;
 
 use std::{
@@ -104,6 +105,9 @@ pub struct Resource {
     /// It was replaced and is still to be destroyed. The same address is then also that of its successor.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deposed: bool,
+    /// Its id, as streams tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
 }
 
 impl State {
@@ -126,6 +130,29 @@ impl State {
     /// True where no provider has to be installed for what the state holds.
     pub fn builtin_only(&self) -> bool {
         self.providers.iter().all(|source| source == crate::module::BUILTIN)
+    }
+
+    /// All at an address: the object of now, and those that it replaced and that are still to be destroyed.
+    pub fn at<'a>(&'a self, address: &'a str) -> impl Iterator<Item = &'a Resource> {
+        self.resources.iter().filter(move |resource| resource.address == address)
+    }
+
+    /// Whether an object is in it that a stream told of. One whose id cannot be told from its attributes is taken to be the one.
+    pub fn holds(&self, address: &str, id: &str) -> bool {
+        let is_it =
+            |resource: &Resource| resource.id.as_deref().map_or(!resource.deposed, |known| known == id);
+        self.at(address).any(is_it)
+    }
+
+    /// Whether both have the same objects.
+    pub fn same_objects(&self, other: &Self) -> bool {
+        fn objects(state: &State) -> Vec<(&str, Option<&str>)> {
+            let mut objects: Vec<_> = Vec::with_capacity(state.resources.len());
+            objects.extend(state.resources.iter().map(|object| (&*object.address, object.id.as_deref())));
+            objects.sort_unstable();
+            objects
+        }
+        objects(self) == objects(other)
     }
 
     /// True where nothing is left to destroy.
@@ -212,6 +239,7 @@ impl File<'_> {
                         address: address::of(&object, instance),
                         tainted: instance.status.as_deref() == Some("tainted"),
                         deposed: instance.deposed.as_deref().is_some_and(|key| !key.is_empty()),
+                        id: instance.attributes.and_then(identity::of),
                     });
                 }
             }

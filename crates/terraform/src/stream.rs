@@ -39,6 +39,8 @@ pub enum Line {
         address: String,
         /// What is done to it.
         action: Action,
+        /// Its id, where it has one already.
+        id: Option<String>,
     },
     /// Work on an object goes on.
     Progress {
@@ -258,7 +260,7 @@ fn work(kind: &str, hook: raw::Hook<'_>) -> Option<Line> {
     let action = Action::parse(&hook.action.text());
     let elapsed = hook.elapsed_seconds.read().map_or(0, whole);
     Some(match kind {
-        "apply_start" => Line::Start { address, action },
+        "apply_start" => Line::Start { address, action, id: hook.id_value.read() },
         "apply_progress" => Line::Progress { address, action, elapsed },
         "apply_complete" => Line::Complete { address, action, elapsed, id: hook.id_value.read() },
         "apply_errored" => Line::Errored { address, action, elapsed },

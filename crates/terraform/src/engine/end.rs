@@ -165,7 +165,7 @@ impl Job {
             }
         };
         if ran && ground.remote && self.operation.changes() {
-            self.pull(ground).await;
+            self.fetch(ground, verdict).await;
             let folder = self.folder.clone();
             state = blocking(move || settle::read(&folder)).await?;
         }

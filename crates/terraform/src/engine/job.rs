@@ -168,19 +168,12 @@ impl Job {
             Operation::Import { .. } => vec![Stage::Import],
         };
         let ground = ground.insert(prepared);
-        let mut warnings = self.hand_in(ground).await?;
-        self.find(ground).await?;
-        if !ground.record.unsaved.is_empty()
-            && matches!(self.operation, Operation::Apply | Operation::Destroy)
-        {
-            // Journalled like any stage: a process that changes the state must be found by the next engine.
-            if let Some(stage) = stages.first() {
-                self.intend(ground, *stage).await?;
-            }
-            let room = self.room(ground).await?;
-            warnings.extend(self.take_in(ground).await?);
-            drop(room);
+        let mut warnings = Vec::new();
+        if self.has_to_take_in(ground) {
+            warnings.extend(self.make_up(ground, &stages).await?);
         }
+        warnings.extend(self.hand_in(ground).await?);
+        self.find(ground).await?;
         let mut verdict = self.stages(ground, &stages).await?;
         verdict.warnings.extend(warnings);
         Ok(verdict)
@@ -248,7 +241,7 @@ impl Job {
     }
 
     /// Waits for room for a process.
-    async fn room(&self, ground: &Ground) -> Result<Room, Halt> {
+    pub async fn room(&self, ground: &Ground) -> Result<Room, Halt> {
         let (mut stop, mut stopping) = (self.stop.clone(), self.inner.stopping.subscribe());
         let give_up = async {
             tokio::select! {

@@ -16,6 +16,7 @@ mod pull;
 mod settings;
 mod settle;
 mod table;
+mod taken;
 mod told;
 mod trouble;
 

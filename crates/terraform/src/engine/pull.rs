@@ -1,39 +1,71 @@
-//! Small commands beside a run: fetching a state that is kept elsewhere, and taking in again what a killed run made.
+//! Small commands beside a run: fetching a state that is kept elsewhere, and handing one in.
 
 use std::{ffi::OsString, fs, path::Path, time::Duration};
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{
     blocking,
-    job::{Halt, Job},
+    job::{Halt, Job, Verdict},
     prepare::Ground,
     settle,
+    taken::IMPORT,
 };
 use crate::{
     failure::{self, Class, Failure, Reason, Step},
-    folders::{guest, make_private, read_optional, remove, write_durable},
+    folders::{make_private, read_optional, remove, write_durable},
+    order::Operation,
     process::{Ended, Files, Process, Start},
     record::Damage,
+    state::State,
+    view::Outcome,
 };
 
-/// The stage of imports beside a run.
-const IMPORT: &str = "import-beside";
 /// Where a state lies that is handed in, below the guest's folder.
 const PENDING: &str = "state/pending.tfstate";
 /// How long a backend may take.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// When a backend that did not give the state of a run that ended well is asked again.
+const AGAIN: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
 
 impl Job {
+    /// Fetches the state that a run left. One that ended well is not done before its state was read: its outputs would be missing, and
+    /// nothing here would tell of what it made.
+    pub async fn fetch(&self, ground: &Ground, verdict: &mut Verdict) {
+        let mut fetched = self.pull(ground).await;
+        if verdict.outcome != Outcome::Done {
+            // What is not known now is found before the next run.
+            return;
+        }
+        for delay in AGAIN {
+            if fetched.is_ok() || self.inner.stopping() {
+                break;
+            }
+            sleep(delay).await;
+            fetched = self.pull(ground).await;
+        }
+        if let Err(failure) = fetched {
+            let message = format!("the run ended well, and its state could not be read: {}", failure.message);
+            verdict.outcome = Outcome::Failed(Failure { class: Class::Transient, message, ..failure });
+        }
+    }
+
     /// Fetches the state; first hands in what could not be written there.
-    pub async fn pull(&self, ground: &Ground) {
+    pub async fn pull(&self, ground: &Ground) -> Result<(), Failure> {
         // What is not taken now is handed in before the next run.
         let _ = self.push(ground).await;
-        if let Some(Said { ended: Ended::Code(0), output, .. }) =
-            self.beside(ground, "pull", &["state".into(), "pull".into()]).await
-            && settle::sound(&output).is_some()
-        {
-            let _ = write_durable(&self.folder.state(), &output);
+        let output = self.state_in_backend(ground).await?;
+        match read(&output)? {
+            Some(_) => write_durable(&self.folder.state(), &output)
+                .map_err(|error| Failure::io("keep a copy of the state", &error)),
+            None if ground.told.changed == 0 || self.operation == Operation::Destroy => Ok(()),
+            None => {
+                let message = format!(
+                    "the backend holds no state, and the run made, changed or destroyed {} objects",
+                    ground.told.changed
+                );
+                Err(Failure::new(Reason::ApplyFailed, message))
+            }
         }
     }
 
@@ -46,7 +78,8 @@ impl Job {
         }
         match self.push(ground).await {
             Ok(()) => {
-                self.pull(ground).await;
+                // Where it does not answer, it is asked again at once.
+                let _ = self.pull(ground).await;
                 Ok(Vec::new())
             }
             Err(failure) if failure.reason != Reason::ApplyFailed => Err(failure.into()),
@@ -59,8 +92,8 @@ impl Job {
         }
     }
 
-    /// Finds in the backend what the last run left there: a state that is gone, or another one, is not taken for an empty one. Where the
-    /// backend does not answer, the run will tell why.
+    /// Finds in the backend what the last run left there: a state that is gone, or another one, is not taken for an empty one. Nor is a
+    /// backend that does not answer: the next moment it may, and be empty.
     pub async fn find(&self, ground: &Ground) -> Result<(), Halt> {
         if ground.blank && ground.remote && ground.inputs.as_ref().is_some_and(|inputs| inputs.lent) {
             return Ok(self.nothing_there(ground).await?);
@@ -71,21 +104,18 @@ impl Job {
         if !ground.remote {
             return Ok(());
         }
-        let lent = ground.inputs.as_ref().is_some_and(|inputs| inputs.lent);
         let folder = self.folder.clone();
         let known = blocking(move || settle::known(&folder)).await?;
-        let Some(known) = known.filter(|known| known.resources > 0) else { return Ok(()) };
-        let output = match self.state_in_backend(ground).await {
-            Ok(output) => output,
-            // A backend that answers the run and not the question keeps something back.
-            Err(failure) if lent => return Err(failure.into()),
-            Err(_) => return Ok(()),
-        };
-        let found = settle::sound(&output);
-        let found = found.as_ref().map(|state| (state, output.as_slice()));
-        match known.check(found) {
-            // Another program may write it differently.
-            Ok(()) | Err(Damage::Altered) => Ok(()),
+        let Some((copy, known)) = known.filter(|(copy, _)| !copy.is_empty()) else { return Ok(()) };
+        let output = self.state_in_backend(ground).await.map_err(|failure| {
+            let message = format!("the state could not be looked for in its backend: {}", failure.message);
+            Failure { class: Class::Transient, message, ..failure }
+        })?;
+        let found = settle::sound(&output).filter(|found| !is_nothing(found));
+        match known.check(found.as_ref().map(|state| (state, output.as_slice()))) {
+            Ok(()) => Ok(()),
+            // Another program may write the same differently.
+            Err(Damage::Altered) if found.is_some_and(|found| found.same_objects(&copy)) => Ok(()),
             Err(damage) => Err(damage.in_backend(&self.folder.state()).into()),
         }
     }
@@ -101,6 +131,17 @@ impl Job {
         let message = "its backend holds a state already, of which nobody knows who made it, and a template that another namespace lends \
                        does not work on it: use a template of its own namespace, or another place in the backend";
         Err(Failure::new(Reason::StateNotTrusted, message))
+    }
+
+    /// The state as it is now, wherever it is kept.
+    pub async fn state_now(&self, ground: &Ground) -> Result<State, Failure> {
+        let state = if ground.remote {
+            read(&self.state_in_backend(ground).await?)?
+        } else {
+            let folder = self.folder.clone();
+            blocking(move || settle::read(&folder)).await?
+        };
+        Ok(state.unwrap_or_default())
     }
 
     /// The state as the backend gives it.
@@ -156,45 +197,6 @@ impl Job {
         }
     }
 
-    /// Takes in what a killed run had made and not written to its state yet, under the ids that its stream told. OpenTofu writes
-    /// its state every 20 seconds only. What cannot be taken in is told as a warning; where that may pass, no run goes on without it.
-    pub async fn take_in(&self, ground: &mut Ground) -> Result<Vec<String>, Halt> {
-        let saved = settle::read(&self.folder)?.unwrap_or_default();
-        let mut lost = Vec::new();
-        while let Some((address, id)) = ground.record.unsaved.pop_first() {
-            // One that begins with a dash would be an argument: the stream is the module's to fill.
-            if address.starts_with('-') || saved.resources.iter().any(|resource| resource.address == address)
-            {
-                continue;
-            }
-            let mut args: Vec<OsString> =
-                ["import", "-no-color", "-input=false"].map(OsString::from).to_vec();
-            if !ground.remote {
-                let mut state = OsString::from("-state=");
-                state.push(self.folder.guest().join(guest::STATE));
-                args.extend([state, "-backup=-".into()]);
-            }
-            args.extend([OsString::from(&address), OsString::from(&id)]);
-            let failure = match self.beside(ground, IMPORT, &args).await {
-                Some(Said { ended: Ended::Code(0), .. }) => {
-                    settle::collect(&self.folder, &ground.start, ground.remote, None, 0)?;
-                    continue;
-                }
-                Some(said) => said.failure(Step::Import).redacted(&ground.redactor().await),
-                None => Failure::killed(format!("{address} could not be taken into the state")),
-            };
-            if failure.class == Class::Transient && failure.reason != Reason::ImportFailed {
-                ground.record.unsaved.insert(address, id);
-                return Err(failure.into());
-            }
-            lost.push(format!(
-                "{address} (id {id}) was made by a run that was killed, and could not be taken into the state: {}",
-                failure.message
-            ));
-        }
-        Ok(lost)
-    }
-
     /// Waits for a command of an engine that was killed.
     pub async fn await_beside(&self) -> Result<(), Halt> {
         let files = Files::new(self.folder.run(&self.id), IMPORT);
@@ -209,7 +211,7 @@ impl Job {
     }
 
     /// How a command ends, and what it prints.
-    async fn beside(&self, ground: &Ground, name: &'static str, args: &[OsString]) -> Option<Said> {
+    pub async fn beside(&self, ground: &Ground, name: &'static str, args: &[OsString]) -> Option<Said> {
         let (shape, binary, inputs) =
             (ground.shape.as_ref()?, ground.binary.as_ref()?, ground.inputs.as_ref()?);
         let (data, scratch) = (self.data(shape), self.scratch());
@@ -244,15 +246,31 @@ impl Job {
     }
 }
 
+/// What a backend gave; `None` where it holds nothing.
+fn read(output: &[u8]) -> Result<Option<State>, Failure> {
+    if output.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let unreadable =
+        || Failure::new(Reason::StateUnreadable, "what the backend holds is no state that can be read");
+    let found = settle::sound(output).ok_or_else(unreadable)?;
+    Ok(Some(found).filter(|found| !is_nothing(found)))
+}
+
+/// What Terraform prints of a backend without a state.
+fn is_nothing(found: &State) -> bool {
+    found.lineage.is_empty() && found.is_empty()
+}
+
 /// How a command ended, and what it printed.
-struct Said {
-    ended: Ended,
-    output: Vec<u8>,
-    errors: String,
+pub(super) struct Said {
+    pub ended: Ended,
+    pub output: Vec<u8>,
+    pub errors: String,
 }
 
 impl Said {
-    fn failure(&self, step: Step) -> Failure {
+    pub fn failure(&self, step: Step) -> Failure {
         let code = match self.ended {
             // A shell says so of one that a signal ended.
             Ended::Code(code) => Some(code).filter(|code| *code < 128),

@@ -44,9 +44,13 @@ pub(super) fn read(folder: &WorkspaceFolder) -> Result<Option<State>, Failure> {
     Ok(whole(folder)?.map(|(state, _)| state))
 }
 
-/// What is known of the state of record, or of the copy of one that is kept elsewhere.
-pub(super) fn known(folder: &WorkspaceFolder) -> Result<Option<Seal>, Failure> {
-    Ok(whole(folder)?.map(|(state, bytes)| Seal::of(&state, &bytes)))
+/// The state of record, or the copy of one that is kept elsewhere, with what is known of it.
+pub(super) fn known(folder: &WorkspaceFolder) -> Result<Option<(State, Seal)>, Failure> {
+    let sealed = |(state, bytes): (State, Vec<u8>)| {
+        let seal = Seal::of(&state, &bytes);
+        (state, seal)
+    };
+    Ok(whole(folder)?.map(sealed))
 }
 
 /// The state of record, after comparing it with what the record knows of it.

@@ -1,6 +1,10 @@
 //! What a stream tells that must not be forgotten, for when it is written nowhere else.
 
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,17 +14,32 @@ use crate::{
     log::Tail,
     state::State,
     stream::{self, Action, Line, Severity},
+    unsaved::Unsaved,
 };
 
 /// More than these objects are not kept, nor longer addresses and ids: a run can print what it likes.
 const MOST: usize = 10_000;
 const LONGEST: usize = 4096;
 
+/// Objects of one address that are being destroyed: that of now, and those that it replaced. Their ends do not say which is which.
+#[derive(Default)]
+struct Going {
+    ids: Vec<String>,
+    begun: usize,
+    ended: usize,
+}
+
 /// What a stream told.
 #[derive(Default)]
 pub(super) struct Told {
     /// What was made, and not destroyed again, with its ids.
     pub made: BTreeMap<String, String>,
+    /// The ids that were destroyed, by their addresses.
+    gone: BTreeMap<String, BTreeSet<String>>,
+    /// What is being destroyed.
+    going: BTreeMap<String, Going>,
+    /// How many ids `going` was given.
+    destroyed: usize,
     /// How many objects were made, changed or destroyed.
     pub changed: usize,
     /// An error was told.
@@ -67,9 +86,8 @@ impl Told {
                 let id = id.as_ref().filter(fits);
                 self.made.extend(id.map(|id| (address.clone(), id.clone())));
             }
-            Line::Complete { address, action: Action::Delete, .. } => {
-                self.made.remove(address);
-            }
+            Line::Start { address, action: Action::Delete, id } => self.destroying(address, id.as_ref()),
+            Line::Complete { address, action: Action::Delete, .. } => self.was_destroyed(address),
             Line::Other { kind, .. } if kind == "log" => self.dump = dump(raw).or(self.dump.take()),
             _ => {}
         }
@@ -80,13 +98,41 @@ impl Told {
         self.failed && !self.begun && self.changed == 0
     }
 
+    fn destroying(&mut self, address: &str, id: Option<&String>) {
+        if self.destroyed >= MOST || address.len() + id.map_or(0, String::len) > LONGEST {
+            // The end of this one is not that of another.
+            self.going.entry(address.to_owned()).and_modify(|going| going.begun += 1);
+            return;
+        }
+        self.destroyed += 1;
+        let going = self.going.entry(address.to_owned()).or_default();
+        going.begun += 1;
+        going.ids.extend(id.cloned());
+    }
+
+    /// Nothing is gone before all of that address is: one whose destruction fails, or goes on, is still there.
+    fn was_destroyed(&mut self, address: &str) {
+        let Some(going) = self.going.get_mut(address) else { return };
+        going.ended += 1;
+        if going.ended < going.begun {
+            return;
+        }
+        let ids = self.going.remove(address).unwrap_or_default().ids;
+        if self.made.get(address).is_some_and(|made| ids.contains(made)) {
+            self.made.remove(address);
+        }
+        self.gone.entry(address.to_owned()).or_default().extend(ids);
+    }
+
     /// What was made and is not in a state.
-    pub fn unsaved(&self, state: Option<&State>) -> BTreeMap<String, String> {
-        let saved = |address: &str| {
-            state.is_some_and(|state| state.resources.iter().any(|resource| resource.address == address))
+    pub fn unsaved(&self, state: Option<&State>) -> BTreeMap<String, Unsaved> {
+        let saved = |address: &str, id: &str| state.is_some_and(|state| state.holds(address, id));
+        let unsaved = self.made.iter().filter(|(address, id)| !saved(address, id));
+        let with_gone = |(address, id): (&String, &String)| {
+            let gone = self.gone.get(address).cloned().unwrap_or_default();
+            (address.clone(), Unsaved { id: id.clone(), gone })
         };
-        let unsaved = self.made.iter().filter(|(address, _)| !saved(address));
-        unsaved.map(|(address, id)| (address.clone(), id.clone())).collect()
+        unsaved.map(with_gone).collect()
     }
 }
 
@@ -129,8 +175,13 @@ mod tests {
         let told = told(&[&a, &b, DUMP, "{\"type\":\"log\",\"@message\":\"more\"}"]);
         let state = State::read(&told.dump.clone().expect("a dump")).expect("whole");
         assert_eq!((state.serial, state.resources.len()), (61, 1));
+        let of_another_id = Unsaved { id: "id of a".to_owned(), gone: BTreeSet::new() };
+        let of_b = Unsaved { id: "id of b".to_owned(), gone: BTreeSet::new() };
         let left: Vec<_> = told.unsaved(Some(&state)).into_iter().collect();
-        assert_eq!(left, [("terraform_data.b".to_owned(), "id of b".to_owned())]);
+        assert_eq!(
+            left,
+            [("terraform_data.a".to_owned(), of_another_id), ("terraform_data.b".to_owned(), of_b)]
+        );
     }
 
     #[test]
@@ -157,10 +208,53 @@ mod tests {
         assert!(told(&[&many(1_000_001)]).dump.is_none());
     }
 
+    fn destroying(id: &str) -> String {
+        format!(
+            r#"{{"@message":"x","hook":{{"resource":{{"addr":"terraform_data.a"}},"action":"delete","id_key":"id","id_value":"{id}"}},"type":"apply_start"}}"#
+        )
+    }
+
     #[test]
     fn what_is_destroyed_again_was_not_made() {
-        let (made, gone) = (complete("a", "create"), complete("a", "delete"));
-        assert!(told(&[&made, &gone]).made.is_empty());
+        let (made, start, gone) = (complete("a", "create"), destroying("id of a"), complete("a", "delete"));
+        assert!(told(&[&made, &start, &gone]).made.is_empty());
         assert!(told(&[]).made.is_empty());
+    }
+
+    #[test]
+    fn what_was_replaced_is_not_what_replaced_it() {
+        let (made, gone, failed) = (
+            complete("a", "create"),
+            complete("a", "delete"),
+            complete("a", "delete").replace("apply_complete", "apply_errored"),
+        );
+        let (one, two) = (destroying("1"), destroying("2"));
+        // Lines -> the ids that are gone.
+        let rows: [(&[&str], &[&str]); 7] = [
+            (&[&one, &gone, &made], &["1"]),
+            (&[&made, &one, &gone], &["1"]),
+            (&[&made, &one], &[]),
+            (&[&made, &one, &failed], &[]),
+            (&[&made, &one, &two, &gone], &[]),
+            (&[&made, &one, &two, &failed, &gone], &[]),
+            (&[&made, &one, &two, &gone, &gone], &["1", "2"]),
+        ];
+        for (lines, expected) in rows {
+            let unsaved = told(lines).unsaved(None);
+            let unsaved = unsaved.get("terraform_data.a").expect("it is there");
+            assert_eq!(unsaved.id, "id of a");
+            assert!(unsaved.gone.iter().eq(expected), "{lines:?}: {unsaved:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_destroyed_is_bounded_too() {
+        let (start, gone) = (destroying("1"), complete("a", "delete"));
+        let mut lines: Vec<_> = (0..MOST + 10).map(|id| destroying(&id.to_string())).collect();
+        lines.push(destroying(&"x".repeat(LONGEST)));
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        assert_eq!(told(&lines).going["terraform_data.a"].ids.len(), MOST);
+        let many: Vec<_> = (0..MOST + 10).flat_map(|_| [start.as_str(), &gone]).collect();
+        assert_eq!(told(&many).destroyed, MOST);
     }
 }

@@ -241,7 +241,7 @@ mod tests {
         for number in 0..10_000 {
             tally.push(&Line::PlannedChange(change(number)));
             tally.push(&Line::Drift(change(number)));
-            tally.push(&Line::Start { address: change(number).address, action: Action::Create });
+            tally.push(&Line::Start { address: change(number).address, action: Action::Create, id: None });
         }
         assert!(tally.changes.len() + tally.drift.len() + tally.running.len() < 2000);
         assert_eq!(tally.plan.add, 10_000);

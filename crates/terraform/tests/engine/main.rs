@@ -11,4 +11,6 @@ mod life;
 mod many;
 mod mirror;
 mod secret;
+mod served;
 mod stopped;
+mod taken;
