@@ -19,6 +19,7 @@ use crate::{
     inputs::{Inputs, Revision, sha256},
     keeper::{Kept, Running},
     order::{Operation, RunId, WorkspaceId},
+    seen::Seen,
     state::State,
     view::{Finished, Plan},
 };
@@ -66,6 +67,9 @@ pub(crate) struct Record {
     /// A run left no state that tells of what it did: the state of record is not the whole truth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Box<Doubt>>,
+    /// What was kept with the keeper when it was last seen, or written. Nothing where it was never kept, or by an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
 }
 
 /// Why a state is not believed, until there is another one.
@@ -286,6 +290,8 @@ struct Essence {
     made_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     doubt: Option<Box<Doubt>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<u64>,
 }
 
 /// What a keeper seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.
@@ -333,6 +339,7 @@ impl Record {
             backend: None,
             made_by: None,
             doubt: None,
+            seen: None,
         }
     }
 
@@ -389,8 +396,19 @@ impl Record {
             doubt,
             ..
         } = self.clone();
-        let essence =
-            Essence { workspace, applied, touched, remote, unsaved, state: seal, masked, made_by, doubt };
+        let turn = Some(Seen::next(self.seen.as_ref()));
+        let essence = Essence {
+            workspace,
+            applied,
+            touched,
+            remote,
+            unsaved,
+            state: seal,
+            masked,
+            made_by,
+            doubt,
+            turn,
+        };
         let record = serde_json::to_vec(&essence).expect("maps with text as keys are JSON");
         let place = self.backend.as_ref();
         let sealed = inputs.as_ref().map(|inputs| Built { inputs, place });
@@ -400,7 +418,7 @@ impl Record {
 
     /// From what a keeper kept.
     pub fn from_kept(kept: &Kept) -> serde_json::Result<Self> {
-        let Essence { workspace, applied, touched, remote, unsaved, state, masked, made_by, doubt } =
+        let Essence { workspace, applied, touched, remote, unsaved, state, masked, made_by, doubt, turn: _ } =
             serde_json::from_slice(&kept.record)?;
         // A keeper gives inputs back only with the record and the state that were kept with them.
         let sealed = (!kept.inputs.is_empty()).then_some(&kept.inputs);
@@ -421,6 +439,7 @@ impl Record {
             backend,
             made_by,
             doubt,
+            seen: Some(Seen::of(kept)),
             ..Self::new(workspace)
         })
     }
