@@ -60,7 +60,7 @@ fn a_summary_comes_first_and_a_moment_is_a_row() {
 
     let output = capt(&["-f", file.to_str().unwrap(), "--until", "2m"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.starts_with("not finished: stopped after 1m30s (until)"), "{text}");
+    assert!(text.starts_with("not finished: stopped after 2m (until)"), "{text}");
 }
 
 #[test]

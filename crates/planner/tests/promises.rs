@@ -170,7 +170,7 @@ fn the_summary_says_what_it_comes_to() {
     let report = simulate(vec![deployment(3, &strategy), timeline(json!("2m"), rolled)]);
     assert!(!report.summary.finished && report.summary.stopped, "{report}");
     let text = report.by_moment().to_string();
-    assert!(text.starts_with("not finished: stopped after 1m30s (until): "), "{text}");
+    assert!(text.starts_with("not finished: stopped after 2m (until): "), "{text}");
 
     let report = simulate(vec![deployment(3, &strategy), timeline(json!(3600), json!([]))]);
     assert!(report.by_moment().to_string().starts_with("nothing to do: 0 machines created"), "{report}");

@@ -180,6 +180,16 @@ impl WorkspaceFolder {
         self.0.join("forgotten")
     }
 
+    /// What was here of a workspace, and is not gone on with.
+    pub fn gone(&self) -> PathBuf {
+        self.0.join("gone")
+    }
+
+    /// The record among it, where the workspace is kept no more.
+    pub fn gone_record(&self) -> PathBuf {
+        self.gone().join("record.json")
+    }
+
     /// Removes all but the mark that it was forgotten.
     pub fn forget(&self, scratch: &Path) -> io::Result<()> {
         if !self.0.exists() {

@@ -49,6 +49,7 @@ mod record;
 pub mod redact;
 pub mod sandbox;
 mod secrets;
+mod seen;
 mod shape;
 pub mod state;
 pub mod stream;

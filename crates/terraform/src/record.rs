@@ -19,6 +19,7 @@ use crate::{
     inputs::{Inputs, Revision, sha256},
     keeper::{Kept, Running},
     order::{Operation, RunId, WorkspaceId},
+    seen::Seen,
     state::State,
     unsaved::Unsaved,
     view::{Finished, Plan},
@@ -69,6 +70,9 @@ pub(crate) struct Record {
     /// A run left no state that tells of what it did: the state of record is not the whole truth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Box<Doubt>>,
+    /// What was kept with the keeper when it was last seen, or written. Nothing where it was never kept, or by an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
 }
 
 /// Why a state is not believed, until there is another one.
@@ -294,6 +298,8 @@ struct Essence {
     /// The hash of the code of the last apply, of which no copy is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     content: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<u64>,
 }
 
 /// What a keeper seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.
@@ -354,6 +360,7 @@ impl Record {
             backend: None,
             made_by: None,
             doubt: None,
+            seen: None,
         }
     }
 
@@ -448,6 +455,7 @@ impl Record {
             ..
         } = self.clone();
         let content = code.map(|code| code.content);
+        let turn = Some(Seen::next(self.seen.as_ref()));
         let essence = Essence {
             workspace,
             applied,
@@ -459,6 +467,7 @@ impl Record {
             made_by,
             doubt,
             content,
+            turn,
         };
         let record = serde_json::to_vec(&essence).expect("maps with text as keys are JSON");
         let place = self.backend.as_ref();
@@ -469,8 +478,19 @@ impl Record {
 
     /// From what a keeper kept.
     pub fn from_kept(kept: &Kept) -> serde_json::Result<Self> {
-        let Essence { workspace, applied, touched, remote, unsaved, state, masked, made_by, doubt, content } =
-            serde_json::from_slice(&kept.record)?;
+        let Essence {
+            workspace,
+            applied,
+            touched,
+            remote,
+            unsaved,
+            state,
+            masked,
+            made_by,
+            doubt,
+            content,
+            turn: _,
+        } = serde_json::from_slice(&kept.record)?;
         // A keeper gives inputs back only with the record and the state that were kept with them.
         let sealed = (!kept.inputs.is_empty()).then_some(&kept.inputs);
         let inputs = sealed.map(|bytes| serde_json::from_slice(bytes)).transpose()?;
@@ -491,6 +511,7 @@ impl Record {
             made_by,
             doubt,
             code: content.map(|content| Code { shape: None, content }),
+            seen: Some(Seen::of(kept)),
             ..Self::new(workspace)
         })
     }

@@ -49,10 +49,15 @@ impl Job {
             return self.tell(verdict, None, None, None);
         }
         let ran = ground.record.current.is_some();
+        if !ran && self.was_removed(&ground.record).await {
+            return self.tell_of_removed(verdict);
+        }
         let state = match self.settled(&mut ground, &mut verdict, ran).await {
             Ok(state) => state,
+            Err(Halt::Stopping) => return self.leave(),
+            Err(Halt::Stopped(why)) => return self.tell(Verdict::of(stopped(why)), None, None, None),
             // Whatever else went wrong, this has to be seen to first.
-            Err(failure) => {
+            Err(Halt::Failed(failure)) => {
                 let unread = !failure.reason.is_damage() && failure.reason != Reason::StateUnreadable;
                 verdict.outcome = Outcome::Failed(failure);
                 // The disk is full, or failed: what the run left may still be there.
@@ -68,7 +73,7 @@ impl Job {
         }
         self.conclude(&mut ground, &mut verdict, state.as_ref());
         if self.operation.changes() && ran {
-            match self.keep(&ground.record, None, false).await {
+            match self.keep(&mut ground.record, None, false).await {
                 Ok(()) => {}
                 // It is only here, which is less than was asked for.
                 Err(Halt::Failed(failure)) => verdict.outcome = Outcome::Failed(failure),
@@ -124,7 +129,7 @@ impl Job {
     /// The end of a run whose state could not be taken in: its record and its files stay as they are, and whoever comes next,
     /// a run or an engine, finds all that it told in them.
     async fn end_unwritten(&self, ground: &Ground, mut verdict: Verdict) {
-        match self.keep(&ground.record, ground.told.dump.as_deref(), false).await {
+        match self.keep(&mut ground.record.clone(), ground.told.dump.as_deref(), false).await {
             Ok(()) | Err(Halt::Failed(_)) => {}
             Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
             Err(Halt::Stopping) => return self.leave(),
@@ -138,7 +143,10 @@ impl Job {
         ground: &mut Ground,
         verdict: &mut Verdict,
         ran: bool,
-    ) -> Result<Option<State>, Failure> {
+    ) -> Result<Option<State>, Halt> {
+        if ran {
+            self.refound(ground, verdict).await?;
+        }
         let (folder, journal, told) =
             (self.folder.clone(), ground.record.current.clone(), std::mem::take(&mut ground.told));
         let (told, settled) = blocking(move || {
@@ -161,7 +169,7 @@ impl Job {
                     let here = blocking(move || settle::read(&folder)).await.ok().flatten();
                     ground.record.unsaved.extend(ground.told.unsaved(here.as_ref()));
                 }
-                return Err(failure);
+                return Err(failure.into());
             }
         };
         if ran && ground.remote && self.operation.changes() {
@@ -226,8 +234,8 @@ impl Job {
                 }
             }
             Operation::Destroy if done && (ground.remote || state.is_none_or(State::is_empty)) => {
-                let last = record.last.take();
-                *record = Record { last, ..Record::new(self.workspace.clone()) };
+                let (last, seen) = (record.last.take(), record.seen.take());
+                *record = Record { last, seen, ..Record::new(self.workspace.clone()) };
             }
             Operation::Destroy if done => {
                 let left = state.map_or(0, |state| state.resources.len());
@@ -308,7 +316,7 @@ impl Job {
     }
 
     /// Tells how the workspace stands now, and makes room for the next run.
-    fn tell(
+    pub fn tell(
         &self,
         verdict: Verdict,
         finished: Option<Finished>,
@@ -352,7 +360,7 @@ impl Job {
 }
 
 /// What keeps every further run from starting.
-fn damage(outcome: &Outcome) -> Option<Failure> {
+pub(super) fn damage(outcome: &Outcome) -> Option<Failure> {
     match outcome {
         Outcome::Failed(failure) if failure.reason.is_damage() => Some(failure.clone()),
         _ => None,

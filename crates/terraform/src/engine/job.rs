@@ -15,7 +15,8 @@ use super::{
     blocking,
     follow::{Followed, Follower},
     inner::{Inner, Room},
-    keep::replaced,
+    keep::Since,
+    latest::{replaced, set_aside},
     prepare::Ground,
     settle::Following,
     table::{Ticket, Why},
@@ -40,7 +41,7 @@ use crate::{
 };
 
 /// Why a run is not gone on with that was adopted.
-const SINCE: &str = "another controller has gone on with it since";
+pub(super) const SINCE: &str = "another controller has gone on with it since";
 
 /// Why a run goes no further.
 pub(super) enum Halt {
@@ -189,18 +190,22 @@ impl Job {
         let held = ground.as_mut().expect("set by the caller");
         self.await_beside().await?;
         let files = self.files(journal.stage);
-        let superseded = self.superseded(&journal).await?;
-        if superseded.is_some() {
+        let since = self.since(&held.record, &journal).await?;
+        if !matches!(since, Since::Nothing) {
             self.inner.fence(&self.workspace, SINCE.to_owned());
         }
         let followed = self.follow(held, journal.stage, Process::find(files), true).await?;
         drop(room);
-        if let Some(kept) = superseded {
-            let folder = self.folder.clone();
+        if !matches!(since, Since::Nothing) {
+            let (folder, here) = (self.folder.clone(), held.record.clone());
             // What this run left behind is older than what is kept, and not written over it.
-            held.record = blocking(move || replaced(&folder, &kept))
-                .await
-                .map_err(|error| Failure::io("take over what is kept", &error))?;
+            let taken = blocking(move || match &since {
+                Since::Kept(kept) => replaced(&folder, kept),
+                Since::Ended | Since::Nothing => set_aside(&folder, &here),
+            });
+            held.record = taken.await.map_err(|error| Failure::io("take over what is kept", &error))?;
+            // Whoever has gone on with it may still be at it.
+            self.inner.table().entry(&self.workspace).known = false;
             return Err(Halt::Stopped(Why::Fenced(SINCE.to_owned())));
         }
         let first = self.judge(held, journal.stage, &followed).await?;

@@ -1,6 +1,6 @@
 //! What goes to the keeper, and what comes back from it.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use tokio::{task::JoinHandle, time::sleep};
 
@@ -8,6 +8,7 @@ use super::{
     WorkspaceError, blocking,
     inner::Inner,
     job::{Halt, Job},
+    latest::{Latest, latest, restored},
     prepare::Ground,
     settle,
     table::Why,
@@ -15,16 +16,28 @@ use super::{
 };
 use crate::{
     failure::{Failure, Reason},
-    folders::{WorkspaceFolder, is_damage, read_optional, remove, write_durable},
+    folders::{WorkspaceFolder, is_damage, read_optional},
     guard::{Fence, term::ends_within},
     keeper::{KeepError, Kept, Running},
     order::{Operation, WorkspaceId},
     process::Files,
     record::{Journal, Record, Stage},
+    seen::Seen,
 };
 
 /// Why a guard stops a run.
 const OVER: &str = "the controller that began the run lost its lease";
+
+/// What became of a workspace since a run was begun that is taken up again.
+pub(super) enum Since {
+    /// Nobody else has touched it.
+    Nothing,
+    /// Another controller has made this of it.
+    Kept(Kept),
+    /// Another controller has forgotten it.
+    Ended,
+}
+
 /// How often the state is looked at during a run.
 const LOOK: Duration = Duration::from_millis(200);
 /// The longest wait before it is tried again.
@@ -33,7 +46,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 impl Job {
     /// Keeps record and state, or what was printed of it where it could not be written. Tries until it succeeds: a run whose state is only in one place is not over.
     /// `under_way`: the run is not over yet.
-    pub async fn keep(&self, record: &Record, dump: Option<&[u8]>, under_way: bool) -> Result<(), Halt> {
+    pub async fn keep(&self, record: &mut Record, dump: Option<&[u8]>, under_way: bool) -> Result<(), Halt> {
         let Some(keeper) = &self.inner.options.keeper else { return Ok(()) };
         let mut wait = Duration::from_millis(100);
         let changes = record.current.as_ref().is_none_or(|journal| journal.stage.changes());
@@ -41,8 +54,15 @@ impl Job {
             let (folder, dump) = (self.folder.clone(), dump.map(<[u8]>::to_vec));
             let state = blocking(move || settle::newest(&folder, dump.as_deref(), changes)).await;
             let running = under_way.then(|| self.running());
-            match keeper.keep(&self.workspace, record.kept(state, running)).await {
-                Ok(()) => return Ok(()),
+            let kept = record.kept(state, running);
+            let seen = Seen::written(&kept);
+            match keeper.keep(&self.workspace, kept).await {
+                Ok(()) => {
+                    if self.shared() {
+                        record.seen = Some(seen);
+                    }
+                    return Ok(());
+                }
                 Err(KeepError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
                 // What goes away needs no place.
                 Err(KeepError::TooLarge(_)) if self.operation == Operation::Destroy => return Ok(()),
@@ -122,15 +142,38 @@ impl Job {
         })
     }
 
-    /// What another controller made of the workspace since this run was begun; `None` where nobody has touched it.
-    pub async fn superseded(&self, journal: &Journal) -> Result<Option<Kept>, Halt> {
-        let Some(keeper) = self.inner.options.keeper.as_ref().filter(|_| journal.shared) else {
-            return Ok(None);
-        };
+    /// What became of the workspace since this run was begun.
+    pub async fn since(&self, here: &Record, journal: &Journal) -> Result<Since, Halt> {
+        if !journal.shared || self.inner.options.keeper.is_none() {
+            return Ok(Since::Nothing);
+        }
+        let kept = self.kept().await?;
+        let running = kept.as_ref().and_then(|kept| kept.running.as_ref());
+        if running.is_some_and(|running| running.run == journal.id.as_str()) {
+            return Ok(Since::Nothing);
+        }
+        let folder = self.folder.clone();
+        let state = blocking(move || read_optional(&folder.state())).await.ok().flatten();
+        let began = journal.stage.changes() && self.files(journal.stage).output().exists();
+        let counts = latest(here, state.as_deref(), kept.as_ref(), true);
+        Ok(match (kept, counts) {
+            (None, Latest::Gone) => Since::Ended,
+            // No process starts before its run is kept.
+            (None, _) if began => Since::Ended,
+            (Some(kept), Latest::Kept) => Since::Kept(kept),
+            // Of an older version, which noted nothing: a run that changes something is kept as such until it is over.
+            (Some(kept), _) if here.seen.is_none() && journal.stage.changes() => Since::Kept(kept),
+            _ => Since::Nothing,
+        })
+    }
+
+    /// What is kept, once the keeper tells.
+    pub async fn kept(&self) -> Result<Option<Kept>, Halt> {
+        let Some(keeper) = &self.inner.options.keeper else { return Ok(None) };
         let mut wait = Duration::from_millis(100);
-        let kept = loop {
+        loop {
             match keeper.load(&self.workspace).await {
-                Ok(kept) => break kept,
+                Ok(kept) => return Ok(kept),
                 Err(KeepError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
                 Err(
                     KeepError::Failed(_)
@@ -145,14 +188,7 @@ impl Job {
                 _ = stopping.wait_for(|stopping| *stopping) => return Err(Halt::Stopping),
             }
             wait = (wait * 2).min(LONGEST);
-        };
-        let Some(kept) = kept else { return Ok(None) };
-        let ours = if journal.stage.changes() {
-            kept.running.as_ref().is_some_and(|running| running.run == journal.id.as_str())
-        } else {
-            !newer(read_optional(&self.folder.state()).ok().flatten().as_deref(), &kept.state)
-        };
-        Ok((!ours).then_some(kept))
+        }
     }
 }
 
@@ -178,23 +214,32 @@ impl Inner {
     }
 
     /// The record of a workspace: from its folder, else from the keeper. The keeper is asked once; what it has may be newer than
-    /// what an engine left here long ago.
+    /// what an engine left here long ago. It is asked again where the folder of a workspace was removed meanwhile, which is none that was
+    /// never used.
     pub async fn load(&self, workspace: &WorkspaceId) -> Result<Record, WorkspaceError> {
         let folder = self.folders.workspace(workspace);
         let trouble = |source: io::Error| trouble(workspace, &folder, source);
         let own = folder.clone();
         let here = blocking(move || Record::read(&own)).await.map_err(trouble)?;
-        let known = self.table().entry(workspace).known;
-        let record = match (&self.options.keeper, known) {
-            (Some(keeper), false) => {
+        let (known, removed) = {
+            let mut table = self.table();
+            let entry = table.entry(workspace);
+            (entry.known, here.is_none() && entry.view.touched && !entry.unread)
+        };
+        let record = match &self.options.keeper {
+            Some(keeper) if !known || removed => {
                 let kept = keeper.load(workspace).await?;
                 settled(here.as_ref(), kept.as_ref())?;
-                let into = folder.clone();
-                blocking(move || restored(&into, here, kept)).await.map_err(trouble)?
+                let (into, shared) = (folder.clone(), keeper.shares(workspace));
+                blocking(move || restored(&into, here, kept.as_ref(), shared)).await.map_err(trouble)?
             }
             _ => here,
         };
-        self.table().entry(workspace).known = true;
+        let lost = removed && record.is_none();
+        self.table().entry(workspace).known = !lost;
+        if lost {
+            return Err(WorkspaceError::Removed { workspace: workspace.clone(), record: folder.record() });
+        }
         Ok(record.unwrap_or_else(|| Record::new(workspace.clone())))
     }
 }
@@ -205,49 +250,6 @@ fn trouble(workspace: &WorkspaceId, folder: &WorkspaceFolder, source: io::Error)
         return WorkspaceError::Damaged { workspace, record: folder.record(), source };
     }
     WorkspaceError::Folder { workspace, source }
-}
-
-/// The newer of what is here and what was kept, which is then here.
-fn restored(
-    folder: &WorkspaceFolder,
-    here: Option<Record>,
-    kept: Option<Kept>,
-) -> io::Result<Option<Record>> {
-    let Some(kept) = kept else { return Ok(here) };
-    if let Some(here) = &here {
-        let newer = newer(read_optional(&folder.state())?.as_deref(), &kept.state);
-        if !newer || here.current.is_some() {
-            return Ok(Some(here.clone()));
-        }
-    }
-    replaced(folder, &kept).map(Some)
-}
-
-/// What was kept, which is then here.
-pub(super) fn replaced(folder: &WorkspaceFolder, kept: &Kept) -> io::Result<Record> {
-    // Whoever may write where it is kept must not speak for another workspace.
-    let record = Record::from_kept(kept)?.of(folder)?;
-    folder.make()?;
-    // A plan and a state to hand in that are here belong to what was here before. The latter may be of use to a person.
-    remove(&folder.plan())?;
-    if folder.pending().exists() {
-        fs::rename(folder.pending(), folder.pending().with_file_name("errored.tfstate"))?;
-    }
-    if !kept.state.is_empty() {
-        write_durable(&folder.state(), &kept.state)?;
-    }
-    record.write(folder)?;
-    Ok(record)
-}
-
-/// Whether a kept state follows on the one that is here.
-fn newer(here: Option<&[u8]>, kept: &[u8]) -> bool {
-    let serial = |bytes: &[u8]| settle::sound(bytes).map(|state| (state.lineage, state.serial));
-    match (here.and_then(serial), serial(kept)) {
-        (Some((ours, mine)), Some((theirs, other))) => ours == theirs && other > mine,
-        (None, Some(_)) => true,
-        (_, None) => false,
-    }
 }
 
 /// Nothing is made of a state while a run of another controller may still change it.

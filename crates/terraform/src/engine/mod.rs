@@ -9,10 +9,12 @@ mod inner;
 mod job;
 mod judge;
 mod keep;
+mod latest;
 mod options;
 mod origin;
 mod prepare;
 mod pull;
+mod removed;
 mod settings;
 mod settle;
 mod table;
@@ -48,6 +50,7 @@ use crate::{
     metrics::Snapshot,
     order::{Order, Refused, RunId, WorkspaceId},
     record::{Record, Seal},
+    seen::Seen,
     shape::{Shapes, Workshop},
     state::State,
     view::View,
@@ -104,6 +107,17 @@ pub enum WorkspaceError {
         record: PathBuf,
         /// Why.
         source: io::Error,
+    },
+    /// Its folder was there, and is gone.
+    #[error(
+        "{workspace}: its record {record} was removed while it was in use, and is kept nowhere else; nothing is built, changed or destroyed \
+         until it is back: restore the folder, or give the state with `capt import-state`"
+    )]
+    Removed {
+        /// The workspace.
+        workspace: WorkspaceId,
+        /// The file.
+        record: PathBuf,
     },
     /// No good copy of the state is kept.
     #[error("{workspace}: no good copy of the state is kept{}", serial.map(|serial| format!(" with serial {serial}")).unwrap_or_default())]
@@ -191,6 +205,9 @@ impl Engine {
             return Ok(view);
         }
         let loaded = match self.inner.load(workspace).await {
+            Err(error @ WorkspaceError::Removed { .. }) => {
+                return Ok(self.inner.view_of_removed(workspace, &error));
+            }
             Err(error @ (WorkspaceError::Damaged { .. } | WorkspaceError::Keeper(KeepError::Damaged(_)))) => {
                 Err(Failure::of_workspace(&error))
             }
@@ -206,7 +223,7 @@ impl Engine {
         .await;
         let mut table = self.inner.table();
         let entry = table.entry(workspace);
-        entry.known = known;
+        (entry.known, entry.unread) = (known, !known);
         if entry.run.is_none() {
             entry.view = view;
         }
@@ -270,20 +287,26 @@ impl Engine {
 
     /// Whether a workspace was forgotten, and nobody was told yet that it is released.
     pub fn has_forgotten(&self, workspace: &WorkspaceId) -> bool {
+        let folder = self.inner.folders.workspace(workspace);
         let shared = self.inner.options.keeper.as_ref().is_some_and(|keeper| keeper.shares(workspace));
-        shared || self.inner.folders.workspace(workspace).forgotten().exists()
+        // What this engine knew of one that is kept no more may be all that is left of it.
+        folder.forgotten().exists() || (shared && !folder.gone_record().exists())
     }
 
     /// Removes the trace of a workspace that was forgotten, once nobody can ask for it any more.
     pub async fn released(&self, workspace: &WorkspaceId) {
         let folder = self.inner.folders.workspace(workspace);
-        blocking(move || {
+        let is_here = blocking(move || {
             if folder.forgotten().exists() {
                 // Best effort: what is left is one empty file.
                 let _ = crate::folders::remove(&folder.0);
             }
+            folder.record().exists()
         })
         .await;
+        if !is_here && self.remembers() {
+            self.inner.disremember(workspace);
+        }
     }
 
     /// Whether it knows after a restart what it did before.
@@ -300,7 +323,7 @@ impl Engine {
         if resources > 0 {
             return Err(WorkspaceError::HasState { workspace: workspace.clone(), resources });
         }
-        let record = self.inner.load(workspace).await?;
+        let record = self.inner.load_or_new(workspace).await?;
         // Whoever gave it, nobody vouches for it.
         self.put_in_place(workspace, Record { made_by: None, ..record }, taken, state.to_vec()).await
     }
@@ -315,6 +338,7 @@ impl Engine {
         let _reserved = self.inner.reserve(workspace)?;
         let (record, damaged) = match self.inner.load(workspace).await {
             Err(WorkspaceError::Keeper(KeepError::Damaged(_))) => (self.inner.here(workspace).await?, true),
+            Err(WorkspaceError::Removed { .. }) => (Record::new(workspace.clone()), false),
             loaded => (loaded?, false),
         };
         let (folder, known) = (self.inner.folders.workspace(workspace), record.clone());
@@ -326,7 +350,13 @@ impl Engine {
         let serial = copy.state.serial;
         let made_by = record.made_by.clone().filter(|_| copy.is_theirs);
         if let (Some(keeper), true) = (&self.inner.options.keeper, damaged) {
-            // What a keeper keeps is written over where somebody can tell who wrote it. A person has decided here.
+            // What a keeper keeps is written over where somebody can tell who wrote it. A person has decided here. What is here must not
+            // look as if somebody had ended it, should this be cut off.
+            let (folder, unseen) =
+                (self.inner.folders.workspace(workspace), Record { seen: None, ..record.clone() });
+            blocking(move || folder.make().and_then(|()| unseen.write(&folder)))
+                .await
+                .map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
             keeper.remove(workspace).await?;
             self.inner.table().entry(workspace).known = true;
         }
@@ -347,7 +377,13 @@ impl Engine {
         record.planned = None;
         record.state = Some(Seal::of(&state, &bytes));
         record.doubt = None;
-        let kept = record.kept(bytes.clone(), None);
+        // Kept first: what is newer there counts, should this be cut off.
+        if let Some(keeper) = &self.inner.options.keeper {
+            let kept = record.kept(bytes.clone(), None);
+            let seen = Seen::written(&kept);
+            keeper.keep(workspace, kept).await?;
+            record.seen = Some(seen).filter(|_| keeper.shares(workspace));
+        }
         let (folder, written) = (self.inner.folders.workspace(workspace), record.clone());
         blocking(move || {
             folder.make()?;
@@ -355,10 +391,11 @@ impl Engine {
             written.write(&folder)
         })
         .await
-        .map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
-        if let Some(keeper) = &self.inner.options.keeper {
-            keeper.keep(workspace, kept).await?;
-        }
+        .map_err(|source| {
+            self.inner.table().entry(workspace).known = false;
+            WorkspaceError::Folder { workspace: workspace.clone(), source }
+        })?;
+        self.inner.table().entry(workspace).known = true;
         self.inner.update(workspace, |view| *view = end::view(&record, Some(state)));
         Ok(())
     }

@@ -62,7 +62,7 @@ pub(super) fn start_over(
     record: Record,
     origin: Option<&str>,
 ) -> io::Result<Record> {
-    let Record { workspace, last, planned, .. } = record;
+    let Record { workspace, last, planned, seen, .. } = record;
     let planned = planned.filter(|planned| planned.inputs.origin.as_deref() == origin);
     remove(&folder.state())?;
     remove(&folder.copies())?;
@@ -71,7 +71,7 @@ pub(super) fn start_over(
     }
     folder.open_guest()?.clear()?;
     remove(&folder.rendered())?;
-    Ok(Record { planned, last, ..Record::new(workspace) })
+    Ok(Record { planned, last, seen, ..Record::new(workspace) })
 }
 
 #[cfg(test)]

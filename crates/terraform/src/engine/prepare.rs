@@ -27,6 +27,10 @@ use crate::{
 };
 
 /// What a run stands on.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent findings, and no states of one thing"
+)]
 pub(super) struct Ground {
     pub record: Record,
     pub inputs: Option<Inputs>,
@@ -40,6 +44,8 @@ pub(super) struct Ground {
     /// The files of a module on this machine.
     pub code: Option<Code>,
     pub nothing_to_destroy: bool,
+    /// The record was removed: a backend should hold the state.
+    pub removed: bool,
     /// Nothing was there when the run began.
     pub blank: bool,
     /// What the last process told.
@@ -62,6 +68,7 @@ impl Ground {
             backend: None,
             code: None,
             nothing_to_destroy: false,
+            removed: false,
             blank: false,
             told: Told::default(),
             estimate: 0,
@@ -112,7 +119,7 @@ impl Ground {
 
 impl Job {
     pub async fn prepare(&self) -> Result<Ground, Halt> {
-        let record = self.inner.load(&self.workspace).await.map_err(|error| Failure::of_workspace(&error))?;
+        let (record, removed) = self.record().await?;
         let (folder, own) = (self.folder.clone(), self.id.clone());
         let (record, mut state) = blocking(move || {
             let record = settle::catch_up(&folder, record, &own)?;
@@ -121,9 +128,10 @@ impl Job {
             Ok::<_, Failure>((record, state))
         })
         .await?;
-        let mut ground = Ground::bare(record);
+        let mut ground = Ground { removed, ..Ground::bare(record) };
         if self.operation == Operation::Destroy
             && !self.expects_state
+            && !ground.removed
             && !ground.record.remote
             && ground.record.unsaved.is_empty()
             && state.as_ref().is_none_or(State::is_empty)
@@ -377,7 +385,7 @@ impl Job {
         .await
         .map_err(|error| Failure::io("record the run", &error))?;
         if changes {
-            self.keep(&ground.record, None, true).await?;
+            self.keep(&mut ground.record, None, true).await?;
         }
         self.inner.update(&self.workspace, |view| {
             view.touched |= changes;

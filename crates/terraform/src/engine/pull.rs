@@ -98,7 +98,7 @@ impl Job {
         if ground.blank && ground.remote && ground.inputs.as_ref().is_some_and(|inputs| inputs.lent) {
             return Ok(self.nothing_there(ground).await?);
         }
-        if self.expects_state && !ground.record.touched {
+        if (self.expects_state || ground.removed) && !ground.record.touched {
             return Ok(self.expected(ground).await?);
         }
         if !ground.remote {

@@ -55,6 +55,8 @@ pub(super) struct Entry {
     pub view: View,
     /// The folder was read, and the keeper asked.
     pub known: bool,
+    /// What the view says is not from a record: none could be read.
+    pub unread: bool,
     pub run: Option<Handle>,
     /// The place of its state in a backend, while its run is under way.
     pub claims: Option<String>,

@@ -1,14 +1,18 @@
 //! Damaged states, records and folders: nothing that is damaged is taken for empty.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
 use capt_terraform::{
     inputs::Backend,
-    order::{Operation, WorkspaceId},
+    order::{Operation, Order, WorkspaceId},
+    state::State,
     view::Outcome,
 };
 
-use crate::lab::{Lab, reason, tool};
+use crate::{
+    lab::{Lab, PATIENCE, reason, tool},
+    takeover::Shared,
+};
 
 const STATE: &str = "state/terraform.tfstate";
 
@@ -238,5 +242,142 @@ async fn a_backend_without_the_state_is_not_an_empty_one() {
             assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
         }
         assert_eq!(lab.trace(), ["create a", "destroy a"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_is_removed_is_not_an_empty_one() {
+    let Some(tool) = tool() else { return };
+    for whole in [true, false] {
+        let lab = Lab::new(&tool).await;
+        assert_eq!(lab.apply("a", lab.traced("a")).await.outcome, Outcome::Done);
+        let removed = if whole { lab.folder_of("a") } else { lab.folder_of("a").join("record.json") };
+        fs::rename(&removed, lab.path("aside")).expect("renamed");
+        let id = WorkspaceId::new("a");
+        for operation in [Operation::Apply, Operation::Destroy, Operation::Plan, Operation::Destroy] {
+            let refused = lab.run("a", operation.clone(), Some(lab.traced("a"))).await;
+            assert_eq!(reason(&refused), "StateLost", "{whole} {operation:?}: {refused:?}");
+            let view = lab.engine.open(&id).await.expect("opened");
+            assert_eq!(view.trouble.expect("told").reason.as_str(), "StateLost");
+            assert!(view.touched, "it is not let go without a word");
+        }
+        assert_eq!(lab.trace(), ["create a"]);
+        if whole {
+            clear_away(&removed);
+        }
+        fs::rename(lab.path("aside"), &removed).expect("renamed");
+        assert!(lab.engine.open(&id).await.expect("opened").trouble.is_none(), "it is back");
+        assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
+        assert_eq!(lab.trace(), ["create a", "destroy a"]);
+    }
+}
+
+/// What runs that were refused left in the place of a folder.
+fn clear_away(folder: &Path) {
+    assert!(!folder.join("record.json").exists(), "nothing says that nothing was built");
+    if folder.exists() {
+        fs::remove_dir_all(folder).expect("removed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_folder_comes_back_from_the_keeper() {
+    let Some(tool) = tool() else { return };
+    for operation in [Operation::Apply, Operation::Destroy] {
+        let keeper = Arc::new(Shared::default());
+        let lab = Lab::with(&tool, keeper.options()).await;
+        assert_eq!(lab.apply("a", lab.traced("a")).await.outcome, Outcome::Done);
+        fs::remove_dir_all(lab.folder_of("a")).expect("removed");
+        let mut inputs = lab.traced("a");
+        inputs.variables.insert("note".into(), "x".into());
+        let done = lab.run("a", operation.clone(), Some(inputs)).await;
+        assert_eq!(done.outcome, Outcome::Done, "{done:?}");
+        let expected: &[&str] =
+            if operation == Operation::Apply { &["create a"] } else { &["create a", "destroy a"] };
+        assert_eq!(lab.trace(), expected);
+        // Gone there as well, it is lost.
+        if operation == Operation::Apply {
+            fs::remove_dir_all(lab.folder_of("a")).expect("removed");
+            keeper.kept.lock().expect("lock").clear();
+            assert_eq!(reason(&lab.run("a", Operation::Destroy, None).await), "StateLost");
+            assert_eq!(lab.trace(), expected);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_folder_is_found_in_the_backend() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::new(&tool).await;
+    let elsewhere = lab.path("elsewhere.tfstate");
+    let mut inputs = lab.traced("a");
+    inputs.backend = Backend::Hcl(format!("backend \"local\" {{\n  path = \"{}\"\n}}", elsewhere.display()));
+    assert_eq!(lab.apply("a", inputs.clone()).await.outcome, Outcome::Done);
+    inputs.variables.insert("note".into(), "x".into());
+    fs::remove_dir_all(lab.folder_of("a")).expect("removed");
+    let done = lab.apply("a", inputs.clone()).await;
+    assert_eq!(done.outcome, Outcome::Done, "{done:?}");
+    // Nor is it there.
+    fs::remove_dir_all(lab.folder_of("a")).expect("removed");
+    fs::rename(&elsewhere, lab.path("aside")).expect("renamed");
+    for operation in [Operation::Apply, Operation::Destroy, Operation::Apply] {
+        let refused = lab.run("a", operation.clone(), Some(inputs.clone())).await;
+        assert_eq!(reason(&refused), "StateLost", "{operation:?}: {refused:?}");
+    }
+    assert_eq!(lab.trace(), ["create a"]);
+    fs::rename(lab.path("aside"), &elsewhere).expect("renamed");
+    assert_eq!(lab.run("a", Operation::Destroy, Some(inputs)).await.outcome, Outcome::Done);
+    assert_eq!(lab.trace(), ["create a", "destroy a"]);
+}
+
+/// In the middle of a run.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_made_is_not_made_again_where_its_folder_was_removed() {
+    let Some(tool) = tool() else { return };
+    for kept in [false, true] {
+        let keeper = Arc::new(Shared::default());
+        let lab = Lab::with(&tool, |options| {
+            if kept {
+                keeper.options()(options);
+            }
+        })
+        .await;
+        let (gate, trace) = (lab.path("gate"), lab.path("trace"));
+        let text = format!(
+            "resource \"terraform_data\" \"first\" {{\n  provisioner \"local-exec\" {{\n    command = \"echo create first >> {}\"\n  }}\n}}\n\
+             resource \"terraform_data\" \"slow\" {{\n  depends_on = [terraform_data.first]\n  provisioner \"local-exec\" {{\n    \
+             command = \"until [ -e {} ]; do sleep 0.05; done\"\n  }}\n}}\n",
+            trace.display(),
+            gate.display()
+        );
+        let workspace = WorkspaceId::new("a");
+        lab.engine
+            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&text))))
+            .expect("taken");
+        let saved = |bytes: &[u8]| State::read(bytes).is_ok_and(|state| !state.resources.is_empty());
+        let made = async || {
+            let there = if kept { saved(&keeper.get()?.state) } else { !lab.trace().is_empty() };
+            there.then_some(())
+        };
+        capt_e2e::until("the first is made", PATIENCE, made).await.expect("made");
+        fs::remove_dir_all(lab.folder_of("a")).expect("removed");
+        fs::write(&gate, "").expect("written");
+        let ended = lab.ended(&workspace).await;
+        assert!(matches!(ended.outcome, Outcome::Failed(_)), "{ended:?}");
+        let next = lab.apply("a", lab.inputs(&text)).await;
+        if kept {
+            assert_eq!(next.outcome, Outcome::Done, "{next:?}");
+        } else {
+            assert_eq!(reason(&ended), "StateLost", "{ended:?}");
+            assert_eq!(reason(&next), "StateLost", "{next:?}");
+            assert_eq!(reason(&lab.run("a", Operation::Destroy, None).await), "StateLost");
+        }
+        assert_eq!(lab.trace(), ["create first"], "{kept}");
+        if !kept {
+            // It is so after a restart, too.
+            let lab = lab.restart().await;
+            assert_eq!(reason(&lab.apply("a", lab.inputs(&text)).await), "StateLost");
+            assert_eq!(lab.trace(), ["create first"]);
+        }
     }
 }

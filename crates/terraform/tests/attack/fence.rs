@@ -153,6 +153,22 @@ async fn what_the_next_holder_made_is_not_written_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_a_workspace_that_was_ended_is_not_gone_on_with() {
+    let Some((lab, _term, keeper)) = holder().await else { return };
+    let workspace = begin(&lab).await;
+    let Lab { folder, tool, engine } = lab;
+    engine.stop().await;
+    keeper.0.lock().expect("lock").remove(&workspace);
+    let engine = start(folder.path(), &tool, |options| under_a_lease(options, &keeper)).await;
+    let lab = Lab { folder, tool, engine };
+    let ended = lab.ended(&workspace).await;
+    assert_eq!(reason(&ended), "StateLocked", "{ended:?}");
+    assert!(keeper.0.lock().expect("lock").is_empty(), "it does not come back");
+    let view = lab.engine.open(&workspace).await.expect("opened");
+    assert_eq!((view.touched, view.resources), (false, 0), "{view:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_another_controller_is_waited_for() {
     let Some((lab, _term, keeper)) = holder().await else { return };
     assert_eq!(lab.apply("a", lab.traced("a")).await.outcome, Outcome::Done);

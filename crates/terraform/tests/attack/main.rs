@@ -13,6 +13,7 @@ mod plugins;
 mod processes;
 mod said;
 mod secret_values;
+mod takeover;
 mod trees;
 
 /// Whether this process runs that test alone. Where it does not, it has run it in a process of its own, which is `limited` first.

@@ -314,12 +314,19 @@ async fn a_copy_is_vouched_for_by_whoever_made_it() {
     lab.engine.take_over(&id, given.to_string().as_bytes()).await.expect("taken over");
     assert_eq!(reason(&lab.apply(NAME, lent(&lab, &module("four"))).await), "StateNotTrusted");
     keeper.put(sealed);
+    let record = lab.folder_of("tenant-a").join("record.json");
     let Lab { folder, tool, engine } = lab;
     engine.stop().await;
     let engine = start(folder.path(), &tool, |options| options.keeper = Some(keeper.clone())).await;
+    let view = engine.open(&id).await.expect("opened");
+    assert_eq!((view.resources, view.origin.as_deref()), (1, None), "the sealed one was put back");
+    engine.stop().await;
+    // Nothing here says so any more.
+    std::fs::remove_file(record).expect("removed");
+    let engine = start(folder.path(), &tool, |options| options.keeper = Some(keeper.clone())).await;
     let lab = Lab { folder, tool, engine };
     let view = lab.engine.open(&id).await.expect("opened");
-    assert_eq!((view.resources, view.origin.as_deref()), (0, Some(OWNER)), "the sealed one is newer");
+    assert_eq!((view.resources, view.origin.as_deref()), (0, Some(OWNER)), "the sealed one is all there is");
     Box::pin(lab.engine.restore_state(&id, Some(1))).await.expect("restored");
     assert_eq!((lab.look(NAME).resources, lab.look(NAME).origin), (1, None));
     assert_eq!(reason(&lab.apply(NAME, lent(&lab, &module("four"))).await), "StateNotTrusted");
