@@ -173,15 +173,20 @@ async fn a_workspace_that_was_ended_is_not_gone_on_with() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_run_of_another_made_is_not_made_again() {
     let Some((first, second, keeper)) = two().await else { return };
-    rests(second).await;
-    keeper.edit(|record| record["unsaved"] = json!({"terraform_data.more": "id-of-more"}));
-    let (first, _) = first.wakes(&keeper).await;
-    let text = crate::lab::traced(&first.path("trace"), "first");
+    let trace = first.0.path().join("trace");
+    let text = crate::lab::traced(&trace, "first");
     let more = format!(
         "resource \"terraform_data\" \"more\" {{\n  provisioner \"local-exec\" {{\n    command = \"echo create more >> {}\"\n  }}\n}}\n",
-        first.path("trace").display()
+        trace.display()
     );
-    let done = first.apply("a", first.inputs(&(text + &more))).await;
+    let inputs = second.inputs(&(text + &more));
+    rests(second).await;
+    keeper.edit(|record| record["unsaved"] = json!({"terraform_data.more": "id-of-more"}));
+    // Those of the run that was killed.
+    let built = serde_json::to_vec(&inputs).expect("JSON");
+    keeper.kept.lock().expect("lock").get_mut(&id()).expect("kept").inputs = built;
+    let (first, _) = first.wakes(&keeper).await;
+    let done = first.apply("a", inputs).await;
     assert_eq!(done.outcome, Outcome::Done, "{done:?}");
     assert_eq!(first.trace(), ["create first"]);
 }
