@@ -9,7 +9,7 @@ use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_e2e::until;
 use capt_terraform::keeper::{KeepError, Keeper, Kept};
 use capt_terraform::order::WorkspaceId;
-use kube::api::ListParams;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
 use crate::stage::{House, SOON, Stage, condition, truth};
@@ -130,6 +130,60 @@ async fn a_lost_folder_loses_nothing() {
     assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
     let left = stage.secrets().list(&ListParams::default()).await.unwrap();
     assert!(left.items.is_empty(), "nothing is left behind: {:?}", left.items);
+}
+
+/// A controller comes back with its folder of before. Another one has deleted the workspace since, and built it anew; then its Secret is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_folder_is_not_gone_on_with() {
+    if !crate::scenarios::can_run("embedded") {
+        return;
+    }
+    let (stage, house) = stage("old").await;
+    let (mut house, back) = alone(stage, house);
+    let client = house.client.clone();
+    let keeper = |fence| {
+        Some(Arc::new(SecretKeeper::new(client.clone(), fence, true, "kube-system")) as Arc<dyn Keeper>)
+    };
+    let [first, second] = ["first", "second"].map(|name| house.folder.path().join(name));
+    house.restart(&first, keeper(1)).await;
+    let house = Arc::new(house);
+    let stage = back(Arc::clone(&house));
+    stage.template("thing", &stage.module()).await;
+    stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
+    stage.ready("a").await;
+
+    let (mut house, back) = alone(stage, house);
+    house.restart(&second, keeper(2)).await;
+    let house = Arc::new(house);
+    let stage = back(Arc::clone(&house));
+    stage.delete("a").await;
+    stage.gone("a").await;
+    stage.apply("a", "thing", json!({"variables": {"name": "b"}})).await;
+    let anew = stage.ready("a").await;
+
+    let (mut house, back) = alone(stage, house);
+    house.restart(&first, keeper(3)).await;
+    let house = Arc::new(house);
+    let stage = back(Arc::clone(&house));
+    stage.apply("a", "thing", json!({"variables": {"name": "b"}, "timeout": "2h"})).await;
+    let seen = stage.when("a", "seen", |object| object.metadata.generation > anew.metadata.generation).await;
+    assert_eq!(seen.status.unwrap().last_applied_revision, anew.status.unwrap().last_applied_revision);
+    let built = ["created a 1", "destroyed a 1", "created b 1"];
+    assert_eq!(stage.traces(), built);
+
+    let (mut house, back) = alone(stage, house);
+    house.stop().await;
+    let stage = back(Arc::new(house));
+    stage.secrets().delete("capt-state-a", &DeleteParams::default()).await.unwrap();
+    let Stage { house, client: of_stage, namespace, trace } = stage;
+    let mut house = Arc::into_inner(house).unwrap();
+    house.restart(&first, keeper(4)).await;
+    let stage = Stage { house: Arc::new(house), client: of_stage, namespace, trace };
+    stage.reason("a", "StateLost").await;
+    stage.delete("a").await;
+    let held = stage.when("a", "held", |object| truth(object, "Deleting") == "True").await;
+    assert_eq!(condition(&held, "Ready").0, "StateLost", "{:?}", held.status);
+    assert_eq!(stage.traces(), built);
 }
 
 #[tokio::test]
