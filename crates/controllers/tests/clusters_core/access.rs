@@ -131,14 +131,14 @@ impl<'a> Caller<'a> {
             region: Some("eu-west-1"),
         };
         let mut looker = self.interests.looker(Name::of(&self.owner));
-        keep(&self.context, &mut looker, &request).await.unwrap()
+        Box::pin(keep(&self.context, &mut looker, &request)).await.unwrap()
     }
 
     /// Calls until the caches show what was written.
     async fn kept(&self, what: &str, done: impl Fn(&AccessStanding) -> bool) -> AccessStanding {
         let mut last = AccessStanding::default();
         let found = until(what, SOON, async || {
-            last = Box::pin(self.keep()).await;
+            last = self.keep().await;
             done(&last).then_some(())
         });
         found.await.unwrap_or_else(|error| panic!("{error}: {last:?}"));
