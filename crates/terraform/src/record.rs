@@ -44,7 +44,7 @@ pub(crate) struct Record {
     /// The code of that apply, where it lies on this machine: a destroy needs just that, whatever became of the folder since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    /// What these were before the apply under way.
+    /// The values of these before the apply under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Box<Before>>,
     /// The state is not here but where the backend says.
@@ -70,7 +70,7 @@ pub(crate) struct Record {
     /// A run left no state that tells of what it did: the state of record is not the whole truth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Box<Doubt>>,
-    /// What was kept with the keeper when it was last seen, or written. Nothing where it was never kept, or by an older version.
+    /// Identifies the kept copy as it was last seen or written. Nothing where it was never kept, or by an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
 }
@@ -320,7 +320,7 @@ pub(crate) struct Code {
     pub content: String,
 }
 
-/// What a record says of the apply that made what is there.
+/// Inputs, code and backend of the last good apply, kept while another one is under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Before {
     inputs: Inputs,

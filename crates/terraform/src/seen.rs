@@ -1,4 +1,4 @@
-//! What a record knows of the copy that a keeper keeps: whether somebody else has written it since.
+//! Identifies the write to a keeper that a record saw last, to find writes of other controllers since.
 //!
 //! A state's serial does not tell: a workspace that was destroyed and built again has another lineage, and much of a record changes while
 //! the state stays as it is. So every write counts one on from what its writer had seen, and is known again by its checksum.
@@ -20,14 +20,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What somebody else may have written.
+    /// Identifies a write that may be of another controller.
     pub fn of(kept: &Kept) -> Self {
         let lengths = [kept.record.len(), kept.state.len()].map(|length| length.to_string());
         let parts = [lengths[0].as_bytes(), b" ", lengths[1].as_bytes(), b" ", &kept.record, &kept.state];
         Self { turn: turn(kept).unwrap_or_default(), sha256: sha256(parts), run: None }
     }
 
-    /// What was written here.
+    /// Identifies a write of our own.
     pub fn written(kept: &Kept) -> Self {
         Self { run: kept.running.as_ref().map(|running| running.run.clone()), ..Self::of(kept) }
     }
@@ -37,7 +37,7 @@ impl Seen {
         seen.map_or(0, |seen| seen.turn).saturating_add(1)
     }
 
-    /// Whether nobody else has written since.
+    /// Returns true if nobody else has written since.
     pub fn is_last(&self, kept: &Kept) -> bool {
         let running = kept.running.as_ref().map(|running| &running.run);
         (running.is_some() && running == self.run.as_ref()) || Self::of(kept).sha256 == self.sha256

@@ -144,7 +144,7 @@ impl State {
         self.at(address).any(is_it)
     }
 
-    /// Whether both have the same objects.
+    /// Returns true if both have the same objects.
     pub fn same_objects(&self, other: &Self) -> bool {
         fn objects(state: &State) -> Vec<(&str, Option<&str>)> {
             let mut objects: Vec<_> = Vec::with_capacity(state.resources.len());

@@ -1,4 +1,4 @@
-//! What a run made and told of, and what its state does not have: with its id, and with what it replaced.
+//! Objects that a run reported as made and its state lacks: their ids, and the ids that they replaced.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl From<Unsaved> for Written {
     }
 }
 
-/// How a state stands to an object that it may lack.
+/// Relation of a state to an object that it may lack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It has it.

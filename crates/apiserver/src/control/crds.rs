@@ -69,7 +69,7 @@ pub async fn run(engine: Arc<Engine>) {
 struct Deleting {
     /// Their kinds, as the store names them: definitions wait for changes of their objects.
     kinds: BTreeSet<String>,
-    /// Whether objects of one could not be deleted.
+    /// True if objects of one could not be deleted.
     refused: bool,
 }
 

@@ -45,7 +45,7 @@ pub async fn collect(engine: &Engine) {
     }
 }
 
-/// What is read of every role: not its rules, which may be many.
+/// The part of a role that is always read: not its rules, which may be many.
 #[derive(Deserialize)]
 struct Head {
     metadata: Value,

@@ -1,4 +1,4 @@
-//! What does not fit its type: told in bounds, and counted beyond them.
+//! Type mismatches of an object: reported within bounds, and counted beyond them.
 //!
 //! A long key is in the path of every mistake below it: told of each, a small object becomes gigabytes.
 
@@ -29,7 +29,7 @@ pub struct Misfits {
     told: Vec<Misfit>,
     /// Of those that are told.
     bytes: usize,
-    /// How many there are besides those that are told.
+    /// Number of mistakes beyond those that are reported.
     untold: usize,
 }
 

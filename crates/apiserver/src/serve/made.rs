@@ -1,4 +1,4 @@
-//! What takes long to make, and is the same for everybody: made once, on a thread for such work.
+//! Values that are slow to compute and the same for everybody: computed once, on a blocking thread.
 //!
 //! ```text
 //! request ──> made? ──yes──> answer

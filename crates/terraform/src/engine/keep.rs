@@ -28,7 +28,7 @@ use crate::{
 /// Why a guard stops a run.
 const OVER: &str = "the controller that began the run lost its lease";
 
-/// What became of a workspace since a run was begun that is taken up again.
+/// Changes of a workspace by other controllers since an adopted run was begun.
 pub(super) enum Since {
     /// Nobody else has touched it.
     Nothing,
@@ -142,7 +142,7 @@ impl Job {
         })
     }
 
-    /// What became of the workspace since this run was begun.
+    /// Looks for changes by other controllers since this run was begun.
     pub async fn since(&self, here: &Record, journal: &Journal) -> Result<Since, Halt> {
         if !journal.shared || self.inner.options.keeper.is_none() {
             return Ok(Since::Nothing);
@@ -167,7 +167,7 @@ impl Job {
         })
     }
 
-    /// What is kept, once the keeper tells.
+    /// Loads the kept copy; retries until the keeper answers.
     pub async fn kept(&self) -> Result<Option<Kept>, Halt> {
         let Some(keeper) = &self.inner.options.keeper else { return Ok(None) };
         let mut wait = Duration::from_millis(100);

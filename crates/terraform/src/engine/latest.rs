@@ -13,7 +13,7 @@ use crate::{
 /// Where the state and its copies are.
 const STATES: &str = "state";
 
-/// What counts.
+/// The copy of a workspace that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Latest {
     Here,
@@ -37,7 +37,7 @@ fn if_newer(newer: bool) -> Latest {
     if newer { Latest::Kept } else { Latest::Here }
 }
 
-/// Whether a kept state follows on the one that is here.
+/// Returns true if a kept state is a later one of the same lineage as the local state.
 fn newer(here: Option<&[u8]>, kept: &[u8]) -> bool {
     let serial = |bytes: &[u8]| settle::sound(bytes).map(|state| (state.lineage, state.serial));
     match (here.and_then(serial), serial(kept)) {
@@ -47,7 +47,7 @@ fn newer(here: Option<&[u8]>, kept: &[u8]) -> bool {
     }
 }
 
-/// Whether somebody put back what was kept before what is here, for instance with the whole cluster from a backup. A workspace that was
+/// Returns true if an earlier copy was put back into the keeper, for instance with the whole cluster from a backup. A workspace that was
 /// built anew counts from the start, too, and has a state of another lineage.
 fn put_back(seen: &Seen, state: Option<&[u8]>, kept: &Kept) -> bool {
     let (Some(ours), Some(theirs)) = (state.and_then(settle::sound), settle::sound(&kept.state)) else {
@@ -76,7 +76,7 @@ pub(super) fn restored(
     }
 }
 
-/// What was kept, which is then here.
+/// Replaces the local copy by the kept one.
 pub(super) fn replaced(folder: &WorkspaceFolder, kept: &Kept) -> io::Result<Record> {
     // Whoever may write where it is kept must not speak for another workspace.
     let record = Record::from_kept(kept)?.of(folder)?;

@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl Inner {
-    /// How a workspace stands whose record was removed. Where a backend should hold its state, a run looks there before it does anything.
+    /// The view of a workspace whose record was removed. Where a backend should hold its state, a run looks there before it does anything.
     pub fn view_of_removed(&self, workspace: &WorkspaceId, error: &WorkspaceError) -> View {
         let mut table = self.table();
         let entry = table.entry(workspace);
@@ -60,7 +60,7 @@ impl Job {
         }
     }
 
-    /// Whether the record is gone of a workspace that was used before this run, which has noted nothing.
+    /// Returns true if the record of a workspace that was used before this run is gone.
     pub async fn was_removed(&self, record: &Record) -> bool {
         let touched = self.inner.table().entry(&self.workspace).view.touched;
         (touched || !record.is_blank()) && !is_here(&self.folder).await
@@ -116,7 +116,7 @@ impl Job {
     }
 }
 
-/// Whether there is a record, or anything else in its place.
+/// Returns true if there is a record, or anything else in its place.
 async fn is_here(folder: &WorkspaceFolder) -> bool {
     let record = folder.record();
     blocking(move || record.try_exists()).await.unwrap_or(true)

@@ -22,13 +22,13 @@ use crate::{
 
 /// The stage of imports beside a run.
 pub(super) const IMPORT: &str = "import-beside";
-/// What is said where an import can never succeed: the object is gone, or its provider knows no import. Terraform, then the two kits that
+/// Messages of imports that can never succeed: the object is gone, or its provider knows no import. Terraform, then the two kits that
 /// providers are made with.
 const NEVER: [&str; 3] =
     ["cannot import non-existent remote object", "doesn't support import", "does not support import"];
 
 impl Job {
-    /// Whether it has to take in first what a killed run made.
+    /// Returns true if objects of a killed run have to be imported first.
     pub fn has_to_take_in(&self, ground: &Ground) -> bool {
         let builds =
             matches!(self.operation, Operation::Apply | Operation::ApplyPlan(_) | Operation::Destroy);
@@ -205,7 +205,7 @@ fn about(halt: Halt, ground: &Ground) -> Halt {
     Halt::Failed(Failure { message, ..failure.clone() })
 }
 
-/// Whether an import can never succeed. Lines are broken where the terminal would end.
+/// Returns true if an import can never succeed. Lines are broken where the terminal would end.
 fn can_never(errors: &str) -> bool {
     let text = errors.replace(['│', '╷', '╵'], " ").to_lowercase();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -36,9 +36,9 @@ pub(super) struct Told {
     pub made: BTreeMap<String, String>,
     /// The ids that were destroyed, by their addresses.
     gone: BTreeMap<String, BTreeSet<String>>,
-    /// What is being destroyed.
+    /// Destructions under way, by address.
     going: BTreeMap<String, Going>,
-    /// How many ids `going` was given.
+    /// Number of ids added to `going`.
     destroyed: usize,
     /// How many objects were made, changed or destroyed.
     pub changed: usize,
@@ -93,7 +93,7 @@ impl Told {
         }
     }
 
-    /// Whether Terraform refused to begin. It tells what a plan would do also where that has errors.
+    /// Returns true if Terraform failed before it began to change anything. It reports planned changes also where the plan has errors.
     pub fn is_refused(&self) -> bool {
         self.failed && !self.begun && self.changed == 0
     }

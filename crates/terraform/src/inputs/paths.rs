@@ -171,7 +171,7 @@ fn of_module<'a>(roots: &[PathBuf], folder: &'a Path) -> Option<&'a Path> {
     folder.ancestors().take_while(below).find(holds)
 }
 
-/// Whether one is the other, or in it.
+/// Returns true if one path is the other, or below it.
 fn touch(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }

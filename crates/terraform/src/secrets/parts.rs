@@ -94,7 +94,7 @@ struct Open {
     list: bool,
     /// The key whose value comes next.
     key: Option<Rc<str>>,
-    /// Whether nothing in it is secret.
+    /// True if nothing in it is secret.
     place: bool,
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What Terraform takes for the id of an object, in this order.
+/// Attributes that Terraform takes for the id of an object, in this order.
 #[derive(Deserialize)]
 struct Named<'a> {
     #[serde(default, borrow)]

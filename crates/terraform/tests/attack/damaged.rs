@@ -272,7 +272,7 @@ async fn a_folder_that_is_removed_is_not_an_empty_one() {
     }
 }
 
-/// What runs that were refused left in the place of a folder.
+/// Leftovers of refused runs in the place of a folder.
 fn clear_away(folder: &Path) {
     assert!(!folder.join("record.json").exists(), "nothing says that nothing was built");
     if folder.exists() {

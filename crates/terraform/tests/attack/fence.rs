@@ -23,7 +23,7 @@ use crate::lab::{Lab, PATIENCE, reason, start, tool};
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What controllers share.
+/// The keeper that controllers share.
 #[derive(Default)]
 struct Shared(Mutex<BTreeMap<WorkspaceId, Kept>>);
 

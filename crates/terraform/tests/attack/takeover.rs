@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::lab::{Lab, Tool, reason, start, tool};
 
-/// What controllers share.
+/// The keeper that controllers share.
 #[derive(Default)]
 pub struct Shared {
     pub kept: Mutex<BTreeMap<WorkspaceId, Kept>>,

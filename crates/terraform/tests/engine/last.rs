@@ -1,4 +1,4 @@
-//! What is there is destroyed as the apply that made it would, whatever was tried since.
+//! Destroys run with the code and the inputs of the apply that made the resources, whatever was tried since.
 
 use std::{collections::BTreeMap, fs};
 
@@ -61,7 +61,7 @@ async fn what_was_refused_does_not_come_into_the_way_of_a_destroy() {
     }
 }
 
-/// What got past its plan may have made something.
+/// An apply that got past its plan may have made something.
 #[tokio::test]
 async fn what_failed_half_way_is_destroyed_as_it_was_tried() {
     for tool in tools() {

@@ -218,7 +218,7 @@ async fn a_slow_init_holds_up_nobody_else() {
     }
 }
 
-/// What was made is destroyed, and looked at, with the code that made it: the folder may be gone, or hold other code by now.
+/// Destroys and drift detection run the code that was applied: the folder may be gone, or hold other code by now.
 #[tokio::test]
 async fn a_local_module_is_destroyed_by_the_code_that_was_applied() {
     for tool in tools() {

@@ -1,4 +1,4 @@
-//! What a killed run made, and states that are kept elsewhere: nothing is made twice or forgotten.
+//! Objects of killed runs, and states in backends: nothing is made twice or forgotten.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! The memory that all definitions together may take: each is compiled, and stays so.
 //!
-//! What a definition takes is estimated, and rather too much than too little. A write that finds no room is refused; one that
+//! The memory of a definition is estimated, and rather too much than too little. A write that finds no room is refused; one that
 //! got past that, because two came at once or because it was stored before there was a bound, is not served. Those that were
 //! there first keep what they have.
 
@@ -21,7 +21,7 @@ const MOST: usize = 512 << 20;
 /// A value of a schema as it was written: that is kept as JSON, and as types of server-side apply. As was measured.
 const VALUE: usize = 480;
 
-/// What the definitions of a server take, by their names.
+/// Estimated memory of each definition of a server, by name.
 #[derive(Debug)]
 pub struct Room {
     most: usize,
@@ -49,7 +49,7 @@ impl Room {
         self.taken().retain(|name, _| is_there(name));
     }
 
-    /// Whether a definition has room.
+    /// Returns true if there is room for a definition.
     pub fn has(&self, name: &str) -> bool {
         self.taken().contains_key(name)
     }
@@ -99,7 +99,7 @@ impl Room {
     }
 }
 
-/// What a definition takes that is served in these versions.
+/// Estimated memory of a definition that is served in these versions.
 pub(super) fn weight(versions: &[Arc<Version>], schemas: &[Arc<Schema>]) -> usize {
     schemas.iter().map(|schema| schema.weight()).sum::<usize>() + as_written(versions)
 }

@@ -99,7 +99,7 @@ struct Taken {
     kinds: Room,
 }
 
-/// How many uses each name has.
+/// Number of uses of each name.
 #[derive(Debug, Default)]
 struct Room(HashMap<String, usize>);
 

@@ -10,7 +10,7 @@ fn state(lineage: &str, serial: u64) -> Vec<u8> {
     .into_bytes()
 }
 
-/// What a controller writes that had seen so many writes; `note` tells it from others.
+/// The write of a controller that had seen so many writes; `note` tells it from others.
 fn kept(turns: Option<u64>, note: &str, state: &[u8]) -> Kept {
     let mut record = Record::new(WorkspaceId::new("n/a"));
     let made = Unsaved { id: note.to_owned(), gone: BTreeSet::new() };
