@@ -12,7 +12,10 @@ use std::{
 
 use jiff::Timestamp;
 
-pub use self::{show::ShowError, tail::Follow};
+pub use self::{
+    show::{Show, ShowError},
+    tail::Follow,
+};
 use crate::{
     engine::Settings,
     folders::{Folders, WorkspaceFolder, read_optional},

@@ -2,13 +2,14 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
 use capt_api::workspace::{Approval, DriftPolicy, PlanSummary, WorkspaceTemplateApply};
 use capt_planner::conditions::find;
 use capt_terraform::guard::THIS_PROGRAM;
 use capt_terraform::stream::{Action, Change};
-use capt_terraform::visit::{Run, ShowError, Stand};
+use capt_terraform::visit::{Run, Show, ShowError, Stand};
 use kube::ResourceExt;
 
 use super::client::{Connection, Target};
@@ -16,6 +17,9 @@ use super::logs::{ended, the_workspace, visit};
 use super::object::Accepts;
 use super::workspace::waiting_plan;
 use super::{Outcome, block_on, completion, last_failed};
+
+/// How long Terraform may take to show a plan; with the largest plugins it takes seconds.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// Show the plan that a workspace waits with. Sensitive values are hidden.
 ///
@@ -64,7 +68,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         match visit(&connection, &workspace)? {
             Some((_, visited)) if visited.plan().is_some_and(|plan| plan.id.as_str() == id) => {
                 let planned = visited.plan().map(|plan| plan.changes.as_slice()).unwrap_or_default();
-                show(&mut out, visited.show_plan(Path::new(THIS_PROGRAM), colours()), planned)?;
+                show(&mut out, visited.show_plan(&as_shown()), planned)?;
             }
             _ => writeln!(
                 out,
@@ -99,8 +103,9 @@ fn failed(name: &str, run: &Run) -> io::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-fn colours() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+fn as_shown() -> Show<'static> {
+    let colours = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    Show { guard: Path::new(THIS_PROGRAM), colours, limit: LONGEST }
 }
 
 /// Prints what the binary shows; without it, what the engine wrote down.
@@ -134,7 +139,7 @@ fn drift(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::Res
     match visit(connection, workspace)? {
         Some((_, visited)) if visited.drift().is_some() => {
             let known = visited.drift().map(|last| last.drift.as_slice()).unwrap_or_default();
-            show(&mut out, visited.show_drift(Path::new(THIS_PROGRAM), colours()), known)?;
+            show(&mut out, visited.show_drift(&as_shown()), known)?;
         }
         _ => writeln!(
             out,

@@ -15,6 +15,8 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::folders::write_private;
+
 /// How long one that was interrupted twice may take; it does not save anything any more.
 pub(crate) const LAST_GRACE: Duration = Duration::from_secs(10);
 /// How often a guard looks at the clock: no timer counts the time that a machine is suspended.
@@ -80,6 +82,11 @@ impl Term {
     pub fn renew(&self, until: Moment) -> io::Result<()> {
         self.file.write_all_at(line(&self.boot, until).as_bytes(), 0)
     }
+}
+
+/// Writes a term that nobody renews: the time that one process has.
+pub(crate) fn write_once(path: &Path, until: Moment) -> io::Result<()> {
+    write_private(path, line(&boot()?, until).as_bytes())
 }
 
 /// The command that hands in the last state of a run whose engine did not take it in: given the folder of the workspace, it

@@ -20,7 +20,11 @@ use crate::{
     environment::Environment,
     failure::Failure,
     folders::{Folders, guest, make_private, remove},
-    guard::{GUARD, Spec, veiled},
+    guard::{
+        Fence, GUARD, Spec,
+        term::{self, Moment},
+        veiled,
+    },
     inputs::Inputs,
     record::Planned,
     secrets,
@@ -31,6 +35,9 @@ const LARGEST: u64 = 64 << 20;
 
 /// How long a binary may take to say its version.
 const VERSION: Duration = Duration::from_secs(20);
+
+/// Grace of a binary that shows a plan when its time is up: it has nothing to save.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Why a plan is not shown.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +71,25 @@ pub enum ShowError {
         /// The binary.
         program: PathBuf,
     },
+    /// It did not end in time.
+    #[error("{program} show: not finished after {} s", .limit.as_secs())]
+    TooLong {
+        /// The binary.
+        program: PathBuf,
+        /// How long it had.
+        limit: Duration,
+    },
+}
+
+/// The process that shows a plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Show<'a> {
+    /// The program that guards it, as it guards a run.
+    pub guard: &'a Path,
+    /// Whether colours are asked for.
+    pub colours: bool,
+    /// How long it may take: plugins of the module have a say in that.
+    pub limit: Duration,
 }
 
 impl From<Failure> for ShowError {
@@ -81,21 +107,20 @@ struct Made {
 
 impl Visited {
     /// What the binary shows of the kept plan. Terraform hides what it knows to be sensitive; secrets of the inputs and of the
-    /// state are taken out besides. It starts the module's plugins, so it is guarded and shut in as a run is, by the program
-    /// `guard`.
-    pub fn show_plan(&self, guard: &Path, colours: bool) -> Result<String, ShowError> {
+    /// state are taken out besides. It starts the module's plugins, so it is guarded and shut in as a run is.
+    pub fn show_plan(&self, show: &Show<'_>) -> Result<String, ShowError> {
         let Planned { inputs, .. } = self.record.planned.as_ref().ok_or(ShowError::NoPlan)?;
-        self.show(guard, colours, inputs, self.folder.plan())
+        self.show(show, inputs, self.folder.plan())
     }
 
     /// What the binary shows of the drift that the last look found: what changed, and what an apply would do about it. As guarded as
     /// [`Self::show_plan`].
-    pub fn show_drift(&self, guard: &Path, colours: bool) -> Result<String, ShowError> {
+    pub fn show_drift(&self, show: &Show<'_>) -> Result<String, ShowError> {
         let inputs = self.drift().and(self.record.looked.as_ref()).ok_or(ShowError::NoPlan)?;
-        self.show(guard, colours, inputs, self.folder.drift())
+        self.show(show, inputs, self.folder.drift())
     }
 
-    fn show(&self, guard: &Path, colours: bool, inputs: &Inputs, plan: PathBuf) -> Result<String, ShowError> {
+    fn show(&self, show: &Show<'_>, inputs: &Inputs, plan: PathBuf) -> Result<String, ShowError> {
         let binaries = Binaries::new(None, VERSION);
         let binary = binaries.find(&inputs.binary)?;
         let shape = self.record.shape.as_ref().map(|key| self.folders.shape(key));
@@ -115,18 +140,19 @@ impl Visited {
         let folder = self.folder.guest();
         let rules = environment.sandbox(&[&scratch.0], &[&folder, &data, &plan], &without, false);
         let spec = Spec {
-            exit: scratch.exit(),
+            exit: scratch.beside(EXIT),
+            fence: Some(scratch.fence(show.limit).map_err(started)?),
             rules: rules.map(|rules| rules.around(&binary.path)),
             program: binary.path.clone(),
             args: ["show".into()]
                 .into_iter()
-                .chain((!colours).then(|| "-no-color".into()))
+                .chain((!show.colours).then(|| "-no-color".into()))
                 .chain([plan.into_os_string()])
                 .collect(),
             ..Spec::default()
         };
         let env = environment.of(&without, &data, &scratch.0, false).map_err(started)?;
-        let mut command = Command::new(guard);
+        let mut command = Command::new(show.guard);
         command
             .arg0("capt")
             .arg(GUARD)
@@ -137,6 +163,9 @@ impl Visited {
             .stdin(Stdio::null());
         let output = bounded(&mut command, LARGEST).map_err(started)?;
         let Some(output) = output else { return Err(ShowError::TooLarge { program: binary.path }) };
+        if scratch.beside(STOPPED).exists() {
+            return Err(ShowError::TooLong { program: binary.path, limit: show.limit });
+        }
         let mut known = self.state().unwrap_or_default().secrets;
         // A plan also shows what was there before.
         known.extend(self.record.inputs.iter().flat_map(secrets::values));
@@ -168,6 +197,11 @@ fn up_to(pipe: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
+/// Extensions of the files of the guard.
+const EXIT: &str = "exit";
+const TERM: &str = "term";
+const STOPPED: &str = "stopped";
+
 /// A scratch folder of one look alone: what runs leave in theirs is nothing for the program of whoever looks.
 struct Scratch(PathBuf);
 
@@ -179,9 +213,16 @@ impl Scratch {
         Ok(Self(folder))
     }
 
-    /// Where the guard writes how it ended: beside it, since the program can write what is in it.
-    fn exit(&self) -> PathBuf {
-        self.0.with_extension("exit")
+    /// A file of the guard: beside the folder, since the program can write what is in it.
+    fn beside(&self, extension: &str) -> PathBuf {
+        self.0.with_extension(extension)
+    }
+
+    /// Has the guard end the program when its time is up.
+    fn fence(&self, limit: Duration) -> io::Result<Fence> {
+        let (term, stopped) = (self.beside(TERM), self.beside(STOPPED));
+        term::write_once(&term, Moment::now().after(limit))?;
+        Ok(Fence { term, grace: GRACE, stopped, why: "its time is up".to_owned(), hand_in: None })
     }
 }
 
@@ -189,7 +230,9 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Best effort: who takes the number of this process next removes it.
         let _ = remove(&self.0);
-        let _ = remove(&self.exit());
+        for extension in [EXIT, TERM, STOPPED] {
+            let _ = remove(&self.beside(extension));
+        }
     }
 }
 

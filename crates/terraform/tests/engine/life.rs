@@ -1,11 +1,12 @@
 //! A workspace from its first apply to its destroy.
 
-use std::path::Path;
+use std::{path::Path, process::Command, time::Duration};
 
 use capt_terraform::{
     inputs::{BinaryName, Variable},
     order::{Operation, Order, PlanId, Refused, WorkspaceId},
     view::{Outcome, Phase},
+    visit::{Show, ShowError},
 };
 use serde_json::json;
 
@@ -160,16 +161,25 @@ async fn drift_is_found_and_an_apply_corrects_it() {
             ["terraform_data.file"]
         );
         assert!(lab.look("a").applied.is_some(), "looking changes nothing");
-        let guard = Path::new(GUARD);
+        let show =
+            |limit| Show { guard: Path::new(GUARD), colours: false, limit: Duration::from_secs(limit) };
         // Whoever looks finds a binary on the PATH alone.
         if tool.name == BinaryName::Terraform {
-            let shown = lab.visited("a").show_drift(guard, false).expect("shown");
+            let shown = lab.visited("a").show_drift(&show(600)).expect("shown");
             assert!(shown.contains("terraform_data.file must be replaced"), "{shown}");
             assert!(shown.contains("changed behind its back"), "a diff, not only a name: {shown}");
+            // A plan that is never read to its end stands for a plugin that never answers.
+            let plan = lab.folder_of("a").join("drift");
+            let kept = lab.path("kept");
+            std::fs::rename(&plan, &kept).expect("put aside");
+            assert!(Command::new("mkfifo").arg(&plan).status().is_ok_and(|status| status.success()));
+            let endless = lab.visited("a").show_drift(&show(1)).expect_err("nobody writes into it");
+            assert!(matches!(endless, ShowError::TooLong { .. }), "{endless}");
+            std::fs::rename(&kept, &plan).expect("put back");
         }
         assert_eq!(lab.run("a", Operation::Apply, None).await.outcome, Outcome::Done);
         let visited = lab.visited("a");
-        assert!(visited.drift().is_none() && visited.show_drift(guard, false).is_err());
+        assert!(visited.drift().is_none() && visited.show_drift(&show(600)).is_err());
         assert!(!lab.folder_of("a").join("drift").exists());
         assert_eq!(std::fs::read_to_string(&file).expect("read"), "content");
     }
