@@ -1,14 +1,17 @@
 //! Reads: one object, a collection, a collection as it changes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Engine, Target, encode};
 use crate::request::cursor::{self, Cursor};
 use crate::request::query::{ListFrom, ListOptions};
+use crate::request::selector::LabelSelector;
 use crate::status::ApiError;
 use crate::store::{At, Continue, Filter, Object, Page, Query, ReadError, Revision, Watcher};
 
@@ -170,12 +173,44 @@ fn is_cached(target: &Target) -> bool {
     &*target.served.store_name != "/events"
 }
 
-/// Whether the selectors of a request select an object.
+/// Whether the selectors of a request select an object. Only a field selector beyond name and namespace needs all of it.
 pub fn selected(target: &Target, object: &Object, options: &ListOptions) -> bool {
+    let key = object.key();
+    let in_key = |field: &str| match field {
+        "metadata.name" => Some(&*key.name),
+        "metadata.namespace" => Some(&*key.namespace),
+        _ => None,
+    };
+    if options.fields.requirements().iter().all(|requirement| in_key(&requirement.field).is_some()) {
+        let named = options.fields.matches(|field| in_key(field).unwrap_or_default().into());
+        return named && (options.labels.is_empty() || labelled(target, object, &options.labels));
+    }
     let value = encode::to_value(target, object);
     options.labels.matches_object(&value) && options.fields.matches_object(&target.served.resource, &value)
+}
+
+/// Whether a label selector selects an object, of which the labels alone are parsed.
+fn labelled(target: &Target, object: &Object, selector: &LabelSelector) -> bool {
+    #[derive(Deserialize)]
+    struct Labelled<'a> {
+        #[serde(borrow, default)]
+        metadata: Metadata<'a>,
+    }
+    #[derive(Default, Deserialize)]
+    struct Metadata<'a> {
+        #[serde(borrow, default)]
+        labels: HashMap<&'a str, &'a str>,
+    }
+    match serde_json::from_slice(object.bytes()) {
+        Ok(Labelled { metadata: Metadata { labels } }) => selector.matches(|key| labels.get(key).copied()),
+        // Texts with escapes are not borrowed; labels have none.
+        Err(_) => selector.matches_object(&encode::to_value(target, object)),
+    }
 }
 
 fn cursor_of(next: &Continue) -> Cursor {
     Cursor { revision: Some(next.revision.get()), start: format!("{}/{}", next.namespace, next.name) }
 }
+
+#[cfg(test)]
+mod tests;
