@@ -67,6 +67,7 @@ fn widgets() -> Arc<Resource> {
         versions: vec![Arc::new(version)],
         storage_version: "v1".into(),
         defined_at: capt_apiserver::resource::DefinedAt::default(),
+        terminating: false,
     })
 }
 

@@ -204,6 +204,7 @@ fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
         versions: vec![Arc::new(version)],
         storage_version: "v1".into(),
         defined_at: crate::resource::DefinedAt::default(),
+        terminating: false,
     }
 }
 

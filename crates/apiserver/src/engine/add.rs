@@ -29,6 +29,9 @@ impl Engine {
         tracking: Tracking,
     ) -> Result<Written, ApiError> {
         let resource = &target.served.resource;
+        if resource.terminating {
+            return Err(terminating(target, &object, tracking));
+        }
         let stated_version = Meta::of(&object).resource_version().map(str::to_owned);
         admit::take_emptied(target, &mut object);
         if tracking != Tracking::Done {
@@ -185,4 +188,16 @@ impl Engine {
             why: format!("unable to create new content in namespace {name} because it is being terminated"),
         })
     }
+}
+
+/// Objects of a definition that is deleted only go. Kubernetes refuses a POST by its verb, and whatever else makes an object by
+/// its name.
+fn terminating(target: &Target, object: &Value, tracking: Tracking) -> ApiError {
+    let resource = GroupResource::of(&target.served.resource);
+    let error = ApiError::DefinitionTerminating { resource: resource.clone() };
+    if tracking == Tracking::Update {
+        return error;
+    }
+    let name = Meta::of(object).name().unwrap_or_default().to_owned();
+    ApiError::Forbidden { resource: Some(resource), name, why: error.to_string() }
 }

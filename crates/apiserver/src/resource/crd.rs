@@ -25,6 +25,7 @@ use crate::builtin::{
     self,
     rules::{get, keep, list, text},
 };
+use crate::object::Meta;
 
 pub use known::{Definition, Known};
 pub use order::compare_versions;
@@ -168,6 +169,7 @@ fn resource_with(crd: &Value, versions: Vec<Arc<Version>>) -> Result<Resource, C
         versions,
         storage_version,
         defined_at: DefinedAt(version.parse().unwrap_or_default()),
+        terminating: Meta::of(crd).deletion_timestamp().is_some(),
     })
 }
 

@@ -42,6 +42,8 @@ pub struct Resource {
     pub storage_version: String,
     /// When it was last defined.
     pub defined_at: DefinedAt,
+    /// True while its definition is deleted: its objects go, and no new ones come.
+    pub terminating: bool,
 }
 
 /// The revision at which a definition was read. Two resources that differ in it alone are the same: what counts is

@@ -46,6 +46,7 @@ fn resource(group: &str, plural: &str, kind: &str, namespaced: bool, version: Ve
         versions: vec![Arc::new(version)],
         storage_version: "v1".to_owned(),
         defined_at: capt_apiserver::resource::DefinedAt::default(),
+        terminating: false,
     }
 }
 

@@ -16,7 +16,11 @@ use crate::store::{self, Key};
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 async fn ask(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let (method, kind) = match method {
+        "PATCH" => (method, "application/merge-patch+json"),
+        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
+        _ => (method, "application/json"),
+    };
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let request = Request::builder().method(method).uri(path).header("content-type", kind);
     let answer = server.api().respond(&User::admin(), request.body(Bytes::from(body)).unwrap()).await;
@@ -109,6 +113,38 @@ async fn nobody_waits_for_objects_that_go() {
     make(&server, "gadgets", "Gadget", "one").await;
     assert!(count(&server, "widgets").await > 0, "they were waited for");
     forget(&server, "widgets").await;
+}
+
+#[tokio::test]
+async fn a_definition_that_is_deleted_takes_no_new_objects() {
+    let server = Server::in_memory().await.unwrap();
+    define(&server, &definition("widgets", "Widget")).await;
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let widget =
+        |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}});
+    let mut held = widget("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    assert_eq!(ask(&server, "POST", widgets, &held).await.0, 201);
+    let path = format!("{CRDS}/widgets.example.com");
+    assert_eq!(ask(&server, "DELETE", &path, &Value::Null).await.0, 200);
+    refresh(&server.api().engine).await;
+
+    let why = "create not allowed while custom resource definition is terminating";
+    let (code, told) = ask(&server, "POST", widgets, &widget("late")).await;
+    assert_eq!(
+        (code, told["reason"].as_str(), told["message"].as_str()),
+        (405, Some("MethodNotAllowed"), Some(why))
+    );
+    let apply = format!("{widgets}/late?fieldManager=me");
+    let (code, told) = ask(&server, "APPLY", &apply, &widget("late")).await;
+    let forbidden = format!("widgets.example.com \"late\" is forbidden: {why}");
+    assert_eq!((code, told["message"].as_str()), (403, Some(&*forbidden)));
+    // What is there can still be changed: its finalizers must go.
+    let freed = json!({"metadata": {"finalizers": null}});
+    assert_eq!(ask(&server, "PATCH", &format!("{widgets}/held"), &freed).await.0, 200);
+    forget(&server, "widgets").await;
+    define(&server, &definition("widgets", "Widget")).await;
+    make(&server, "widgets", "Widget", "late").await;
 }
 
 /// Whoever makes the catalogue anew holds a lock, which these do not ask for.

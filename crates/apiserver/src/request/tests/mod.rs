@@ -45,6 +45,7 @@ pub(crate) fn resource(
         versions: vec![Arc::new(version)],
         storage_version: "v1".to_owned(),
         defined_at: crate::resource::DefinedAt::default(),
+        terminating: false,
     }
 }
 
