@@ -4,10 +4,12 @@
 use std::{
     cell::{Cell, RefCell},
     future::Future,
+    io::Read as _,
     rc::Rc,
     time::{Duration, Instant},
 };
 
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use tokio::{
     sync::Mutex,
@@ -21,7 +23,12 @@ use crate::{
 
 pub const OBJECTS: usize = 10_000;
 pub const CLIENTS: usize = 16;
-const LISTS: usize = 7;
+/// The lists that are timed: all or the sixteenth of one label, as they are or with gzip as Go's clients ask for it.
+const LISTS: [(&str, usize, bool); 4] =
+    [("", OBJECTS, false), ("", OBJECTS, true), (LABEL, OBJECTS / 16, false), (LABEL, OBJECTS / 16, true)];
+const LABEL: &str = "?labelSelector=shard%3Ds3";
+/// How often each of them is asked for.
+const REPEATS: usize = 7;
 /// Writes that are followed by watches, and how many a second at the moderate pace.
 const FOLLOWED: usize = 500;
 const PACE: u64 = 100;
@@ -51,7 +58,8 @@ pub struct Figures {
     pub full: f64,
     pub creates: Rate,
     pub gets: Rate,
-    pub list: Duration,
+    /// In the order of [`LISTS`].
+    pub lists: [Duration; 4],
     pub patches: Rate,
     pub applies: Rate,
     pub paced: Delivery,
@@ -74,7 +82,10 @@ pub async fn run(subject: &Subject, seconds: u64, tell: impl Fn(&str)) -> Figure
     tell("gets");
     let gets = count(subject, &clients, time, |n| (request("GET", &path(n), "", ""), 200)).await;
     tell("lists");
-    let list = list(&clients[0]).await;
+    let mut lists = [Duration::ZERO; LISTS.len()];
+    for (list, time) in LISTS.iter().zip(&mut lists) {
+        *time = timed(&clients[0], *list).await;
+    }
     tell("patches");
     let patches = count(subject, &clients, time, |n| (status_patch(n), 200)).await;
     tell("applies");
@@ -83,7 +94,7 @@ pub async fn run(subject: &Subject, seconds: u64, tell: impl Fn(&str)) -> Figure
     let paced = deliveries(subject, &clients[..1], CLIENTS, Some(PACE)).await;
     tell("watches under load");
     let loaded = deliveries(subject, &clients, 1, None).await;
-    Figures { idle, full, creates, gets, list, patches, applies, paced, loaded, busy: subject.memory() }
+    Figures { idle, full, creates, gets, lists, patches, applies, paced, loaded, busy: subject.memory() }
 }
 
 /// A connection that one task after the other uses.
@@ -228,24 +239,35 @@ fn check(body: &[u8], status: u16, expected: u16, n: usize) {
     assert!(body.windows(name.len()).any(|window| window == name.as_bytes()), "{}", said());
 }
 
-/// The median time of a list of all objects.
-async fn list(client: &Shared) -> Duration {
+/// The median time of one of the lists.
+async fn timed(client: &Shared, (query, count, gzip): (&str, usize, bool)) -> Duration {
     let mut client = client.lock().await;
+    let mut list = request("GET", &format!("{COLLECTION}{query}"), "", "");
+    if gzip {
+        let end = list.len() - 2;
+        list.splice(end..end, *b"Accept-Encoding: gzip\r\n");
+    }
     let mut times = Vec::new();
-    for _ in 0..LISTS {
+    for _ in 0..REPEATS {
         let started = Instant::now();
-        let status = client.send(&request("GET", COLLECTION, "", "")).await.expect("an answer");
+        let status = client.send(&list).await.expect("an answer");
         times.push(started.elapsed());
         assert_eq!(status, 200);
     }
-    let list: Value = serde_json::from_slice(&client.body).expect("a list is JSON");
+    let mut body = std::mem::take(&mut client.body);
+    if gzip {
+        let mut plain = Vec::new();
+        GzDecoder::new(&body[..]).read_to_end(&mut plain).expect("large answers are compressed");
+        body = plain;
+    }
+    let list: Value = serde_json::from_slice(&body).expect("a list is JSON");
     let items = list["items"].as_array().expect("items");
-    assert_eq!(items.len(), OBJECTS);
+    assert_eq!(items.len(), count);
     assert!(items.iter().all(|item| item["spec"]["parts"][2]["name"] == "part-2"));
-    let size = client.body.len() / OBJECTS;
+    let size = body.len() / count;
     assert!((1_300..1_500).contains(&size), "objects have {size} bytes");
     times.sort();
-    times[LISTS / 2]
+    times[REPEATS / 2]
 }
 
 /// Follows writes by `watchers` connections. Each of them must see every write once and in order of its revision.
