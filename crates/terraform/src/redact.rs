@@ -13,7 +13,7 @@ mod printable;
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, ops::Range};
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 pub(crate) use self::forms::{trivial, whole_forms};
 use self::{
@@ -36,6 +36,12 @@ pub struct Redactor {
 /// As many bytes are looked for: in all forms of the first secrets, and in all. What looks for them takes twenty times as much.
 const FORMS: usize = 4 << 20;
 const PLAIN: usize = 8 << 20;
+/// A longer value is looked for piece by piece: what a text is compared with at each place stays short.
+const PIECE: usize = 16 << 10;
+/// As many bytes of a piece are the next one's too.
+const OVERLAP: usize = 64;
+/// How often a text is cleaned again.
+const ROUNDS: usize = 8;
 /// A byte of a value takes at least so many in all of its forms.
 const FORMS_OF_A_BYTE: usize = 10;
 
@@ -65,10 +71,12 @@ impl Redactor {
                 return Self { blind: true, ..Self::default() };
             }
             let mut own = BTreeSet::new();
-            if all {
-                add_forms(&value, &mut own);
-            } else {
-                add_plain(&value, &mut own);
+            for piece in pieces(&value) {
+                if all {
+                    add_forms(piece, &mut own);
+                } else {
+                    add_plain(piece, &mut own);
+                }
             }
             bytes += own.iter().map(String::len).sum::<usize>();
             if bytes > FORMS + PLAIN {
@@ -79,6 +87,8 @@ impl Redactor {
         let secrets = AhoCorasick::builder()
             // Two secrets can overlap in a text: all matches are wanted, not one of each spot.
             .match_kind(MatchKind::Standard)
+            // A DFA is faster by little, and takes work that grows with the square of a pattern like `[[[[`.
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(forms)
             .expect("secrets take less than two billion bytes");
         Self { secrets, blind: false }
@@ -101,12 +111,13 @@ impl Redactor {
         if self.secrets.patterns_len() == 0 {
             return clean;
         }
-        // A second round finds what a mask and its neighbours spell by chance. Each such match takes in a whole mask and
-        // more, so the text gets shorter with every round and this ends.
-        while let Some(next) = self.round(&clean) {
+        // A second round finds what a mask and its neighbours spell by chance.
+        for _ in 0..ROUNDS {
+            let Some(next) = self.round(&clean) else { return clean };
             clean = Cow::Owned(next);
         }
-        clean
+        // Only secrets that are made for it spell more: one letter a round, in a text of any length.
+        if self.finds(&clean) { Cow::Borrowed(MASK) } else { clean }
     }
 
     /// Whether a text holds a secret.
@@ -116,14 +127,17 @@ impl Redactor {
 
     /// Where secrets are: in the text, and in what is left of it when encodings around them are undone.
     fn cuts(&self, text: &str) -> Vec<Range<usize>> {
-        let mut cuts: Vec<Range<usize>> =
-            self.secrets.find_overlapping_iter(text).map(|found| found.range()).collect();
+        let mut cuts = Vec::new();
+        for found in self.secrets.find_overlapping_iter(text) {
+            add_cut(&mut cuts, found.range());
+        }
         // An escape takes six letters for one.
         for (start, part) in windows(text, self.secrets.max_pattern_len().saturating_mul(6)) {
             Layer::each(part, &mut |layer| {
                 let found = self.secrets.find_overlapping_iter(layer.bytes());
-                let places = found.filter_map(|found| layer.range(part, found.range()));
-                cuts.extend(places.map(|place| place.start + start..place.end + start));
+                for place in found.filter_map(|found| layer.range(part, found.range())) {
+                    add_cut(&mut cuts, place.start + start..place.end + start);
+                }
             });
         }
         cuts
@@ -141,6 +155,25 @@ impl Redactor {
         whole.sort_unstable_by_key(|(range, _)| (range.start, range.end));
         Some(replace(text, &merge(whole)))
     }
+}
+
+/// Adds a range, or widens the last one: of `aaaa` in a long row of that letter each place is one.
+fn add_cut(cuts: &mut Vec<Range<usize>>, cut: Range<usize>) {
+    match cuts.last_mut() {
+        Some(last) if cut.start < last.end && last.start < cut.end => {
+            *last = last.start.min(cut.start)..last.end.max(cut.end);
+        }
+        _ => cuts.push(cut),
+    }
+}
+
+/// A value, in pieces that overlap where it is long.
+fn pieces(value: &str) -> impl Iterator<Item = &str> {
+    let boundary =
+        |at: usize| (at..value.len()).find(|at| value.is_char_boundary(*at)).unwrap_or(value.len());
+    // What is left after the first belongs to the one before it where it is no longer than the overlap.
+    let starts = (0..value.len().saturating_sub(OVERLAP).max(1)).step_by(PIECE - OVERLAP);
+    starts.map(move |start| &value[boundary(start)..boundary(start.saturating_add(PIECE))])
 }
 
 /// Joins ranges that overlap, and drops masks that touch no secret: they stay as they are.

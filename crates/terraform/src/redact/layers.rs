@@ -8,7 +8,7 @@ const DEEP: usize = 2;
 /// Below this what stands around a line break is two words, and no value that was wrapped.
 const SHORTEST_WRAPPED: usize = 10;
 
-/// Bytes of a text that are looked at together.
+/// Bytes of a text that are looked at together, at least.
 const WINDOW: usize = 64 << 10;
 
 /// A way to undo an encoding.
@@ -33,12 +33,13 @@ pub(super) struct Layer {
 }
 
 /// Parts of a text that are looked at one by one, since a layer takes several times the room of its text. Each goes on into
-/// the next for `beyond` bytes.
+/// the next for `beyond` bytes, and is as long at least: no place is looked at more than twice.
 pub(super) fn windows(text: &str, beyond: usize) -> impl Iterator<Item = (usize, &str)> {
     let boundary = |at: usize| (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-    (0..text.len()).step_by(WINDOW).map(move |start| {
+    let window = WINDOW.max(beyond);
+    (0..text.len()).step_by(window).map(move |start| {
         let start = boundary(start);
-        (start, &text[start..boundary(start.saturating_add(WINDOW).saturating_add(beyond))])
+        (start, &text[start..boundary(start.saturating_add(window).saturating_add(beyond))])
     })
 }
 

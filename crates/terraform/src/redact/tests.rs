@@ -64,6 +64,36 @@ fn long_texts_and_many_secrets() {
     assert_eq!(Redactor::new(["aaaa".to_owned()]).clean(&"a".repeat(1_000_000)), MASK);
 }
 
+/// A secret that is made for it is spelt anew by each mask and the letter after it.
+#[test]
+fn rounds_are_bounded() {
+    let redactor = Redactor::new(["hunter2".to_owned(), "ve)x".to_owned()]);
+    assert_eq!(redactor.clean(&format!("hunter2{} rest", "x".repeat(5))), "(sensitive) rest");
+    assert_eq!(redactor.clean(&format!("hunter2{} rest", "x".repeat(1_000_000))), MASK);
+}
+
+/// Of a long secret each piece is one, whatever it is made of and wherever it is.
+#[test]
+fn long_secrets_take_work_by_their_length() {
+    let odd = ["[", "a\n", "%", "\u{1}", "é", "=", "\\", "0"];
+    for unit in odd {
+        let secret = unit.repeat(100_000 / unit.len());
+        let redactor = Redactor::new([secret.clone()]);
+        for text in [secret.clone(), serde_json::to_string(&secret).expect("JSON"), STANDARD.encode(&secret)]
+        {
+            let text = format!("before {} {} after", text, text);
+            let clean = redactor.clean(&text);
+            assert!(trivial(&secret) || clean.len() < 1_000, "{unit:?}: {} bytes are left", clean.len());
+        }
+    }
+    let mixed: String = (0..40_000).map(|n| format!("{n:x}-")).collect();
+    let redactor = Redactor::new([mixed.clone()]);
+    for text in [mixed.clone(), STANDARD.encode(&mixed), STANDARD.encode(format!("x{mixed}"))] {
+        let clean = redactor.clean(&text).into_owned();
+        assert!(clean.replace(MASK, "").len() < 8, "{clean:?}");
+    }
+}
+
 proptest! {
     /// Over a small alphabet, so that secrets overlap, nest and spell masks.
     #[test]
