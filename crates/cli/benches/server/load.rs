@@ -3,8 +3,10 @@
 
 use std::{
     cell::{Cell, RefCell},
+    fs::File,
     future::Future,
-    io::Read as _,
+    io::{Read as _, Seek as _, Write as _},
+    path::Path,
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -49,6 +51,14 @@ pub struct Rate {
 pub struct Delivery {
     pub p50: Duration,
     pub p99: Duration,
+}
+
+impl Delivery {
+    fn of(mut times: Vec<Duration>) -> Self {
+        times.sort();
+        let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+        Self { p50: at(50), p99: at(99) }
+    }
 }
 
 /// What one run found out; memory in MB.
@@ -310,10 +320,29 @@ async fn deliveries(subject: &Subject, writers: &[Shared], watchers: usize, pace
     for follower in followers {
         times.extend(follower.await.expect("a watcher sees all"));
     }
-    times.sort();
-    let at = |percent: usize| times[(times.len() - 1) * percent / 100];
-    Delivery { p50: at(50), p99: at(99) }
+    Delivery::of(times)
 }
+
+/// What a disk takes for the same writes at the moderate pace, with no server at all: one commit's pages, over and over the same
+/// file, each synced.
+pub fn bare(folder: &Path) -> Delivery {
+    let mut pages = File::create(folder.join("bare")).expect("a file");
+    let commit = vec![b'x'; COMMIT];
+    pages.write_all(&commit.repeat(FOLLOWED)).and_then(|()| pages.sync_all()).expect("room");
+    pages.rewind().expect("a file");
+    let (started, mut times) = (Instant::now(), Vec::new());
+    for n in 0..FOLLOWED {
+        let due = Duration::from_millis(1000 / PACE) * u32::try_from(n).unwrap_or(u32::MAX);
+        std::thread::sleep(due.saturating_sub(started.elapsed()));
+        let sent = Instant::now();
+        pages.write_all(&commit).and_then(|()| pages.sync_data()).expect("a sync");
+        times.push(sent.elapsed());
+    }
+    Delivery::of(times)
+}
+
+/// Bytes that one commit of the store adds to its log.
+const COMMIT: usize = 3 * 8192;
 
 const MARK: usize = 10_000_000;
 
