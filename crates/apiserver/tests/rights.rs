@@ -260,6 +260,52 @@ async fn kubectl_may_what_it_may_on_kube_apiserver() {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), COMMANDS.len(), wrong.join("\n"));
 }
 
+/// What is there of a kind whose definition is deleted can be changed, so that its finalizers go, and nobody makes more of it.
+#[tokio::test]
+async fn nobody_makes_objects_of_a_definition_that_is_deleted() {
+    let Some(both) = Both::start().await else { return };
+    let write = |name: &str, object: Value| {
+        let file = both.folder.path().join(name);
+        std::fs::write(&file, object.to_string()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let metadata = json!({"name": "widgets.example.com"});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let definition = write(
+        "definition.json",
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": metadata, "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [version],
+        }}),
+    );
+    let widget = |name: &str, finalizers: &[&str]| {
+        let metadata = json!({"name": name, "namespace": "default", "finalizers": finalizers});
+        write(name, json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}))
+    };
+    let (held, late) = (widget("held", &["example.com/hold"]), widget("late", &[]));
+    for kubectl in [&both.ours, &both.theirs] {
+        kubectl.good(&["create", "-f", &definition]).await;
+        kubectl.good(&["wait", "--for=condition=Established", "crd/widgets.example.com"]).await;
+        kubectl.good(&["create", "-f", &held]).await;
+        kubectl.good(&["delete", "--wait=false", "crd/widgets.example.com"]).await;
+        capt_e2e::until("nobody makes more", Duration::from_secs(120), async || {
+            (!kubectl.run(&["create", "--dry-run=server", "-f", &late]).await.0).then_some(())
+        })
+        .await
+        .unwrap();
+    }
+    let said = both.same(&["create", "-f", &late]).await;
+    assert!(said.contains("create not allowed while custom resource definition is terminating"), "{said}");
+    let said = both.same(&["apply", "--server-side", "-f", &late]).await;
+    assert!(said.contains("create not allowed while custom resource definition is terminating"), "{said}");
+    both.same(&["annotate", "widget", "held", "still=there"]).await;
+    for kubectl in [&both.ours, &both.theirs] {
+        kubectl
+            .good(&["patch", "widget", "held", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#])
+            .await;
+        kubectl.good(&["wait", "--for=delete", "--timeout=120s", "crd/widgets.example.com"]).await;
+    }
+}
+
 #[tokio::test]
 async fn roles_collect_the_rules_of_others() {
     let server = Server::in_memory().await.unwrap();

@@ -30,7 +30,7 @@ impl Engine {
     ) -> Result<Written, ApiError> {
         let resource = &target.served.resource;
         if resource.terminating {
-            return Err(terminating(target, &object, tracking));
+            return Err(terminating(target, &object));
         }
         let stated_version = Meta::of(&object).resource_version().map(str::to_owned);
         admit::take_emptied(target, &mut object);
@@ -190,14 +190,11 @@ impl Engine {
     }
 }
 
-/// Objects of a definition that is deleted only go. Kubernetes refuses a POST by its verb, and whatever else makes an object by
-/// its name.
-fn terminating(target: &Target, object: &Value, tracking: Tracking) -> ApiError {
-    let resource = GroupResource::of(&target.served.resource);
-    let error = ApiError::DefinitionTerminating { resource: resource.clone() };
-    if tracking == Tracking::Update {
-        return error;
+/// Objects of a definition that is deleted only go.
+fn terminating(target: &Target, object: &Value) -> ApiError {
+    ApiError::Forbidden {
+        resource: Some(GroupResource::of(&target.served.resource)),
+        name: Meta::of(object).name().unwrap_or_default().to_owned(),
+        why: "create not allowed while custom resource definition is terminating".to_owned(),
     }
-    let name = Meta::of(object).name().unwrap_or_default().to_owned();
-    ApiError::Forbidden { resource: Some(resource), name, why: error.to_string() }
 }

@@ -162,12 +162,6 @@ pub enum ApiError {
         /// As in `delete`.
         verb: String,
     },
-    /// 405, of a new object of a kind whose definition is deleted.
-    #[error("create not allowed while custom resource definition is terminating")]
-    DefinitionTerminating {
-        /// The resource.
-        resource: GroupResource,
-    },
     /// 406.
     #[error("{message}")]
     NotAcceptable {
@@ -391,9 +385,7 @@ impl ApiError {
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Forbidden { .. } => StatusCode::FORBIDDEN,
-            Self::MethodNotAllowed | Self::VerbNotSupported { .. } | Self::DefinitionTerminating { .. } => {
-                StatusCode::METHOD_NOT_ALLOWED
-            }
+            Self::MethodNotAllowed | Self::VerbNotSupported { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::NotAcceptable { .. } => StatusCode::NOT_ACCEPTABLE,
             Self::UnsupportedMediaType { .. } => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Expired { .. } => StatusCode::GONE,
@@ -416,9 +408,7 @@ impl ApiError {
             Self::BadRequest(_) => "BadRequest",
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden { .. } => "Forbidden",
-            Self::MethodNotAllowed | Self::VerbNotSupported { .. } | Self::DefinitionTerminating { .. } => {
-                "MethodNotAllowed"
-            }
+            Self::MethodNotAllowed | Self::VerbNotSupported { .. } => "MethodNotAllowed",
             Self::NotAcceptable { .. } => "NotAcceptable",
             Self::UnsupportedMediaType { .. } => "UnsupportedMediaType",
             Self::Expired { .. } => "Expired",
@@ -477,9 +467,7 @@ impl ApiError {
             | Self::GenerateName { resource, name }
             | Self::Conflict { resource, name, .. } => (resource, name, &[]),
             Self::Forbidden { resource, name, .. } => (resource.as_ref().unwrap_or(&empty), name, &[]),
-            Self::VerbNotSupported { resource, .. } | Self::DefinitionTerminating { resource } => {
-                (resource, "", &[])
-            }
+            Self::VerbNotSupported { resource, .. } => (resource, "", &[]),
             Self::Invalid { kind, name, causes } => (kind, name, causes),
             Self::ApplyConflict { causes, .. } | Self::Timeout { causes, .. } => (&empty, "", causes),
             Self::Internal(why) => {

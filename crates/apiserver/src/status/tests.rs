@@ -56,12 +56,6 @@ fn errors_are_worded_as_kubernetes_does() {
             "MethodNotAllowed",
             "delete is not supported on resources of kind \"things.edge.example.com\"",
         ),
-        (
-            ApiError::DefinitionTerminating { resource: GroupResource::of(&things) },
-            405,
-            "MethodNotAllowed",
-            "create not allowed while custom resource definition is terminating",
-        ),
         (ApiError::too_old_watch(3, 7), 410, "Expired", "too old resource version: 3 (7)"),
         (ApiError::too_old_list(), 410, "Expired", "The resourceVersion for the provided list is too old."),
         (ApiError::too_large_body(3), 413, "RequestEntityTooLarge", "Request entity too large: limit is 3"),
