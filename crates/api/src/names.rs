@@ -86,6 +86,12 @@ pub mod annotations {
     pub const DELETION_POLICY: &str = "infrastructure.cluster.x-k8s.io/deletion-policy";
     /// On a WorkspaceTemplateApply: namespace and name of its connection Secret, where that is in another namespace.
     pub const CONNECTION_SECRET: &str = "infrastructure.cluster.x-k8s.io/connection-secret";
+    /// On a WorkspaceTemplateApply that is being deleted: its own uid, once nothing of its infrastructure is left and before
+    /// CAPT forgets its state. Without it, a controller that never saw the end could not tell it from a loss.
+    pub const DESTROYED: &str = "infrastructure.cluster.x-k8s.io/destroyed";
+    /// On a Workspace of Crossplane: namespace and name of the WorkspaceTemplateApply that has its state now. Written by `capt migrate`,
+    /// which leaves such a Workspace alone.
+    pub const HANDED_OVER: &str = "infrastructure.cluster.x-k8s.io/handed-over";
     /// On a Secret: its keys, separated by commas, whose values may be shown. CAPT writes it on connection Secrets, for
     /// outputs that are not sensitive.
     pub const NOT_SECRET: &str = "infrastructure.cluster.x-k8s.io/not-secret";

@@ -15,6 +15,7 @@
 //!     state/copies/                the last good states
 //!     plan                         the kept plan
 //!     drift                        the plan of the last look that found drift
+//!     retained                     its object went, and what it built stayed
 //!     runs/ID/                     log, end.json; while it runs also alive, STAGE.out, STAGE.err, STAGE.exit
 //!     guest/                       all that a run can write, besides its scratch: touched through `beneath` only
 //!       work/                      where runs start: the module, values, credential files
@@ -178,6 +179,11 @@ impl WorkspaceFolder {
     /// Marks a workspace that was forgotten, so that nobody takes it for one whose folder is lost.
     pub fn forgotten(&self) -> PathBuf {
         self.0.join("forgotten")
+    }
+
+    /// Marks a workspace whose object went, and what it built stayed.
+    pub fn retained(&self) -> PathBuf {
+        self.0.join("retained")
     }
 
     /// What was here of a workspace, and is not gone on with.

@@ -155,6 +155,17 @@ impl State {
         objects(self) == objects(other)
     }
 
+    /// Returns true if an object is in both. One whose id is not known is taken to be the one at its address.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let known: BTreeMap<_, _> =
+            other.resources.iter().map(|object| ((&*object.address, object.deposed), &object.id)).collect();
+        self.resources.iter().any(|object| match known.get(&(&*object.address, object.deposed)) {
+            Some(Some(id)) => object.id.as_ref().is_none_or(|own| own == id),
+            Some(None) => true,
+            None => false,
+        })
+    }
+
     /// True where nothing is left to destroy.
     pub fn is_empty(&self) -> bool {
         self.resources.is_empty()

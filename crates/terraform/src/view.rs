@@ -38,6 +38,8 @@ pub struct View {
     pub resources: usize,
     /// The state's serial.
     pub serial: u64,
+    /// The state's lineage.
+    pub lineage: String,
     /// The hash of the place that a backend keeps the state in, of what was built.
     pub backend: Option<String>,
     /// The Terraform workspace that was selected there.

@@ -76,6 +76,14 @@ impl Context {
         })
     }
 
+    /// Takes up again what was retained when an earlier object of this name went.
+    pub async fn take_up(&self, name: &Name) -> Result<(), Error> {
+        self.engine.take_up(&workspace_id(name)).await.map_err(|error| Error::Engine {
+            attempt: format!("take up workspace {name}"),
+            problem: error.to_string(),
+        })
+    }
+
     /// Tells the keeper where the state of an instance is: Secrets that nothing is kept in are not read, though somebody gave them such a
     /// name.
     fn expect(&self, name: &Name) {
@@ -84,17 +92,23 @@ impl Context {
         }
     }
 
-    /// Whether an instance has begun to build, as far as nobody but a controller can say so. What is damaged, or looks as if another
-    /// controller were still at it, says nothing: whoever may write Secrets beside the instance can have made it look so.
-    pub async fn has_begun(&self, name: &Name) -> Result<bool, Error> {
+    /// Makes the workspace of another instance known to the engine, as far as nobody but a controller can say how it stands. What is
+    /// damaged, or looks as if another controller were still at it, says nothing: whoever may write Secrets beside the instance can have
+    /// made it look so.
+    pub async fn look_at(&self, name: &Name) -> Result<Option<View>, Error> {
         self.expect(name);
         match self.engine.open(&workspace_id(name)).await {
-            Ok(view) => Ok(view.begun),
+            Ok(view) => Ok(Some(view)),
             Err(error @ WorkspaceError::Keeper(KeepError::Failed(_))) => {
                 Err(Error::Engine { attempt: format!("open workspace {name}"), problem: error.to_string() })
             }
-            Err(_) => Ok(false),
+            Err(_) => Ok(None),
         }
+    }
+
+    /// Whether an instance has begun to build.
+    pub async fn has_begun(&self, name: &Name) -> Result<bool, Error> {
+        Ok(self.look_at(name).await?.is_some_and(|view| view.begun))
     }
 
     /// Where the provider config of an instance wants states to be; nothing while it or the template is not there, or not granted: what

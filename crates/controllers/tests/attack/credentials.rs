@@ -115,16 +115,18 @@ async fn credentials_do_not_meet_the_code_of_another_template() {
 async fn a_given_state_meets_no_lent_credentials() {
     let Some((_house, borders, _)) = begin("given-state").await else { return };
     built_with_grants(&borders, "granted").await;
-    let state = json!({
-        "version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "mine", "outputs": {},
-        "resources": [{
-            "mode": "managed", "type": "spy_thing", "name": "a", "provider": "provider[\"evil.example/x/spy\"]",
-            "instances": [{"schema_version": 0, "attributes": {"id": "1"}}],
-        }],
-    });
-    write_import(&borders.client, &borders.tenant, "capt-import-a", state.to_string().into_bytes())
-        .await
-        .unwrap();
+    // One state would have one workspace.
+    let state = |lineage: &str| {
+        let state = json!({
+            "version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": lineage, "outputs": {},
+            "resources": [{
+                "mode": "managed", "type": "spy_thing", "name": "a", "provider": "provider[\"evil.example/x/spy\"]",
+                "instances": [{"schema_version": 0, "attributes": {"id": "1"}}],
+            }],
+        });
+        state.to_string().into_bytes()
+    };
+    write_import(&borders.client, &borders.tenant, "capt-import-a", state("mine")).await.unwrap();
     let note = json!({capt_api::names::annotations::IMPORT_STATE: "capt-import-a"});
     for (name, template) in
         [("a", json!({"name": "granted", "namespace": borders.vault})), ("b", json!({"name": "own"}))]
@@ -134,9 +136,7 @@ async fn a_given_state_meets_no_lent_credentials() {
         borders.put(&borders.tenant, APPLY, name, &body).await;
         if name == "a" {
             borders.when(APPLY, name, "refused", not_trusted).await;
-            write_import(&borders.client, &borders.tenant, "capt-import-a", state.to_string().into_bytes())
-                .await
-                .unwrap();
+            write_import(&borders.client, &borders.tenant, "capt-import-a", state("mine too")).await.unwrap();
         } else {
             // With code of one's own it is for Terraform to say that there is no such provider.
             let looked = |object: &Value| {

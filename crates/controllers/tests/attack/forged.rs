@@ -241,6 +241,56 @@ async fn a_damaged_secret_is_told_and_restored() {
     }
 }
 
+/// A controller is killed after it has removed the Secret of a workspace that it had destroyed, and before the finalizer; and the next one
+/// has a folder from earlier.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_that_was_noted_is_no_loss() {
+    let Some((mut house, borders)) = begin("noted").await else { return };
+    let (tenant, vault) = (borders.tenant.clone(), borders.vault.clone());
+    let template = json!({"spec": {"template": {"spec": {"module": MODULE}}}});
+    borders.put(&tenant, "WorkspaceTemplate", "own", &template).await;
+    let instance =
+        json!({"metadata": {"finalizers": ["example.com/hold"]}, "spec": {"templateRef": {"name": "own"}}});
+    for name in ["seen", "noted", "copied", "lost"] {
+        let mut instance = instance.clone();
+        instance["metadata"]["name"] = json!(name);
+        borders.put(&tenant, APPLY, name, &instance).await;
+        borders.when(APPLY, name, "ready", ready).await;
+    }
+    house.stop().await;
+    let finalizers = |object: &Value| object["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
+    let note = |uid: &Value| json!({"metadata": {"annotations": {annotations::DESTROYED: uid}}});
+    let uid = async |name| {
+        borders.when(APPLY, name, "a uid", |object| Some(object["metadata"]["uid"].clone())).await
+    };
+
+    // The one that destroys notes it first.
+    let elsewhere = house.folder.path().join("second");
+    restart(&mut house, &elsewhere, 2, &vault).await;
+    borders.delete(&tenant, APPLY, "seen").await;
+    let released = |object: &Value| (finalizers(object) == 1).then(|| object["metadata"].clone());
+    let metadata = borders.when(APPLY, "seen", "released", released).await;
+    assert_eq!(metadata["annotations"][annotations::DESTROYED], metadata["uid"], "{metadata:#}");
+    house.stop().await;
+
+    // What a kill leaves; one note is of another object, of which the manifest was copied.
+    let (noted, copied) = (uid("noted").await, uid("seen").await);
+    for (name, uid) in [("noted", Some(noted)), ("copied", Some(copied)), ("lost", None)] {
+        borders.delete(&tenant, APPLY, name).await;
+        borders.delete(&tenant, "Secret", &format!("capt-state-{name}")).await;
+        if let Some(uid) = uid {
+            borders.change(APPLY, name, &note(&uid)).await;
+        }
+    }
+    let first = house.folder.path().join("first");
+    restart(&mut house, &first, 3, &vault).await;
+    borders.when(APPLY, "noted", "released", released).await;
+    for name in ["copied", "lost"] {
+        borders.when(APPLY, name, "told", is("StateLost")).await;
+        borders.when(APPLY, name, "held", |object| (finalizers(object) == 2).then_some(())).await;
+    }
+}
+
 /// What is kept of an instance is looked for in the same places, whatever there is behind a reference that nobody granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_does_not_tell_which_templates_exist() {

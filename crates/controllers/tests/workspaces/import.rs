@@ -111,6 +111,25 @@ pub async fn a_manifest_names_the_state_to_import(stage: &Stage) {
     assert_eq!(stage.traces(), ["created old 1", "destroyed old 1", "created old 2"]);
 }
 
+pub async fn one_state_has_one_instance(stage: &Stage) {
+    stage.template("thing", &stage.module()).await;
+    let state = built_elsewhere(stage, "old", "", None);
+    stage.secrets().create(&PostParams::default(), &of_kubernetes_backend("old", &state)).await.unwrap();
+    let import = json!({"variables": {"name": "old"}, "importState": {"name": "old"}, "retainWorkspaceOnDelete": true});
+    stage.apply("a", "thing", import.clone()).await;
+    stage.ready("a").await;
+    stage.apply("b", "thing", import).await;
+    let shared =
+        |text: &str| text.contains("infrastructure of workspace") && text.contains("retainWorkspaceOnDelete");
+    stage.event_text("b", "StateRefused", shared).await;
+    let held = stage.get("b").await;
+    assert_ne!(truth(&held, "Ready"), "True", "{held:?}");
+    stage.delete("a").await;
+    stage.gone("a").await;
+    stage.ready("b").await;
+    assert_eq!(stage.traces(), ["created old 1"], "it has changed hands, and nothing else");
+}
+
 pub async fn a_fixed_backend_serves_many(stage: &Stage) {
     let states = stage.trace.with_extension("states");
     let backend = format!(

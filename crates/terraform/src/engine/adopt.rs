@@ -45,6 +45,7 @@ impl Inner {
                 let mut table = self.table();
                 let entry = table.entry(&record.workspace);
                 entry.view = view;
+                entry.retained = folder.retained().exists();
                 entry.known = self.options.keeper.is_none();
             }
             if let Some(journal) = record.current.clone() {

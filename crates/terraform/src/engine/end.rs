@@ -176,6 +176,10 @@ impl Job {
             self.fetch(ground, verdict).await;
             let folder = self.folder.clone();
             state = blocking(move || settle::read(&folder)).await?;
+            if let (Outcome::Done, Err(shared)) = (&verdict.outcome, self.began_alone(ground, state.as_ref()))
+            {
+                verdict.outcome = Outcome::Failed(shared);
+            }
         }
         if changes {
             ground.record.unsaved.extend(ground.told.unsaved(state.as_ref()));
@@ -413,6 +417,7 @@ pub(super) fn view(record: &Record, state: Option<State>) -> View {
         origin: record.made_by.clone(),
         resources: state.resources.len(),
         serial: state.serial,
+        lineage: state.lineage,
         outputs: state.outputs.into(),
         backend: record.backend.clone(),
         selected: match record.inputs.as_ref().map(|inputs| &inputs.workspace) {

@@ -143,6 +143,7 @@ impl Inner {
                 run: RunId::from("none: it is being changed"),
             });
         }
+        entry.retained = false;
         entry.run = Some(Handle { id: id.clone(), stop: sender, queued: true });
         entry.view.run = Some(Running {
             id: id.clone(),

@@ -1,6 +1,7 @@
 //! The engine: takes orders, runs them, and knows how every workspace stands.
 
 mod adopt;
+mod alone;
 mod arguments;
 mod end;
 mod follow;
@@ -91,6 +92,17 @@ pub enum WorkspaceError {
         workspace: WorkspaceId,
         /// How many.
         resources: usize,
+    },
+    /// The state that was given is another workspace's.
+    #[error(
+        "{workspace}: the given state holds infrastructure of {user}, and two would change and destroy it; delete that one with \
+         retainWorkspaceOnDelete first"
+    )]
+    SharedState {
+        /// The workspace.
+        workspace: WorkspaceId,
+        /// The other one, as this one may name it.
+        user: String,
     },
     /// The state that was given is none.
     #[error("read the given state: {0}")]
@@ -314,7 +326,7 @@ impl Engine {
         self.inner.options.imagine.is_none()
     }
 
-    /// Takes over an existing state. Refused where one with resources is there.
+    /// Takes over an existing state. Refused where one with resources is there, and where it is another workspace's.
     pub async fn take_over(&self, workspace: &WorkspaceId, state: &[u8]) -> Result<(), WorkspaceError> {
         let taken = State::read(state).map_err(|error| WorkspaceError::BadState(error.to_string()))?;
         self.open(workspace).await?;
@@ -322,6 +334,9 @@ impl Engine {
         let resources = self.look(workspace).resources;
         if resources > 0 {
             return Err(WorkspaceError::HasState { workspace: workspace.clone(), resources });
+        }
+        if let Some(user) = self.inner.user_of(workspace, &taken).await {
+            return Err(WorkspaceError::SharedState { workspace: workspace.clone(), user });
         }
         let record = self.inner.load_or_new(workspace).await?;
         // Whoever gave it, nobody vouches for it.

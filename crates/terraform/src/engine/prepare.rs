@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     blocking,
-    inner::files_of,
+    inner::{Inner, files_of},
     job::{Halt, Job},
     origin, settle,
     told::Told,
@@ -20,8 +20,8 @@ use crate::{
     order::{Operation, PlanId},
     record::{Code, Journal, Planned, Record, Stage},
     redact::Redactor,
-    secrets,
-    shape::{self, Files, Held, Shape, holds, work},
+    sandbox, secrets,
+    shape::{self, Files, Held, SetUp, Shape, holds, work},
     state::State,
     view::{Phase, Plan},
 };
@@ -48,6 +48,8 @@ pub(super) struct Ground {
     pub removed: bool,
     /// Nothing was there when the run began.
     pub blank: bool,
+    /// As far as could be seen, its backend held nothing when the run began.
+    pub anew: bool,
     /// What the last process told.
     pub told: Told,
     estimate: u64,
@@ -70,6 +72,7 @@ impl Ground {
             nothing_to_destroy: false,
             removed: false,
             blank: false,
+            anew: false,
             told: Told::default(),
             estimate: 0,
             secrets: Arc::default(),
@@ -198,15 +201,17 @@ impl Job {
     /// Takes the place of the state for this workspace alone. Here all is known that names a backend: what was fetched, what overrides it,
     /// what `init` was given.
     fn claim(&self, inputs: &Inputs, shape: &Shape) -> Result<Option<String>, Failure> {
-        let place = shape.backend.as_ref().filter(|_| shape.remote).map(|backend| backend.place(inputs));
+        let backend = shape.backend.as_ref().filter(|_| shape.remote);
+        let shut_in = self.inner.options.sandbox && sandbox::available();
+        if shut_in && backend.is_some_and(SetUp::is_file) {
+            let message = "its backend \"local\" keeps the state in a file that no run can write: leave the backend out, and CAPT keeps \
+                           the state, or use a backend that is no file";
+            return Err(Failure::new(Reason::PathNotAllowed, message));
+        }
+        let place = backend.map(|backend| backend.place(inputs));
         let claimed = self.inner.table().claim(&self.workspace, place.clone());
         let Err(user) = claimed else { return Ok(place) };
-        // What another namespace has is not told.
-        let shown = if user.tenant() == self.workspace.tenant() {
-            format!("workspace {user}")
-        } else {
-            "a workspace of another namespace".to_owned()
-        };
+        let shown = Inner::shown(&self.workspace, &user);
         let message = format!(
             "its backend keeps the state of {shown}: they would share one state; give each a key of its own, with ${{WORKSPACE_NAME}}"
         );

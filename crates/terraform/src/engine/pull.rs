@@ -5,6 +5,7 @@ use std::{ffi::OsString, fs, path::Path, time::Duration};
 use tokio::time::{sleep, timeout};
 
 use super::{
+    alone::ELSEWHERE,
     blocking,
     job::{Halt, Job, Verdict},
     prepare::Ground,
@@ -94,24 +95,35 @@ impl Job {
 
     /// Finds in the backend what the last run left there: a state that is gone, or another one, is not taken for an empty one. Nor is a
     /// backend that does not answer: the next moment it may, and be empty.
-    pub async fn find(&self, ground: &Ground) -> Result<(), Halt> {
+    pub async fn find(&self, ground: &mut Ground) -> Result<(), Halt> {
         if ground.blank && ground.remote && ground.inputs.as_ref().is_some_and(|inputs| inputs.lent) {
             return Ok(self.nothing_there(ground).await?);
         }
         if (self.expects_state || ground.removed) && !ground.record.touched {
             return Ok(self.expected(ground).await?);
         }
+        let folder = self.folder.clone();
         if !ground.remote {
+            if self.inner.has_siblings(&self.workspace) {
+                let here = blocking(move || settle::read(&folder)).await?;
+                self.alone(here.as_ref(), "its state is also").await?;
+            }
             return Ok(());
         }
-        let folder = self.folder.clone();
         let known = blocking(move || settle::known(&folder)).await?;
-        let Some((copy, known)) = known.filter(|(copy, _)| !copy.is_empty()) else { return Ok(()) };
+        let known = known.filter(|(copy, _)| !copy.is_empty());
+        ground.anew = known.is_none();
+        if ground.anew && self.inner.is_alone(&self.workspace) {
+            return Ok(());
+        }
         let output = self.state_in_backend(ground).await.map_err(|failure| {
             let message = format!("the state could not be looked for in its backend: {}", failure.message);
             Failure { class: Class::Transient, message, ..failure }
         })?;
         let found = settle::sound(&output).filter(|found| !is_nothing(found));
+        ground.anew &= found.is_none();
+        self.alone(found.as_ref(), ELSEWHERE).await?;
+        let Some((copy, known)) = known else { return Ok(()) };
         match known.check(found.as_ref().map(|state| (state, output.as_slice()))) {
             Ok(()) => Ok(()),
             // Another program may write the same differently.
@@ -170,7 +182,7 @@ impl Job {
             return Err(lost("its module names no backend that could hold a state of it"));
         }
         match settle::sound(&self.state_in_backend(ground).await?) {
-            Some(state) if !state.is_empty() => Ok(()),
+            Some(state) if !state.is_empty() => self.alone(Some(&state), ELSEWHERE).await,
             _ => Err(lost("its backend holds no state of it")),
         }
     }

@@ -51,6 +51,7 @@ pub(super) struct Waiting {
 }
 
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and any combination is valid")]
 pub(super) struct Entry {
     pub view: View,
     /// The folder was read, and the keeper asked.
@@ -60,6 +61,8 @@ pub(super) struct Entry {
     pub run: Option<Handle>,
     /// The place of its state in a backend, while its run is under way.
     pub claims: Option<String>,
+    /// Nobody has it any more: its object went, and what it built stayed.
+    pub retained: bool,
     /// Forgetting or taking over is under way.
     pub reserved: bool,
 }
@@ -100,7 +103,7 @@ impl Table {
     /// Takes the place that a backend keeps a state in for a workspace; refused with the one whose state is there.
     pub fn claim(&mut self, workspace: &WorkspaceId, place: Option<String>) -> Result<(), WorkspaceId> {
         let has = |entry: &Entry| {
-            let built = entry.view.backend.as_ref().filter(|_| entry.view.touched);
+            let built = entry.view.backend.as_ref().filter(|_| entry.view.touched && !entry.retained);
             place.is_some() && (entry.claims == place || built == place.as_ref())
         };
         let user = self.entries.iter().find(|(other, entry)| *other != workspace && has(entry));

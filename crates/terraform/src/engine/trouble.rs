@@ -33,6 +33,7 @@ impl Failure {
             WorkspaceError::Keeper(KeepError::TooLarge(_)) => {
                 Self::new(Reason::StateUnreadable, error.to_string())
             }
+            WorkspaceError::SharedState { .. } => Self::new(Reason::BackendInUse, error.to_string()),
             WorkspaceError::Removed { .. } => Self::new(Reason::StateLost, error.to_string()),
             WorkspaceError::BadState(_)
             | WorkspaceError::NoCopy { .. }

@@ -155,7 +155,7 @@ impl Workshop {
             lock,
             plugins: made.plugins,
             // Also where nobody here understood the text that names it.
-            remote: made.remote || backend.as_ref().is_some_and(|backend| !backend.is_here()),
+            remote: made.remote || backend.as_ref().is_some_and(|backend| !backend.is_file()),
             backend,
             peak: AtomicU64::new(0),
         })

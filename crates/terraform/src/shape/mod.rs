@@ -127,8 +127,8 @@ impl SetUp {
         Ok(data.backend.filter(|backend| !backend.kind.is_empty()))
     }
 
-    /// Whether it keeps the state in the folder of the run, where `-state` says so.
-    fn is_here(&self) -> bool {
+    /// Whether it keeps the state in a file: in the folder of the run, where `-state` says so.
+    pub fn is_file(&self) -> bool {
         self.kind == "local"
     }
 

@@ -337,3 +337,25 @@ async fn close_folders() {
         }
     }
 }
+
+/// No run can write that file: without a word before it, the workspace could not even be deleted.
+#[tokio::test]
+async fn a_backend_in_a_file_of_the_host_is_refused() {
+    let Some(tool) = tool() else { return };
+    if !sandbox::available() {
+        return;
+    }
+    let (lab, _) = lab(&tool, true).await;
+    let path = lab.path("theirs.tfstate");
+    let block =
+        format!("terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n", path.display());
+    let of_the_module = lab.inputs(&format!("{block}resource \"terraform_data\" \"a\" {{}}\n"));
+    let mut given =
+        lab.inputs("terraform {\n  backend \"local\" {}\n}\nresource \"terraform_data\" \"a\" {}\n");
+    given.args.init.push(format!("-backend-config=path={}", path.display()));
+    for (name, inputs) in [("a", of_the_module), ("b", given)] {
+        let refused = lab.apply(name, inputs).await;
+        assert_eq!(reason(&refused), "PathNotAllowed", "{refused:?}");
+        assert!(!lab.look(name).touched && !path.exists(), "nothing has to be destroyed");
+    }
+}

@@ -10,7 +10,10 @@ use capt_terraform::{
     view::{Outcome, Selected},
 };
 
-use crate::lab::{Lab, reason, tool, traced};
+use crate::{
+    lab::{Lab, PATIENCE, reason, tool, tools, traced},
+    served::Served,
+};
 
 fn block(path: &Path) -> String {
     format!("terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n", path.display())
@@ -139,7 +142,7 @@ fn divided(folder: &Path) -> String {
 
 #[tokio::test]
 async fn each_selects_a_terraform_workspace_of_its_own() {
-    for tool in crate::lab::tools() {
+    for tool in tools() {
         let lab = Lab::new(&tool).await;
         let states = lab.path("states");
         let of = |name: &str| Inputs {
@@ -197,4 +200,72 @@ async fn what_something_else_applied_is_found_in_its_backend_or_not_built() {
     assert_eq!(found.outcome, Outcome::Done, "{found:?}");
     assert_eq!(lab.trace(), ["create a"], "it is not built again");
     assert_eq!(lab.look("a").resources, 1);
+}
+
+/// Of two addresses nobody can tell that they mean one place, but for what is there.
+#[tokio::test]
+async fn one_state_under_two_addresses_has_one_workspace() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let served = Served::new();
+        let [a, b] =
+            ["a", "b"].map(|name| lab.inputs(&(served.block_as(name) + &traced(&lab.path("trace"), name))));
+        assert_eq!(lab.apply("a", a.clone()).await.outcome, Outcome::Done);
+        for operation in [Operation::Apply, Operation::Plan] {
+            let refused = lab.run("b", operation, Some(b.clone())).await;
+            assert_eq!(reason(&refused), "BackendInUse", "{refused:?}");
+            assert!(
+                format!("{refused:?}").contains("under another address, the state of workspace a"),
+                "{refused:?}"
+            );
+        }
+        assert!(!lab.look("b").touched, "nothing of it has to be destroyed");
+        let far = lab.run("other/b", Operation::Apply, Some(b.clone())).await;
+        assert!(format!("{far:?}").contains("the state of a workspace of another namespace"), "{far:?}");
+        let lab = lab.restart().await;
+        assert_eq!(reason(&lab.apply("b", b.clone()).await), "BackendInUse");
+        assert_eq!(lab.apply("a", a.clone()).await.outcome, Outcome::Done, "whose it is goes on");
+
+        // Nobody has it any more, and so it is a place where something was built before.
+        lab.engine.retain(&WorkspaceId::new("a")).await.expect("noted");
+        let lab = lab.restart().await;
+        assert_eq!(lab.apply("b", a.clone()).await.outcome, Outcome::Done);
+        assert_eq!(lab.trace(), ["create a"]);
+        lab.engine.take_up(&WorkspaceId::new("a")).await.expect("it is there again");
+        assert_eq!(reason(&lab.apply("a", a.clone()).await), "BackendInUse");
+        let lab = lab.restart().await;
+        assert_eq!(
+            reason(&lab.run("b", Operation::Destroy, None).await),
+            "BackendInUse",
+            "whose it is nobody knows"
+        );
+        lab.engine.retain(&WorkspaceId::new("a")).await.expect("noted");
+        assert_eq!(lab.run("b", Operation::Destroy, None).await.outcome, Outcome::Done);
+        assert_eq!(lab.trace(), ["create a", "destroy a"]);
+    }
+}
+
+#[tokio::test]
+async fn two_that_begin_at_once_at_two_addresses_are_told() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::new(&tool).await;
+    let served = Served::new();
+    let mark = |name: &str, what: &str| lab.path(&format!("{name}-{what}"));
+    let names = ["a", "b"];
+    for name in names {
+        let (begun, open) = (mark(name, "begun"), mark(name, "open"));
+        let wait = format!("touch {}; until [ -e {} ]; do sleep 0.05; done", begun.display(), open.display());
+        let slow = format!(
+            "resource \"terraform_data\" \"{name}\" {{\n  provisioner \"local-exec\" {{\n    command = \"{wait}\"\n  }}\n}}\n"
+        );
+        let inputs = lab.inputs(&(served.block_as(name) + &slow));
+        lab.engine.run(Order::new(WorkspaceId::new(name), Operation::Apply, Some(inputs))).expect("taken");
+    }
+    let begun = async || names.iter().all(|name| mark(name, "begun").exists()).then_some(());
+    capt_e2e::until("both have begun", PATIENCE, begun).await.expect("they begin");
+    fs::write(mark("a", "open"), "").expect("write");
+    assert_eq!(lab.ended(&WorkspaceId::new("a")).await.outcome, Outcome::Done);
+    fs::write(mark("b", "open"), "").expect("write");
+    let second = lab.ended(&WorkspaceId::new("b")).await;
+    assert_eq!(reason(&second), "BackendInUse", "it wrote into the state of a: {second:?}");
 }

@@ -244,10 +244,25 @@ async fn an_existing_thing_is_imported_and_a_state_taken_over() {
 
         let state = std::fs::read(lab.folder_of("a").join("state/terraform.tfstate")).expect("a state");
         let other = WorkspaceId::new("b");
+        let shared = lab.engine.take_over(&other, &state).await.expect_err("it is that of a");
+        assert!(shared.to_string().contains("infrastructure of workspace a"), "{shared}");
+        // A copy that was split off has the lineage of the whole, and other objects.
+        let part = String::from_utf8(state.clone()).expect("text").replace("some-id", "another-id");
+        lab.engine.take_over(&WorkspaceId::new("part"), part.as_bytes()).await.expect("nobody else has it");
+        lab.engine.retain(&WorkspaceId::new("a")).await.expect("noted");
         lab.engine.take_over(&other, &state).await.expect("taken over");
         assert_eq!((lab.look("b").resources, lab.look("b").touched), (1, true));
         lab.engine.take_over(&other, &state).await.expect_err("has one already");
         lab.engine.take_over(&WorkspaceId::new("c"), b"{}").await.expect_err("no state");
+        // The object of a is made again, and has its workspace as it was.
+        lab.engine.take_up(&WorkspaceId::new("a")).await.expect("taken up");
+        for (name, operation) in
+            [("a", Operation::Destroy), ("b", Operation::Destroy), ("a", Operation::Apply)]
+        {
+            let refused = lab.run(name, operation, Some(lab.inputs(text))).await;
+            assert_eq!(reason(&refused), "BackendInUse", "whose it is nobody knows: {refused:?}");
+        }
+        lab.engine.retain(&WorkspaceId::new("a")).await.expect("noted");
         let destroyed = lab.run("b", Operation::Destroy, Some(lab.inputs(text))).await;
         assert_eq!(destroyed.outcome, Outcome::Done, "{destroyed:?}");
         assert_eq!(lab.look("b").resources, 0);

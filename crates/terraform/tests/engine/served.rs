@@ -45,8 +45,13 @@ impl Served {
 
     /// What names it in a module.
     pub fn block(&self) -> String {
+        self.block_as("")
+    }
+
+    /// The same, as another address of the same place.
+    pub fn block_as(&self, path: &str) -> String {
         format!(
-            "terraform {{\n  backend \"http\" {{\n    address   = \"http://{}\"\n    retry_max = 0\n  }}\n}}\n",
+            "terraform {{\n  backend \"http\" {{\n    address   = \"http://{}/{path}\"\n    retry_max = 0\n  }}\n}}\n",
             self.address
         )
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use capt_api::names::{annotations, finalizers};
 use capt_api::workspace::{DeletionPolicy, WorkspaceTemplateApply};
+use capt_planner::Count;
 use capt_terraform::order::{Operation, Order, Refused, RunId};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::super::context::{Context, MANAGER, workspace_id};
 use super::super::keeper;
 use super::decide::{Decision, Phase, Step};
-use super::observe::{Lost, Observed};
+use super::observe::{Lost, Observed, is_destroyed};
 use super::{approval, connection};
 use crate::runtime::events::Note;
 use crate::runtime::status::PATIENCE;
@@ -202,6 +203,10 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
             }
         },
     };
+    // It may be the state of one that nobody has looked at yet.
+    for other in context.applies.names() {
+        context.look_at(&other).await?;
+    }
     let outcome = context.engine.take_over(&workspace_id(&observed.name), &state).await;
     let note = match &outcome {
         Ok(()) => {
@@ -258,13 +263,20 @@ async fn restore(context: &Context, observed: &Observed, serial: Option<u64>) ->
 fn destroyed(observed: &Observed) -> String {
     let last = observed.view.last.as_ref().filter(|last| last.operation == Operation::Destroy);
     match last.and_then(|last| last.plan.as_ref()) {
-        Some(plan) => format!("destroyed {} resources; ", plan.destroy),
+        Some(plan) => format!("destroyed {}; ", Count(plan.destroy, "resource")),
         None => String::new(),
     }
 }
 
 /// Lets the object go.
 async fn release(context: &Context, observed: &Observed, forget: bool) -> Result<Acted, Error> {
+    // A controller that takes over between the end of the state and that of the object would look for what is lost.
+    if forget && context.keeper.is_some() && observed.status.is_some() && !is_destroyed(&observed.object) {
+        let notes = json!({ annotations::DESTROYED: observed.object.uid() });
+        let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
+        patch_metadata(context, &observed.object, metadata).await?;
+        return Ok(Acted::default());
+    }
     let note = if forget {
         context.engine.forget(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
             attempt: format!("forget workspace {}", observed.name),
@@ -273,9 +285,14 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
         let text = format!("{}workspace {} is gone", destroyed(observed), observed.workspace_name);
         Note::normal("DeletedWorkspace", "Delete", text)
     } else {
+        context.engine.retain(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
+            attempt: format!("retain workspace {}", observed.name),
+            problem: error.to_string(),
+        })?;
         let text = format!(
-            "workspace {} is retained with {} resources; an object of the same name takes it up again",
-            observed.workspace_name, observed.view.resources
+            "workspace {} is retained with {}; an object of the same name takes it up again",
+            observed.workspace_name,
+            Count(observed.view.resources, "resource")
         );
         Note::normal("RetainedWorkspace", "Delete", text)
     };

@@ -95,7 +95,7 @@ pub async fn take(context: &Context, name: &Name, hash: &str) -> Result<Result<(
 /// is that has to be fetched first, and after a restart it knows of those only that somebody opened.
 pub async fn open_all(context: &Context) -> Result<(), Error> {
     for name in context.applies.names_by(&[Key::AnyBackend]) {
-        context.open(&name).await?;
+        context.look_at(&name).await?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use capt_terraform::state::{Output, Outputs};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 
 use super::super::context::{Context, MANAGER};
@@ -36,29 +36,51 @@ pub async fn write(context: &Context, observed: &Observed) -> Result<Option<Resu
             return Ok(Some(Ok(())));
         }
     }
-    let secret = Secret {
-        metadata: ObjectMeta {
-            name: Some(name.name.clone()),
-            annotations: Some(
-                [(OF.to_owned(), observed.name.to_string()), (annotations::NOT_SECRET.to_owned(), open)]
-                    .into(),
-            ),
-            // An owner in another namespace would let the garbage collector take the Secret at once.
-            owner_references: (name.namespace == observed.name.namespace).then(|| vec![owner(observed)]),
-            ..ObjectMeta::default()
-        },
-        type_: Some("Opaque".into()),
-        data: Some(wanted),
-        ..Secret::default()
-    };
-    let params = PatchParams::apply(MANAGER).force();
-    match api.patch(&name.name, &params, &Patch::Apply(&secret)).await {
-        Ok(_) => Ok(Some(Ok(()))),
+    let secret = Filled { name: &name, instance: &observed.name, owner: owner(observed), data: wanted, open };
+    match secret.put(&api, found).await {
+        Ok(()) => Ok(Some(Ok(()))),
         // Of another type, immutable, too large, or nothing that this program may write: only a person changes that.
         Err(kube::Error::Api(status)) if matches!(status.code, 403 | 413 | 422) => {
             Ok(Some(Err(format!("the outputs are not written to Secret {shown}: {}", status.message))))
         }
         Err(error) => Err(Error::api(format!("write Secret {name}"))(error)),
+    }
+}
+
+/// A Secret with these outputs and no others.
+struct Filled<'a> {
+    name: &'a Name,
+    instance: &'a Name,
+    owner: OwnerReference,
+    data: BTreeMap<String, ByteString>,
+    open: String,
+}
+
+impl Filled<'_> {
+    /// Puts it in the place of exactly the Secret that was found, or of none: what somebody makes there meanwhile is theirs.
+    async fn put(self, api: &Api<Secret>, found: Option<Secret>) -> kube::Result<()> {
+        let name = self.name.name.clone();
+        let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
+        let written = match found {
+            None => api.create(&params, &self.over(Secret::default())).await,
+            Some(found) => api.replace(&name, &params, &self.over(found)).await,
+        };
+        written.map(drop)
+    }
+
+    /// What people labelled a Secret with stays.
+    fn over(self, mut secret: Secret) -> Secret {
+        secret.metadata.name = Some(self.name.name.clone());
+        secret.annotations_mut().insert(OF.to_owned(), self.instance.to_string());
+        secret.annotations_mut().insert(annotations::NOT_SECRET.to_owned(), self.open);
+        // An owner in another namespace would let the garbage collector take the Secret at once.
+        if self.name.namespace == self.instance.namespace {
+            let owners = secret.metadata.owner_references.get_or_insert_default();
+            // One of an earlier object of this name is not waited for.
+            owners.retain(|other| (&other.kind, &other.name) != (&self.owner.kind, &self.owner.name));
+            owners.push(self.owner);
+        }
+        Secret { type_: Some("Opaque".into()), data: Some(self.data), ..secret }
     }
 }
 
@@ -141,4 +163,66 @@ fn data(outputs: &Outputs) -> BTreeMap<String, ByteString> {
         None => output.value.to_string().into_bytes(),
     };
     outputs.iter().map(|(name, output)| (name.to_owned(), ByteString(bytes(output)))).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::ObjectMeta;
+
+    use super::*;
+
+    fn filled<'a>(name: &'a Name, instance: &'a Name, owner: &OwnerReference, data: &[&str]) -> Filled<'a> {
+        let data = data.iter().map(|key| ((*key).to_owned(), ByteString(b"x".to_vec()))).collect();
+        Filled { name, instance, owner: owner.clone(), data, open: String::new() }
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_somebody_makes_meanwhile_is_theirs() {
+        let server = capt_apiserver::Server::in_memory().await.unwrap();
+        let client = server.client("default");
+        let api: Api<Secret> = Api::default_namespaced(client.clone());
+        // Any object will do, as long as it is there.
+        let owner = ConfigMap {
+            metadata: ObjectMeta { name: Some("a".into()), ..ObjectMeta::default() },
+            ..ConfigMap::default()
+        };
+        let owner = Api::default_namespaced(client).create(&PostParams::default(), &owner).await.unwrap();
+        let owner = owner.controller_owner_ref(&()).unwrap();
+        let (name, instance) = (Name::new("default", "outputs"), Name::new("default", "a"));
+        let theirs: Secret = serde_json::from_value(
+            serde_json::json!({"metadata": {"name": "outputs"}, "stringData": {"password": "theirs"}}),
+        )
+        .unwrap();
+        let code = |result: kube::Result<()>| match result {
+            Err(kube::Error::Api(status)) => status.code,
+            other => panic!("{other:?}"),
+        };
+
+        // Nothing was there when it was looked at.
+        let made = api.create(&PostParams::default(), &theirs).await.unwrap();
+        assert_eq!(code(filled(&name, &instance, &owner, &["id"]).put(&api, None).await), 409);
+
+        // Ours was there, and they made one of the same name.
+        api.delete("outputs", &DeleteParams::default()).await.unwrap();
+        filled(&name, &instance, &owner, &["id", "zone"]).put(&api, None).await.unwrap();
+        let ours = api.get("outputs").await.unwrap();
+        assert_ne!(ours.uid(), made.uid());
+        api.delete("outputs", &DeleteParams::default()).await.unwrap();
+        let made = api.create(&PostParams::default(), &theirs).await.unwrap();
+        assert_eq!(code(filled(&name, &instance, &owner, &["id"]).put(&api, Some(ours)).await), 409);
+        assert_eq!(api.get("outputs").await.unwrap().data, made.data);
+
+        // One that is ours is replaced, and what people labelled it with stays.
+        api.delete("outputs", &DeleteParams::default()).await.unwrap();
+        filled(&name, &instance, &owner, &["id", "zone"]).put(&api, None).await.unwrap();
+        let mut labelled = api.get("outputs").await.unwrap();
+        labelled.labels_mut().insert("team".into(), "a".into());
+        let labelled = api.replace("outputs", &PostParams::default(), &labelled).await.unwrap();
+        filled(&name, &instance, &owner, &["id"]).put(&api, Some(labelled)).await.unwrap();
+        let after = api.get("outputs").await.unwrap();
+        assert_eq!(after.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["id"]);
+        assert_eq!((after.labels()["team"].as_str(), after.owner_references().len()), ("a", 1));
+    }
 }

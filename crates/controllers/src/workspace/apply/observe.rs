@@ -8,6 +8,7 @@ use capt_api::names::{annotations, finalizers};
 use capt_api::workspace::{
     Approval, DeletionPolicy, DriftPolicy, RunProgress, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
 };
+use capt_planner::Count;
 use capt_terraform::failure::{Failure, Reason};
 use capt_terraform::inputs::Place;
 use capt_terraform::order::Operation;
@@ -106,6 +107,7 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
     let name = Name::of(object.as_ref());
     let mut looker = context.interests.looker(name.clone());
     let status = context.apply_status.current(object.as_ref(), object.status.as_ref());
+    context.take_up(&name).await?;
     let mut view = context.open(&name).await?;
     let lost = lost(context, &object, status.as_ref(), &view);
     let (is_known, asked) = (view.touched || view.run.is_some(), Asked::of(&object));
@@ -199,7 +201,7 @@ fn lost(
         .last
         .as_ref()
         .is_some_and(|last| last.operation == Operation::Destroy && last.outcome == Outcome::Done);
-    let known = view.touched || destroyed;
+    let known = view.touched || destroyed || is_destroyed(object);
     // Of one that is on its way out, its end may have been forgotten already.
     let forgotten = object.metadata.deletion_timestamp.is_some()
         && context.engine.has_forgotten(&workspace_id(&Name::of(object)));
@@ -207,7 +209,7 @@ fn lost(
         return None;
     }
     let apply = match status.resources {
-        Some(resources) if resources > 0 => format!("an apply with {resources} resources"),
+        Some(resources) if resources > 0 => format!("an apply with {}", Count(resources, "resource")),
         _ if status.applied => "an apply".to_owned(),
         _ => "an apply that was under way".to_owned(),
     };
@@ -217,6 +219,13 @@ fn lost(
          object and create it again"
     );
     Some(Failure::new(Reason::StateLost, message))
+}
+
+/// Whether a controller has noted on an object that is being deleted that nothing is left of its infrastructure. The note is of that object
+/// alone, wherever its manifest is copied to.
+pub fn is_destroyed(object: &WorkspaceTemplateApply) -> bool {
+    let noted = object.annotations().get(annotations::DESTROYED);
+    object.metadata.deletion_timestamp.is_some() && noted.is_some() && noted == object.metadata.uid.as_ref()
 }
 
 /// Whether inputs keep the state in a backend, as far as can be told before the module is fetched.
