@@ -41,4 +41,4 @@ pub mod simulate;
 pub mod template;
 pub mod workspace;
 
-pub use reason::Reason;
+pub use reason::{Count, Reason};

@@ -134,11 +134,12 @@ impl fmt::Display for Field {
 }
 
 /// "1 machine", "2 machines".
-pub(crate) struct Count(pub(crate) i32, pub(crate) &'static str);
+pub struct Count<N>(pub N, pub &'static str);
 
-impl fmt::Display for Count {
+impl<N: fmt::Display> fmt::Display for Count<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+        let number = self.0.to_string();
+        write!(f, "{number} {}{}", self.1, if number == "1" { "" } else { "s" })
     }
 }
 

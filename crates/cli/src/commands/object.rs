@@ -39,6 +39,8 @@ impl Kind {
         let singular = names.singular.clone().unwrap_or_else(|| names.kind.to_lowercase());
         let mut words = vec![names.plural.clone(), singular];
         words.extend(names.short_names.iter().flatten().cloned());
+        // What `capt status` calls it.
+        words.extend(TreeKind::find(&spec.group, &names.kind).map(|shown| shown.word().replace(' ', "")));
         let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
         let fields = schema.and_then(|schema| schema.properties.as_ref()?.get("spec")?.properties.as_ref());
         Self {
@@ -79,13 +81,9 @@ impl Kind {
         bare == self.resource.group
     }
 
-    /// The kind that a mistyped word was probably meant to be: one with a similar name, or one that the tree calls so.
+    /// The kind that a mistyped word was probably meant to be.
     pub fn similar(word: &str) -> Option<&'static Self> {
         let word = word.split('.').next().unwrap_or_default().to_lowercase();
-        let shown = TreeKind::ALL.into_iter().find(|kind| kind.word().replace(' ', "") == word);
-        if let Some(shown) = shown {
-            return Some(Self::named(shown.as_str()));
-        }
         let known = || Self::all().iter().flat_map(|kind| kind.words.iter().map(String::as_str));
         let part = || known().find(|known| word.len() > 3 && known.contains(&word));
         nearest(&word, known()).or_else(part).and_then(Self::meant)
@@ -162,6 +160,9 @@ mod tests {
             ("NG", "NodeGroup"),
             ("CAPTCluster", "CAPTCluster"),
             ("Cluster.cluster.x-k8s.io", "Cluster"),
+            ("workspace", "WorkspaceTemplateApply"),
+            ("controlplane", "CAPTControlPlane"),
+            ("machine", "CaptMachine"),
             ("cl.cluster.x-k8s.io", "Cluster"),
             ("clusters.v1beta2.cluster.x-k8s.io", "Cluster"),
             ("cmd.infrastructure.cluster.x-k8s.io", "CaptMachineDeployment"),

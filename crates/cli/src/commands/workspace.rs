@@ -8,7 +8,7 @@ use capt_api::conditions::types;
 use capt_api::names::{APPROVER, annotations};
 use capt_api::workspace::{PlanSummary, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus};
 use capt_controllers::workspace::keeper;
-use capt_planner::conditions::find;
+use capt_planner::{Count, conditions::find};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -272,25 +272,26 @@ pub fn import_state(args: &ImportState) -> io::Result<Outcome> {
         let lost = status.is_some_and(is_lost);
         if resources > 0 && !lost {
             return Err(io::Error::other(format!(
-                "{name} has {resources} resources already: nothing is taken over"
+                "{name} has {} already: nothing is taken over",
+                Count(resources, "resource")
             )));
         }
         let secret = keeper::import_name(name);
         let written = keeper::write_import(&connection.client, &connection.namespace, &secret, bytes).await;
         written.map_err(io::Error::other)?;
-        let (many, serial) = (state.resources.len(), state.serial);
+        let (many, serial) = (Count(state.resources.len(), "resource"), state.serial);
         if found.is_some() {
             annotate(&connection, name, annotations::IMPORT_STATE, &secret).await?;
-            anstream::println!("{name} takes over {many} resources of serial {serial}");
+            anstream::println!("{name} takes over {many} of serial {serial}");
             anstream::println!(
                 "  next: capt status wtapply/{name} shows its progress; approval: Manual shows the plan before it is applied"
             );
         } else {
             anstream::println!(
-                "{many} resources of serial {serial} wait in Secret {secret} for WorkspaceTemplateApply {name}, which does not exist yet"
+                "a state of {many} and serial {serial} waits in Secret {secret} for WorkspaceTemplateApply {name}, which does not exist yet"
             );
             anstream::println!(
-                "  next: create it in namespace {}; it takes them over before its first run (with approval: Manual it shows the plan first)",
+                "  next: create it in namespace {}; it takes the state over before its first run (with approval: Manual it shows the plan first)",
                 connection.namespace
             );
         }

@@ -2,6 +2,7 @@
 
 use capt_api::conditions::{reasons, types};
 use capt_api::names::{annotations, finalizers};
+use capt_planner::Count;
 
 use super::State;
 use super::thing::{Condition, Kind, Thing};
@@ -81,9 +82,14 @@ fn state(kind: Kind, thing: &Thing) -> (State, Option<&Condition>) {
     (of_reason(&said.reason), Some(said))
 }
 
-/// What else is to be known of a workspace that is usable: outputs that somebody waits for are not written, or what exists is not what was
-/// applied.
+/// What else is to be known of what is usable: outputs that somebody waits for are not written, what exists is not what was applied, or
+/// a control plane was asked and did not answer.
 fn beside(kind: Kind, thing: &Thing) -> Option<(State, Option<&Condition>)> {
+    if kind == Kind::CAPTControlPlane {
+        let probed =
+            thing.condition(types::REMOTE_CONNECTION_PROBE).filter(|probed| probed.status == "False");
+        return probed.map(|said| (State::Blocked, Some(said)));
+    }
     if kind != Kind::WorkspaceTemplateApply {
         return None;
     }
@@ -183,7 +189,7 @@ fn detail(kind: Kind, thing: &Thing) -> String {
         }
         Kind::NodeGroup => {
             parts.extend(spec.external.as_ref().map(|external| format!("existing group {}", external.name)));
-            parts.push(counted(number(status.members), "member"));
+            parts.push(Count(number(status.members), "member").to_string());
         }
         Kind::CaptMachineDeployment => {
             let wanted = number(spec.replicas);
@@ -228,11 +234,6 @@ fn workspace(thing: &Thing) -> String {
     });
     match &status.plan {
         Some(plan) if pending => format!("plan: +{} ~{} -{}", plan.add, plan.change, plan.destroy),
-        _ => status.resources.map_or_else(String::new, |count| counted(count, "resource")),
+        _ => status.resources.map_or_else(String::new, |count| Count(count, "resource").to_string()),
     }
-}
-
-/// A number with its noun.
-pub fn counted(number: i32, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }

@@ -279,6 +279,13 @@ fn drift_and_what_is_not_written_are_seen() {
     let roots = tree(&[thing(Kind::WorkspaceTemplateApply, "w", "", Ok(()), unwritten)]);
     assert_eq!((roots[0].state, roots[0].phase.as_str()), (State::Blocked, "SecretError"));
     assert_eq!(roots[0].cause.as_ref().unwrap().message, "Secret x is theirs");
+    let silent = json!({"status": {"conditions": [
+        {"type": "Ready", "status": "True", "reason": "Ready", "message": ""},
+        {"type": "RemoteConnectionProbe", "status": "False", "reason": "ProbeFailed", "message": "api:443 did not answer"},
+    ]}});
+    let roots = tree(&[thing(Kind::CAPTControlPlane, "eks", "", Ok(()), silent)]);
+    assert_eq!((roots[0].state, roots[0].phase.as_str()), (State::Blocked, "ProbeFailed"));
+    assert_eq!(roots[0].cause.as_ref().unwrap().message, "api:443 did not answer");
     let typo = json!({"status": {"resources": 1, "conditions": [
         {"type": "Ready", "status": "True", "reason": "Ready", "message": ""},
         {"type": "Synced", "status": "True", "reason": "UndeclaredVariables", "message": "spec.variables.sise: …"},

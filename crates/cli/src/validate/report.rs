@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use capt_planner::Count;
 use serde::Serialize;
 
 use capt_yaml::{Node, Position};
@@ -148,12 +149,12 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.errors {
             0 => f.write_str("ok")?,
-            errors => f.write_str(&count(errors, "error"))?,
+            errors => f.write_str(&Count(errors, "error").to_string())?,
         }
         if self.warnings > 0 {
-            write!(f, ", {}", count(self.warnings, "warning"))?;
+            write!(f, ", {}", Count(self.warnings, "warning"))?;
         }
-        write!(f, ": {} checked in {}", count(self.checked, "object"), count(self.files, "file"))?;
+        write!(f, ": {} checked in {}", Count(self.checked, "object"), Count(self.files, "file"))?;
         if self.skipped > 0 {
             write!(f, ", {} of other kinds left alone", self.skipped)?;
         }
@@ -162,8 +163,4 @@ impl fmt::Display for Summary {
         }
         Ok(())
     }
-}
-
-fn count(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }

@@ -117,7 +117,7 @@ async fn a_state_is_taken_over() {
     std::fs::write(&path, state.to_string()).unwrap();
     let said = world.capt(&line).good();
     assert!(
-        said.starts_with("old takes over 1 resources of serial 7\n  next: capt status wtapply/old"),
+        said.starts_with("old takes over 1 resource of serial 7\n  next: capt status wtapply/old"),
         "{said}"
     );
     world
@@ -125,10 +125,10 @@ async fn a_state_is_taken_over() {
             old.status.as_ref().is_some_and(|status| status.resources == Some(1))
         })
         .await;
-    world.capt(&line).bad("old has 1 resources already: nothing is taken over");
+    world.capt(&line).bad("old has 1 resource already: nothing is taken over");
     // Before there is anything to take it over.
     let early = world.capt(&format!("import-state early -f {}", path.display())).good();
-    assert!(early.contains("wait in Secret capt-import-early"), "{early}");
+    assert!(early.contains("waits in Secret capt-import-early"), "{early}");
     assert!(early.contains("next: create it in namespace default"), "{early}");
     world.apply(&workspace("early", ONE, json!({"approval": "Manual"}))).await;
     world

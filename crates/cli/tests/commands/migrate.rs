@@ -1,6 +1,6 @@
 //! `capt migrate`: from the Go version, which ran Terraform by Crossplane, to this one.
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -128,20 +128,20 @@ async fn the_go_version_is_left_behind_and_nothing_is_built_twice() {
     }
     let mut world = World::server().await;
     old_world(&world).await;
-    let migrate = |line: &str| {
+    let migrate = |world: &World, line: &str| {
         let mut command = world.command(line);
         command.current_dir(world.folder.path());
         run(command).good()
     };
     // First it only tells.
-    let told = migrate("migrate");
+    let told = migrate(&world, "migrate");
     for expected in [
         "would: replace the CRD of CaptControlPlaneTemplate",
         "would: install 13 CRDs over the old ones",
         "would: create WorkspaceProviderConfig default/aws",
         "would: create ReferenceGrant crossplane-system/capt-migrate-default-aws-creds",
         "would: pause Crossplane's Workspace demo-vpc",
-        "would: give WorkspaceTemplateApply default/demo-vpc-apply the state of Secret upbound-system/tfstate-demo-vpc-eks: 1 resources",
+        "would: give WorkspaceTemplateApply default/demo-vpc-apply the state of Secret upbound-system/tfstate-demo-vpc-eks: 1 resource",
         "nothing was changed",
     ] {
         assert!(told.contains(expected), "{expected:?} is not in:\n{told}");
@@ -149,9 +149,9 @@ async fn the_go_version_is_left_behind_and_nothing_is_built_twice() {
     let secrets = api(&world.client, SECRET, Some("default"));
     assert!(secrets.get_opt("capt-import-demo-vpc-apply").await.unwrap().is_none());
 
-    let done = migrate("migrate --apply");
+    let done = migrate(&world, "migrate --apply");
     assert!(done.contains("next: start capt controller"), "{done}");
-    migrate("migrate --apply");
+    migrate(&world, "migrate --apply");
     let paused = api(&world.client, WORKSPACE, None).get("demo-vpc").await.unwrap();
     assert_eq!(paused.annotations()["crossplane.io/paused"], "true");
     assert_eq!(paused.data["spec"]["deletionPolicy"], "Orphan");
@@ -165,4 +165,20 @@ async fn the_go_version_is_left_behind_and_nothing_is_built_twice() {
     assert_eq!((status.resources, status.workspace_name.as_deref()), (Some(1), Some("demo-vpc")));
     let plan = status.plan.unwrap_or_default();
     assert_eq!((plan.add, plan.change, plan.destroy), (0, 0, 0), "{plan:?}");
+
+    // What is destroyed, and created again, does not come back from the old state.
+    let applies = api(&world.client, APPLY, Some("default"));
+    let secrets = api(&world.client, SECRET, Some("default"));
+    applies.delete("demo-vpc-apply", &DeleteParams::default()).await.unwrap();
+    let gone = until("it goes", SOON, async || {
+        applies.get_opt("demo-vpc-apply").await.unwrap().is_none().then_some(())
+    });
+    gone.await.unwrap();
+    let again = json!({"metadata": {"name": "demo-vpc-apply"}, "spec": {
+        "templateRef": {"name": "vpc"}, "variables": {"cluster_name": "demo"}, "paused": true,
+    }});
+    put(&world, APPLY, Some("default"), again).await;
+    let told = migrate(&world, "migrate --apply");
+    assert!(told.contains("was handed over to default/demo-vpc-apply before"), "{told}");
+    assert!(secrets.get_opt("capt-import-demo-vpc-apply").await.unwrap().is_none());
 }

@@ -69,6 +69,7 @@ async fn an_object_has_many_names() {
         "wtapply/one",
         "WTA/one",
         "workspacetemplateapplies one",
+        "workspace/one",
         "WorkspaceTemplateApply.infrastructure.cluster.x-k8s.io/one",
     ];
     for name in names {

@@ -23,6 +23,7 @@ use kube::{Client, Config};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinSet;
+use tokio_rustls::rustls::{self, CertificateError};
 
 use crate::machine::drain::Outcome;
 use crate::machine::drain::endpoint::{Endpoint, Refused, is_private, pin};
@@ -203,10 +204,45 @@ async fn ask(writer: &Writer, subject: &Subject, greeting: Duration) -> Probe {
 
 /// The status of the answer.
 async fn readiness(config: Config) -> Result<StatusCode, String> {
-    let client = Client::try_from(config).map_err(|error| chain(&error))?;
+    let client = Client::try_from(config).map_err(|error| cause(&error))?;
     let request = Request::get("/readyz").body(Body::empty()).map_err(|error| chain(&error))?;
     // What else it says is not read.
-    client.send(request).await.map(|answer| answer.status()).map_err(|error| chain(&error))
+    client.send(request).await.map(|answer| answer.status()).map_err(|error| cause(&error))
+}
+
+/// Why nobody answered, without the names of the layers that it came through.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut deepest = error;
+    loop {
+        // An I/O error gives the error it holds in its own place, and not as its source.
+        let held = deepest.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let inner = held.map(|held| held as &(dyn std::error::Error + 'static)).or_else(|| deepest.source());
+        let Some(inner) = inner else { break };
+        deepest = inner;
+    }
+    match deepest.downcast_ref() {
+        Some(rustls::Error::InvalidCertificate(problem)) => certificate(problem),
+        _ => deepest.to_string(),
+    }
+}
+
+/// What is wrong with a certificate.
+fn certificate(problem: &CertificateError) -> String {
+    match problem {
+        CertificateError::UnknownIssuer => {
+            "its certificate is not of the certificate authority in the kubeconfig".to_owned()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "its certificate has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another name".to_owned()
+        }
+        other => format!("its certificate does not do: {other}"),
+    }
 }
 
 /// What an answer says. A redirect is one that is not followed.
@@ -251,6 +287,23 @@ mod tests {
         for other in [204, 301, 302, 307, 404, 500, 503] {
             assert_eq!(shown(other), format!("GET /readyz at api:443 answered {other}"));
         }
+    }
+
+    #[test]
+    fn a_cause_is_told_without_the_layers_above_it() {
+        let wrapped = |inner: rustls::Error| std::io::Error::other(std::io::Error::other(inner));
+        for (problem, told) in [
+            (
+                CertificateError::UnknownIssuer,
+                "its certificate is not of the certificate authority in the kubeconfig",
+            ),
+            (CertificateError::Expired, "its certificate has expired"),
+            (CertificateError::NotValidForName, "its certificate is for another name"),
+        ] {
+            assert_eq!(cause(&wrapped(rustls::Error::InvalidCertificate(problem))), told);
+        }
+        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        assert_eq!(cause(&std::io::Error::other(reset)), "connection reset");
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use capt_api::cluster::{CAPTCluster, CAPTControlPlane};
 use capt_api::workspace::WorkspaceTemplateApply;
+use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
-use crate::stage::{Stage, condition, truth};
+use crate::stage::{SOON, Stage, condition, truth};
 use crate::town::{cluster_spec, message, network_spec, plane_spec, said};
 
 pub async fn outputs_that_are_missing(stage: &Stage) {
@@ -83,11 +84,17 @@ pub async fn a_secret_of_others(stage: &Stage) {
         theirs.resource_version()
     );
     assert!(stage.secrets().get_opt("demo-ca").await.unwrap().is_none(), "nothing by halves");
+    let of = ListParams::default().fields("involvedObject.kind=CAPTControlPlane,reason=SecretError");
+    let warned = capt_e2e::until("a warning", SOON, async || {
+        let events = stage.api::<Event>().list(&of).await.unwrap();
+        events.iter().any(|event| event.type_.as_deref() == Some("Warning")).then_some(())
+    });
+    warned.await.unwrap();
     stage.secrets().delete("demo-kubeconfig", &DeleteParams::default()).await.unwrap();
     stage.both_ready().await;
     // One that is deleted comes back.
     stage.secrets().delete("demo-kubeconfig", &DeleteParams::default()).await.unwrap();
-    let back = capt_e2e::until("it is back", crate::stage::SOON, async || {
+    let back = capt_e2e::until("it is back", SOON, async || {
         stage.secrets().get_opt("demo-kubeconfig").await.unwrap()
     });
     back.await.unwrap();

@@ -82,6 +82,13 @@ pub struct End {
     pub fewest_available: i32,
 }
 
+impl Counts {
+    /// Returns true if there are more machines than a rollout may make.
+    pub(super) fn is_above(&self) -> bool {
+        self.live + self.terminating > self.ceiling
+    }
+}
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { live, terminating, available, ceiling, floor } = self;

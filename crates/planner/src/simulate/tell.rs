@@ -246,9 +246,16 @@ impl fmt::Display for ByMoment<'_> {
             let available = format!("{available} >= {floor}");
             writeln!(f, "{time:>8}  {machines:<15}  {available:<10}  {}", what.join(", "))?;
         }
+        if moments.iter().any(|moment| moment.counts.is_above()) {
+            writeln!(f, "\n{ABOVE}")?;
+        }
         violations.iter().try_for_each(|violation| writeln!(f, "BROKEN PROMISE: {violation}"))
     }
 }
+
+/// Why there may be more machines than the ceiling, where there are.
+const ABOVE: &str = "Above the ceiling: machines that are being destroyed (going) count, but a machine that failed, or that somebody \
+                     deleted, is replaced at once, and a smaller size applies at once.";
 
 fn summarize(summary: &Summary, end: &End, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Summary { finished: _, finishes_after, stopped, created, deleted, peak, low } = summary;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use capt_api::names::{annotations, labels};
 use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::Count;
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -73,17 +74,12 @@ fn sum(workspaces: &[WorkspaceTemplateApply]) -> String {
         i64::from(workspace.status.as_ref().and_then(|status| status.resources).unwrap_or_default())
     };
     let (kept, gone): (Vec<_>, Vec<_>) = workspaces.iter().partition(|workspace| is_kept(workspace));
-    let count = |number: i64, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
     let total: i64 = gone.iter().map(resources).sum();
-    let mut text = format!(
-        "destroys {} in {}",
-        count(total, "resource"),
-        count(i64::try_from(gone.len()).unwrap_or(i64::MAX), "workspace")
-    );
+    let mut text = format!("destroys {} in {}", Count(total, "resource"), Count(gone.len(), "workspace"));
     if !kept.is_empty() {
         let total: i64 = kept.iter().map(resources).sum();
         let names: Vec<String> = kept.iter().map(|workspace| workspace.name_any()).collect();
-        text = format!("{text}; keeps {} of {}", count(total, "resource"), names.join(", "));
+        text = format!("{text}; keeps {} of {}", Count(total, "resource"), names.join(", "));
     }
     text
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use std::{fmt, io};
 
+use capt_api::names::annotations;
 use capt_controllers::workspace::keeper;
+use capt_planner::Count;
 use capt_terraform::state::State;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
@@ -57,6 +59,9 @@ pub enum Step {
     Manual { namespace: String, name: String },
     /// Says which Terraform workspace of a backend is that of an instance.
     Called { namespace: String, name: String, workspace: String },
+    /// Notes on a workspace of Crossplane whose it is now. Last, so that what was cut off before is done again, and what is done never is:
+    /// the workspace may have been destroyed since, and its old state would bring it back.
+    HandedOver { workspace: String, to: String },
 }
 
 impl fmt::Display for Step {
@@ -85,7 +90,8 @@ impl fmt::Display for Step {
             Self::Import { namespace, name, from, resources, .. } => {
                 write!(
                     f,
-                    "give WorkspaceTemplateApply {namespace}/{name} the state of Secret {from}: {resources} resources"
+                    "give WorkspaceTemplateApply {namespace}/{name} the state of Secret {from}: {}",
+                    Count(resources, "resource")
                 )
             }
             Self::Manual { namespace, name } => {
@@ -95,6 +101,12 @@ impl fmt::Display for Step {
                 write!(
                     f,
                     "note that WorkspaceTemplateApply {namespace}/{name} is Terraform workspace {workspace}"
+                )
+            }
+            Self::HandedOver { workspace, to } => {
+                write!(
+                    f,
+                    "note on Crossplane's Workspace {workspace} that it is WorkspaceTemplateApply {to} now"
                 )
             }
         }
@@ -221,14 +233,25 @@ impl World {
             }
             return Ok(());
         };
+        if let Some(to) = workspace.annotations().get(annotations::HANDED_OVER) {
+            plan.notes.push(format!(
+                "Crossplane's Workspace {called} was handed over to {to} before, and is left alone; to do it again, remove its annotation {}",
+                annotations::HANDED_OVER
+            ));
+            return Ok(());
+        }
         let external = workspace.annotations().get(EXTERNAL_NAME).map_or(called, String::as_str);
         plan.steps.push(Step::Pause(called.to_owned()));
         let config = text(&workspace.data["spec"]["providerConfigRef"]["name"]);
         let states = converted.get(config).map(|config| config.states.clone());
+        let mut handed_over = true;
         match states.unwrap_or(States::Nowhere) {
-            States::Nowhere => plan.notes.push(format!(
-                "Crossplane's Workspace {called} has no backend: its state is in the folder of its pod; save it with terraform state pull, and give it with capt import-state {name}"
-            )),
+            States::Nowhere => {
+                handed_over = false;
+                plan.notes.push(format!(
+                    "Crossplane's Workspace {called} has no backend: its state is in the folder of its pod; save it with terraform state pull, and give it with capt import-state {name}"
+                ));
+            }
             // There it is found, under the name that Crossplane selects.
             States::Backend(_) if external != called => plan.steps.push(Step::Called {
                 namespace: namespace.clone(),
@@ -241,18 +264,24 @@ impl World {
                 let from = format!("{beside}/{secret}");
                 match keeper::read_import(client, beside, &secret).await {
                     Ok(state) => {
-                        let resources = State::read(&state).map_err(|error| io::Error::other(format!("Secret {from}: {error}")))?;
+                        let resources = State::read(&state)
+                            .map_err(|error| io::Error::other(format!("Secret {from}: {error}")))?;
                         let resources = resources.resources.len();
                         let (namespace, name) = (namespace.clone(), name.clone());
                         plan.steps.push(Step::Import { namespace, name, from, state, resources });
                     }
-                    Err(problem) => plan.notes.push(format!(
-                        "WorkspaceTemplateApply {namespace}/{name} is held until its state is given with capt import-state: {problem}"
-                    )),
+                    Err(problem) => {
+                        handed_over = false;
+                        plan.notes.push(format!(
+                            "WorkspaceTemplateApply {namespace}/{name} is held until its state is given with capt import-state: {problem}"
+                        ));
+                    }
                 }
             }
         }
+        let noted = Step::HandedOver { workspace: called.to_owned(), to: format!("{namespace}/{name}") };
         plan.steps.push(Step::Manual { namespace, name });
+        plan.steps.extend(handed_over.then_some(noted));
         Ok(())
     }
 }
@@ -274,6 +303,7 @@ impl Step {
                 Some(namespace),
             )
         };
+        let workspaces = api(client, CROSSPLANE, "v1beta1", ("Workspace", "workspaces"), None);
         let merge = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
         match self {
             Self::Crds => install(client).await,
@@ -292,11 +322,14 @@ impl Step {
                 patient(async || api.patch(name, &force, &Patch::Apply(object)).await).await
             }
             Self::Pause(name) => {
-                let workspaces = api(client, CROSSPLANE, "v1beta1", ("Workspace", "workspaces"), None);
                 let body = json!({
                     "metadata": {"annotations": {"crossplane.io/paused": "true"}}, "spec": {"deletionPolicy": "Orphan"},
                 });
                 workspaces.patch(name, &merge, &Patch::Merge(&body)).await.map(drop).map_err(in_words)
+            }
+            Self::HandedOver { workspace, to } => {
+                let body = json!({"metadata": {"annotations": {annotations::HANDED_OVER: to}}});
+                workspaces.patch(workspace, &merge, &Patch::Merge(&body)).await.map(drop).map_err(in_words)
             }
             Self::Import { namespace, name, state, .. } => {
                 keeper::write_import(client, namespace, &keeper::import_name(name), state.clone())

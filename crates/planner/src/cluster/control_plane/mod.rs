@@ -140,16 +140,19 @@ impl State {
     }
 
     fn alarming(&self) -> bool {
-        matches!(
-            self,
+        let of_person = [reasons::SECRET_ERROR, reasons::KUBECONFIG_GENERATION_FAILED];
+        match self {
+            // Its Secrets do not come by themselves.
+            Self::WaitingForSecrets(why) | Self::Ready(Some(why)) => of_person.contains(&why.reason.as_str()),
             Self::Invalid(_)
-                | Self::VpcTimeout(_)
-                | Self::CreateTimeout(_)
-                | Self::Failed { .. }
-                | Self::SecretTimeout(_)
-                | Self::UpdateTimeout(_)
-                | Self::UpdateFailed { .. }
-        )
+            | Self::VpcTimeout(_)
+            | Self::CreateTimeout(_)
+            | Self::Failed { .. }
+            | Self::SecretTimeout(_)
+            | Self::UpdateTimeout(_)
+            | Self::UpdateFailed { .. } => true,
+            _ => false,
+        }
     }
 }
 
