@@ -22,7 +22,7 @@ use crate::{
     seen::Seen,
     state::State,
     unsaved::Unsaved,
-    view::{Finished, Plan},
+    view::{Claim, Finished, Plan},
 };
 
 /// The record of a workspace.
@@ -70,6 +70,9 @@ pub(crate) struct Record {
     /// A run left no state that tells of what it did: the state of record is not the whole truth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Box<Doubt>>,
+    /// Since when its state is this workspace's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// Identifies the kept copy as it was last seen or written. Nothing where it was never kept, or by an older version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
@@ -254,9 +257,10 @@ impl Damage {
 
     fn words(self) -> (Reason, String) {
         match self {
-            Self::Missing { resources } => {
-                (Reason::StateLost, format!("is missing, and the last run left {resources} resources in it"))
-            }
+            Self::Missing { resources } => (
+                Reason::StateLost,
+                format!("is missing; resources that the last run left in it: {resources}"),
+            ),
             Self::OtherLineage => {
                 (Reason::StateDamaged, "is of another lineage than the last run left".to_owned())
             }
@@ -298,6 +302,8 @@ struct Essence {
     /// The hash of the code of the last apply, of which no copy is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     content: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claim: Option<Claim>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     turn: Option<u64>,
 }
@@ -360,6 +366,7 @@ impl Record {
             backend: None,
             made_by: None,
             doubt: None,
+            claim: None,
             seen: None,
         }
     }
@@ -404,6 +411,23 @@ impl Record {
         let Before { inputs, code, made_by, remote, backend, serial: _ } = *before;
         (self.inputs, self.code, self.made_by) = (Some(inputs), code, made_by);
         (self.remote, self.backend) = (remote, backend);
+    }
+
+    /// Notes whose lineage the state has, and since when where it is another one than before.
+    pub fn hold(&mut self, state: Option<&State>, now: Timestamp) {
+        let Some(lineage) = state.map(|state| &state.lineage).filter(|lineage| !lineage.is_empty()) else {
+            return;
+        };
+        if self.claim.as_ref().is_none_or(|claim| claim.lineage != *lineage) {
+            self.claim = Some(Claim { lineage: lineage.clone(), since: now });
+        }
+    }
+
+    /// Its claim on a state; on the one it knows of where that cannot be read.
+    pub fn claim_on(&self, state: Option<&State>) -> Option<Claim> {
+        let known = || self.state.as_ref().map(|seal| &*seal.lineage);
+        let lineage = state.map(|state| &*state.lineage).or_else(known)?;
+        self.claim.clone().filter(|claim| claim.lineage == lineage).or_else(|| Claim::unknown(lineage))
     }
 
     pub fn read(folder: &WorkspaceFolder) -> io::Result<Option<Self>> {
@@ -452,6 +476,7 @@ impl Record {
             made_by,
             doubt,
             code,
+            claim,
             ..
         } = self.clone();
         let content = code.map(|code| code.content);
@@ -467,6 +492,7 @@ impl Record {
             made_by,
             doubt,
             content,
+            claim,
             turn,
         };
         let record = serde_json::to_vec(&essence).expect("maps with text as keys are JSON");
@@ -489,6 +515,7 @@ impl Record {
             made_by,
             doubt,
             content,
+            claim,
             turn: _,
         } = serde_json::from_slice(&kept.record)?;
         // A keeper gives inputs back only with the record and the state that were kept with them.
@@ -499,6 +526,7 @@ impl Record {
         // Else anybody can have written them: nobody vouches for what is there, and what was applied an apply finds out.
         let sealed = sealed.is_some();
         let (applied, made_by) = (applied.filter(|_| sealed), made_by.filter(|_| sealed));
+        let claim = claim.filter(|_| sealed);
         Ok(Self {
             inputs,
             applied,
@@ -510,6 +538,7 @@ impl Record {
             backend,
             made_by,
             doubt,
+            claim,
             code: content.map(|content| Code { shape: None, content }),
             seen: Some(Seen::of(kept)),
             ..Self::new(workspace)

@@ -38,14 +38,38 @@ pub struct View {
     pub resources: usize,
     /// The state's serial.
     pub serial: u64,
-    /// The state's lineage.
-    pub lineage: String,
+    /// The lineage of its state, and since when it has that.
+    pub claim: Option<Claim>,
     /// The hash of the place that a backend keeps the state in, of what was built.
     pub backend: Option<String>,
     /// The Terraform workspace that was selected there.
     pub selected: Selected,
     /// State or record are damaged or gone: nothing is run until they are back.
     pub trouble: Option<Failure>,
+}
+
+impl View {
+    /// Since when its state is its own.
+    pub(crate) fn since(&self) -> Timestamp {
+        self.claim.as_ref().map_or(Timestamp::MAX, |claim| claim.since)
+    }
+}
+
+/// Since when a workspace has the state of a lineage. Of two that have one, the later gives way: nobody who takes up a state holds up who
+/// has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The lineage.
+    pub lineage: String,
+    /// The end of time where nobody noted it.
+    pub since: Timestamp,
+}
+
+impl Claim {
+    /// Of a workspace of which nobody noted since when.
+    pub(crate) fn unknown(lineage: &str) -> Option<Self> {
+        (!lineage.is_empty()).then(|| Self { lineage: lineage.to_owned(), since: Timestamp::MAX })
+    }
 }
 
 /// The Terraform workspace that something was built in.

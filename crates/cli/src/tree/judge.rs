@@ -232,6 +232,10 @@ fn workspace(thing: &Thing) -> String {
     let pending = thing.condition(types::READY).is_some_and(|ready| {
         [reasons::WAITING_FOR_APPROVAL, reasons::PLAN_TOO_DESTRUCTIVE].contains(&ready.reason.as_str())
     });
+    if thing.condition(types::READY).is_some_and(|ready| ready.reason == "StateLost") {
+        // Nobody knows.
+        return String::new();
+    }
     match &status.plan {
         Some(plan) if pending => format!("plan: +{} ~{} -{}", plan.add, plan.change, plan.destroy),
         _ => status.resources.map_or_else(String::new, |count| Count(count, "resource").to_string()),

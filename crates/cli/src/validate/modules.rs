@@ -105,9 +105,11 @@ impl<'a> Template<'a> {
         missing.collect()
     }
 
-    /// Whether the module's text has `${key}`, which needs no declaration.
+    /// Whether the module's text or a value of the template has `${key}`, which needs no declaration.
     pub fn mentions(&self, key: &str) -> bool {
-        self.text.contains(&format!("${{{key}}}"))
+        let placeholder = format!("${{{key}}}");
+        let mut values = self.inputs.iter().map(|input| &input.value);
+        self.text.contains(&placeholder) || values.any(|value| value.to_string().contains(&placeholder))
     }
 }
 

@@ -97,6 +97,8 @@ fn an_optional_variable_and_a_placeholder_need_no_declaration() {
     let text = "kind: WorkspaceTemplate\nmetadata: {name: network}\nspec:\n  template:\n    spec:\n      module: |\n        resource \"terraform_data\" \"x\" {\n          count = ${size}\n          input = \"${WORKSPACE_NAME}\"\n        }";
     assert_eq!(said(&[text]), Vec::<String>::new());
     assert_eq!(said(&[text, &instance("  variables: {size: 3}")]), Vec::<String>::new());
+    let value = "kind: WorkspaceTemplate\nmetadata: {name: network}\nspec:\n  template:\n    spec:\n      forProvider:\n        source: Inline\n        module: 'variable \"word\" {}'\n        vars: [{key: word, value: \"${cluster_name}-w\"}]";
+    assert_eq!(said(&[value, &instance("  variables: {cluster_name: demo}")]), Vec::<String>::new());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patc
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::world::{SOON, World, run};
+use crate::world::{SOON, World, run, workspace};
 use capt_e2e::until;
 
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
@@ -151,7 +151,13 @@ async fn the_go_version_is_left_behind_and_nothing_is_built_twice() {
 
     let done = migrate(&world, "migrate --apply");
     assert!(done.contains("next: start capt controller"), "{done}");
-    migrate(&world, "migrate --apply");
+    // What people have changed since stays.
+    let merge = Patch::Merge(json!({"spec": {"configuration": "# mine"}}));
+    let configs = world.api("WorkspaceProviderConfig");
+    configs.patch("aws", &PatchParams::default(), &merge).await.unwrap();
+    let again = migrate(&world, "migrate --apply");
+    assert!(!again.contains("WorkspaceProviderConfig"), "{again}");
+    assert_eq!(configs.get("aws").await.unwrap().data["spec"]["configuration"], "# mine");
     let paused = api(&world.client, WORKSPACE, None).get("demo-vpc").await.unwrap();
     assert_eq!(paused.annotations()["crossplane.io/paused"], "true");
     assert_eq!(paused.data["spec"]["deletionPolicy"], "Orphan");
@@ -165,6 +171,11 @@ async fn the_go_version_is_left_behind_and_nothing_is_built_twice() {
     assert_eq!((status.resources, status.workspace_name.as_deref()), (Some(1), Some("demo-vpc")));
     let plan = status.plan.unwrap_or_default();
     assert_eq!((plan.add, plan.change, plan.destroy), (0, 0, 0), "{plan:?}");
+    // One that CAPT applied itself needs no state from anybody.
+    world.apply(&workspace("own", "resource \"terraform_data\" \"it\" {}\n", json!({}))).await;
+    world.ready_is("own", "Ready").await;
+    let told = migrate(&world, "migrate");
+    assert!(!told.contains("default/own "), "{told}");
 
     // What is destroyed, and created again, does not come back from the old state.
     let applies = api(&world.client, APPLY, Some("default"));

@@ -193,7 +193,7 @@ async fn ask(writer: &Writer, subject: &Subject, greeting: Duration) -> Probe {
     let private = subject.private || is_private(address.ip());
     match tokio::time::timeout(greeting, TcpStream::connect(address)).await {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) => return silent(private, &shown, &error.to_string()),
+        Ok(Err(error)) => return silent(private, &shown, &cause(&error)),
         Err(_) => return silent(private, &shown, &format!("no connection within {} s", greeting.as_secs())),
     }
     match readiness(config).await {
@@ -220,10 +220,12 @@ fn cause(error: &(dyn std::error::Error + 'static)) -> String {
         let Some(inner) = inner else { break };
         deepest = inner;
     }
-    match deepest.downcast_ref() {
-        Some(rustls::Error::InvalidCertificate(problem)) => certificate(problem),
-        _ => deepest.to_string(),
+    if let Some(rustls::Error::InvalidCertificate(problem)) = deepest.downcast_ref() {
+        return certificate(problem);
     }
+    // Without the system's number.
+    let words = deepest.to_string();
+    words.split_once(" (os error").map_or(words.as_str(), |(words, _)| words).to_owned()
 }
 
 /// What is wrong with a certificate.
@@ -302,8 +304,8 @@ mod tests {
         ] {
             assert_eq!(cause(&wrapped(rustls::Error::InvalidCertificate(problem))), told);
         }
-        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-        assert_eq!(cause(&std::io::Error::other(reset)), "connection reset");
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert_eq!(cause(&std::io::Error::other(refused)), "Connection refused");
     }
 
     #[test]

@@ -3,16 +3,17 @@
 use std::io::Write;
 use std::process::Command;
 
+use capt_api::names::annotations;
 use capt_controllers::workspace::keeper;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::stage::{Stage, condition, truth};
+use crate::stage::{SOON, Stage, condition, truth};
 
 /// Lets Terraform build the stage's module, as something else than CAPT; gives the state.
 fn built_elsewhere(stage: &Stage, name: &str, backend: &str, workspace: Option<&str>) -> Vec<u8> {
@@ -103,12 +104,32 @@ pub async fn a_manifest_names_the_state_to_import(stage: &Stage) {
     assert_eq!(stage.traces(), ["created old 1"]);
     assert!(stage.secrets().get_opt("tfstate-a-x").await.unwrap().is_some(), "it is its author's");
     // Later it is not read any more.
-    stage.secrets().delete("tfstate-a-x", &kube::api::DeleteParams::default()).await.unwrap();
+    stage.secrets().delete("tfstate-a-x", &DeleteParams::default()).await.unwrap();
     let mut changed = import;
     changed["variables"]["size"] = json!(2);
     stage.apply("a", "thing", changed).await;
     stage.ready("a").await;
     assert_eq!(stage.traces(), ["created old 1", "destroyed old 1", "created old 2"]);
+}
+
+pub async fn a_state_that_does_not_fit_is_not_destroyed(stage: &Stage) {
+    stage.template("thing", &stage.module()).await;
+    let state = built_elsewhere(stage, "old", "", None);
+    stage.secrets().create(&PostParams::default(), &of_kubernetes_backend("old", &state)).await.unwrap();
+    // The module would replace what is there.
+    let other = json!({"variables": {"name": "old", "size": 2}, "importState": {"name": "old"}});
+    stage.apply("a", "thing", other).await;
+    let held = stage.reason("a", "PlanTooDestructive").await;
+    assert!(condition(&held, "Ready").1.contains("was there before the first apply"), "{held:?}");
+    assert_eq!(stage.traces(), ["created old 1"]);
+    let plan = held.status.unwrap().plan.unwrap().id.unwrap();
+    stage.annotate("a", annotations::APPROVE, &plan).await;
+    stage.ready("a").await;
+    assert_eq!(stage.traces(), ["created old 1", "destroyed old 1", "created old 2"]);
+    // From then on it is its own.
+    stage.apply("a", "thing", json!({"variables": {"name": "old", "size": 3}})).await;
+    let replaced = async || stage.traces().iter().any(|line| line == "created old 3").then_some(());
+    capt_e2e::until("it is replaced", SOON, replaced).await.unwrap();
 }
 
 pub async fn one_state_has_one_instance(stage: &Stage) {
@@ -164,7 +185,7 @@ pub async fn a_fixed_backend_serves_many(stage: &Stage) {
     assert!(condition(&held, "Ready").1.contains("capt import-state"), "{held:?}");
     stage.apply("lost", "thing", json!({"variables": {"name": "lost", "size": 3}})).await;
     stage.when("lost", "held", |object| condition(object, "Ready").0 == "StateLost").await;
-    let retry = capt_api::names::annotations::RETRY;
+    let retry = annotations::RETRY;
     stage.annotate("lost", retry, "now").await;
     let again = |object: &capt_api::workspace::WorkspaceTemplateApply| {
         !object.annotations().contains_key(retry) && condition(object, "Ready").0 == "StateLost"

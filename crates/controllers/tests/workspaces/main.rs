@@ -25,7 +25,8 @@ scenarios! {
     approval: a_plan_waits_for_a_person, too_much_destruction_waits_for_a_person;
     dependencies: a_chain_of_three, a_circle_is_named, secrets_are_awaited, a_workspace_is_awaited_by_its_own_name,
         values_of_a_template_count;
-    import: what_something_else_applied_is_held, a_state_waits_for_its_workspace, one_state_has_one_instance,
+    import: what_something_else_applied_is_held, a_state_waits_for_its_workspace,
+        a_state_that_does_not_fit_is_not_destroyed, one_state_has_one_instance,
         a_manifest_names_the_state_to_import, a_fixed_backend_serves_many;
     drift: drift_is_reported, drift_is_corrected;
     trouble: a_failure_is_retried_and_fixed, a_run_is_cancelled, a_run_takes_too_long, mistakes_are_named,

@@ -18,6 +18,7 @@ pub(super) fn view_of(folder: &WorkspaceFolder, record: &Record) -> View {
         Err(trouble) => View {
             trouble: Some(trouble).filter(|_| record.current.is_none() && !record.remote),
             touched: true,
+            claim: record.claim_on(None),
             ..view(record, None)
         },
     }

@@ -2,48 +2,73 @@
 //!
 //! Two addresses may mean one place (a link, an alias of a bucket), and a file can be given to two. What a state cannot hide is its lineage
 //! and its objects. Its lineage alone says less: a state that people copied to split it has the lineage of the other part.
+//!
+//! Who has it first keeps it, and whoever comes later is refused: a copy of a state, wherever it was put, holds up nobody who had it before.
 
 use std::fs;
 
-use super::{Engine, WorkspaceError, blocking, inner::Inner, job::Job, prepare::Ground, table::Table};
+use jiff::Timestamp;
+
+use super::{
+    Engine, WorkspaceError, blocking, inner::Inner, job::Job, prepare::Ground, settle, table::Table,
+};
 use crate::{
     failure::{Failure, Reason},
     folders::{remove, write_private},
     order::WorkspaceId,
+    record::Record,
+    seen::Seen,
     state::State,
+    view::{Claim, View},
 };
 
 /// A state that another workspace has under another address of its backend.
 pub(super) const ELSEWHERE: &str = "its backend keeps, under another address,";
 
 impl Table {
-    /// Every other workspace that has built something, with the lineage of its state.
-    fn others(&self, workspace: &WorkspaceId) -> impl Iterator<Item = (&WorkspaceId, &String)> {
-        let built = self.entries.iter().filter(|(_, entry)| entry.view.resources > 0 && !entry.retained);
-        built.filter(move |(other, _)| *other != workspace).map(|(other, entry)| (other, &entry.view.lineage))
+    /// Every other workspace that has something, and has its state since then or before. What is damaged may hold anything.
+    fn others(
+        &self,
+        workspace: &WorkspaceId,
+        then: Timestamp,
+    ) -> impl Iterator<Item = (&WorkspaceId, &View, &Claim)> {
+        let others = self.entries.iter().filter(move |(other, entry)| *other != workspace && entry.counts());
+        let claims =
+            others.filter_map(|(other, entry)| Some((other, &entry.view, entry.view.claim.as_ref()?)));
+        claims.filter(move |(_, view, claim)| {
+            (view.resources > 0 || view.trouble.is_some()) && claim.since <= then
+        })
     }
 
-    /// Those of them with a state of this lineage.
-    fn siblings(&self, workspace: &WorkspaceId, state: &State) -> Vec<WorkspaceId> {
+    /// Those of them with a state of this lineage, and whether theirs is damaged.
+    fn siblings(&self, workspace: &WorkspaceId, state: &State, then: Timestamp) -> Vec<(WorkspaceId, bool)> {
         if state.is_empty() || state.lineage.is_empty() {
             return Vec::new();
         }
-        let siblings = self.others(workspace).filter(|(_, lineage)| **lineage == state.lineage);
-        siblings.map(|(other, _)| other.clone()).collect()
+        let siblings = self.others(workspace, then).filter(|(_, _, claim)| claim.lineage == state.lineage);
+        siblings.map(|(other, view, _)| (other.clone(), view.trouble.is_some())).collect()
+    }
+
+    /// Since when a workspace has a state of this lineage; from now on where it never had one.
+    fn since(&self, workspace: &WorkspaceId, lineage: &str) -> Timestamp {
+        let own = self.entries.get(workspace).and_then(|own| own.view.claim.as_ref());
+        own.filter(|claim| claim.lineage == lineage).map_or(Timestamp::MAX, |claim| claim.since)
     }
 }
 
 impl Inner {
     /// Whether nobody else can have a state.
     pub fn is_alone(&self, workspace: &WorkspaceId) -> bool {
-        self.table().others(workspace).next().is_none()
+        self.table().others(workspace, Timestamp::MAX).next().is_none()
     }
 
-    /// Whether the state that a workspace has here has the lineage of another one's.
+    /// Whether the state that a workspace has here has the lineage of one that another had before.
     pub fn has_siblings(&self, workspace: &WorkspaceId) -> bool {
         let table = self.table();
-        let own = table.entries.get(workspace).filter(|own| !own.view.lineage.is_empty());
-        own.is_some_and(|own| table.others(workspace).any(|(_, lineage)| *lineage == own.view.lineage))
+        let own = table.entries.get(workspace).and_then(|own| own.view.claim.as_ref());
+        own.is_some_and(|own| {
+            table.others(workspace, own.since).any(|(_, _, claim)| claim.lineage == own.lineage)
+        })
     }
 
     /// Names another workspace to one: what another namespace has is not told.
@@ -57,18 +82,22 @@ impl Inner {
 
     /// Another workspace whose state has this lineage: of a state that was just begun, it is the same.
     pub fn sibling(&self, workspace: &WorkspaceId, state: &State) -> Option<String> {
-        self.table().siblings(workspace, state).first().map(|other| Self::shown(workspace, other))
+        let siblings = self.table().siblings(workspace, state, Timestamp::MAX);
+        siblings.first().map(|(other, _)| Self::shown(workspace, other))
     }
 
-    /// Another workspace that has objects of this state.
+    /// Another workspace that had objects of this state before.
     pub async fn user_of(&self, workspace: &WorkspaceId, state: &State) -> Option<String> {
-        let siblings = self.table().siblings(workspace, state);
-        for other in siblings {
+        let siblings = {
+            let table = self.table();
+            table.siblings(workspace, state, table.since(workspace, &state.lineage))
+        };
+        for (other, is_damaged) in siblings {
             let file = self.folders.workspace(&other).state();
             let known =
                 blocking(move || fs::read(file).ok().and_then(|bytes| State::read(&bytes).ok())).await;
             // What cannot be read may be all of it.
-            if known.is_none_or(|known| known.overlaps(state)) {
+            if is_damaged || known.is_none_or(|known| known.overlaps(state)) {
                 return Some(Self::shown(workspace, &other));
             }
         }
@@ -88,8 +117,10 @@ impl Job {
         Err(Failure::new(Reason::BackendInUse, message))
     }
 
-    /// Refuses to call done what began beside another in one backend: neither found anything of the other.
-    pub fn began_alone(&self, ground: &Ground, state: Option<&State>) -> Result<(), Failure> {
+    /// Refuses to call done what left a state that another had before, wherever it got that from, or what began beside another in one
+    /// backend: neither found anything of the other.
+    pub async fn ended_alone(&self, ground: &Ground, state: Option<&State>) -> Result<(), Failure> {
+        self.alone(state, "its run left").await?;
         let sibling =
             state.filter(|_| ground.anew).and_then(|state| self.inner.sibling(&self.workspace, state));
         let Some(user) = sibling else { return Ok(()) };
@@ -102,9 +133,15 @@ impl Job {
 }
 
 impl Engine {
-    /// Notes that the object of a workspace goes and what it built stays: others may have its state, until it is taken up
-    /// again.
+    /// Notes that the object of a workspace goes and what it built stays. Others may take up its state; where one has, the workspace is
+    /// refused when an object of its name is there again.
     pub async fn retain(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
+        // What cannot be read has nothing to give up.
+        if let Ok(record) = self.inner.load(workspace).await
+            && record.claim.is_some()
+        {
+            self.give_up(workspace, record).await?;
+        }
         let folder = self.inner.folders.workspace(workspace);
         let noted = blocking(move || {
             // Without a record nobody finds it there after a restart.
@@ -113,8 +150,24 @@ impl Engine {
         noted.await.map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
         if let Some(entry) = self.inner.table().entries.get_mut(workspace) {
             entry.retained = true;
+            entry.view.claim = entry.view.claim.as_ref().and_then(|claim| Claim::unknown(&claim.lineage));
         }
         Ok(())
+    }
+
+    /// Writes down that a workspace has its state since nobody knows when, wherever another controller looks for that.
+    async fn give_up(&self, workspace: &WorkspaceId, record: Record) -> Result<(), WorkspaceError> {
+        let folder = self.inner.folders.workspace(workspace);
+        let mut record = Record { claim: None, ..record };
+        if let Some(keeper) = &self.inner.options.keeper {
+            let from = folder.clone();
+            let kept = record.kept(blocking(move || settle::newest(&from, None, false)).await, None);
+            let seen = Seen::written(&kept);
+            keeper.keep(workspace, kept).await?;
+            record.seen = Some(seen).filter(|_| keeper.shares(workspace));
+        }
+        let written = blocking(move || record.write(&folder)).await;
+        written.map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })
     }
 
     /// Takes up again what was retained: an object of its name is there.

@@ -68,6 +68,7 @@ impl Job {
             }
         };
         if ran {
+            ground.record.hold(state.as_ref(), Timestamp::now());
             self.seal(&mut ground, state.as_ref()).await;
             self.doubt(&mut ground, &verdict).await;
         }
@@ -176,10 +177,12 @@ impl Job {
             self.fetch(ground, verdict).await;
             let folder = self.folder.clone();
             state = blocking(move || settle::read(&folder)).await?;
-            if let (Outcome::Done, Err(shared)) = (&verdict.outcome, self.began_alone(ground, state.as_ref()))
-            {
-                verdict.outcome = Outcome::Failed(shared);
-            }
+        }
+        if ran
+            && verdict.outcome == Outcome::Done
+            && let Err(shared) = self.ended_alone(ground, state.as_ref()).await
+        {
+            verdict.outcome = Outcome::Failed(shared);
         }
         if changes {
             ground.record.unsaved.extend(ground.told.unsaved(state.as_ref()));
@@ -243,7 +246,7 @@ impl Job {
             }
             Operation::Destroy if done => {
                 let left = state.map_or(0, |state| state.resources.len());
-                let message = format!("the destroy ended well and left {left} resources in the state");
+                let message = format!("the destroy ended well and left resources in the state: {left}");
                 verdict.outcome = Outcome::Failed(Failure::new(Reason::DestroyFailed, message));
             }
             _ => {}
@@ -394,6 +397,7 @@ fn masked(inputs: &Inputs, state: Option<&State>) -> BTreeSet<String> {
 
 /// What a record and a state look like from outside.
 pub(super) fn view(record: &Record, state: Option<State>) -> View {
+    let claim = record.claim_on(state.as_ref());
     let mut state = state.unwrap_or_default();
     // The inputs are looked at again: a record of an older version lists none, and a state may have come from elsewhere.
     let mut held = record.inputs.as_ref().map(|inputs| masked(inputs, Some(&state))).unwrap_or_default();
@@ -417,7 +421,7 @@ pub(super) fn view(record: &Record, state: Option<State>) -> View {
         origin: record.made_by.clone(),
         resources: state.resources.len(),
         serial: state.serial,
-        lineage: state.lineage,
+        claim,
         outputs: state.outputs.into(),
         backend: record.backend.clone(),
         selected: match record.inputs.as_ref().map(|inputs| &inputs.workspace) {

@@ -29,6 +29,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use jiff::Timestamp;
 use tokio::sync::{broadcast, watch};
 
 pub use imagine::Imagine;
@@ -54,7 +55,7 @@ use crate::{
     seen::Seen,
     shape::{Shapes, Workshop},
     state::State,
-    view::View,
+    view::{Claim, View},
 };
 
 /// Why an engine does not start.
@@ -86,7 +87,7 @@ pub enum WorkspaceError {
         run: RunId,
     },
     /// A state with resources is there already.
-    #[error("{workspace} has a state with {resources} resources already")]
+    #[error("{workspace} has a state already; resources in it: {resources}")]
     HasState {
         /// The workspace.
         workspace: WorkspaceId,
@@ -230,7 +231,11 @@ impl Engine {
         let folder = self.inner.folders.workspace(workspace);
         let view = blocking(move || match loaded {
             Ok(record) => adopt::view_of(&folder, &record),
-            Err(trouble) => View { trouble: Some(trouble), touched: true, ..View::default() },
+            Err(trouble) => {
+                let here = settle::read(&folder).ok().flatten();
+                let claim = here.and_then(|state| Claim::unknown(&state.lineage));
+                View { trouble: Some(trouble), touched: true, claim, ..View::default() }
+            }
         })
         .await;
         let mut table = self.inner.table();
@@ -392,6 +397,7 @@ impl Engine {
         record.planned = None;
         record.state = Some(Seal::of(&state, &bytes));
         record.doubt = None;
+        record.hold(Some(&state), Timestamp::now());
         // Kept first: what is newer there counts, should this be cut off.
         if let Some(keeper) = &self.inner.options.keeper {
             let kept = record.kept(bytes.clone(), None);

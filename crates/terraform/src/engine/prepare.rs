@@ -203,7 +203,7 @@ impl Job {
     fn claim(&self, inputs: &Inputs, shape: &Shape) -> Result<Option<String>, Failure> {
         let backend = shape.backend.as_ref().filter(|_| shape.remote);
         let shut_in = self.inner.options.sandbox && sandbox::available();
-        if shut_in && backend.is_some_and(SetUp::is_file) {
+        if shut_in && backend.is_some_and(SetUp::is_file_of_host) {
             let message = "its backend \"local\" keeps the state in a file that no run can write: leave the backend out, and CAPT keeps \
                            the state, or use a backend that is no file";
             return Err(Failure::new(Reason::PathNotAllowed, message));

@@ -62,7 +62,7 @@ impl Job {
             None if ground.told.changed == 0 || self.operation == Operation::Destroy => Ok(()),
             None => {
                 let message = format!(
-                    "the backend holds no state, and the run made, changed or destroyed {} objects",
+                    "the backend holds no state; objects that the run made, changed or destroyed: {}",
                     ground.told.changed
                 );
                 Err(Failure::new(Reason::ApplyFailed, message))
@@ -97,7 +97,9 @@ impl Job {
     /// backend that does not answer: the next moment it may, and be empty.
     pub async fn find(&self, ground: &mut Ground) -> Result<(), Halt> {
         if ground.blank && ground.remote && ground.inputs.as_ref().is_some_and(|inputs| inputs.lent) {
-            return Ok(self.nothing_there(ground).await?);
+            self.nothing_there(ground).await?;
+            ground.anew = true;
+            return Ok(());
         }
         if (self.expects_state || ground.removed) && !ground.record.touched {
             return Ok(self.expected(ground).await?);
@@ -121,7 +123,8 @@ impl Job {
             Failure { class: Class::Transient, message, ..failure }
         })?;
         let found = settle::sound(&output).filter(|found| !is_nothing(found));
-        ground.anew &= found.is_none();
+        // What a destroy leaves is a state as well, and holds nothing.
+        ground.anew &= found.as_ref().is_none_or(State::is_empty);
         self.alone(found.as_ref(), ELSEWHERE).await?;
         let Some((copy, known)) = known else { return Ok(()) };
         match known.check(found.as_ref().map(|state| (state, output.as_slice()))) {

@@ -235,7 +235,7 @@ fn untold(folder: &WorkspaceFolder, changed: usize, found: Option<&[u8]>) -> Fai
     let kept = found.is_some_and(|bytes| write_private(&folder.0.join(REFUSED), bytes).is_ok());
     let left = if kept { format!("what it left is kept as {REFUSED}") } else { "it left none".to_owned() };
     let message = format!(
-        "the run made, changed or destroyed {changed} objects, and left no state that tells of it; {left}"
+        "the run left no state that tells of the objects that it made, changed or destroyed: {changed}; {left}"
     );
     Failure::new(Reason::StateDamaged, message)
 }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 
 use crate::{
@@ -67,6 +68,13 @@ pub(super) struct Entry {
     pub reserved: bool,
 }
 
+impl Entry {
+    /// Returns true if it is somebody's: one that was never opened has no object, and one that is retained has none any more.
+    pub fn counts(&self) -> bool {
+        (self.known || self.unread) && !self.retained
+    }
+}
+
 pub(super) struct Table {
     /// Boxed: such a map is up to half empty, and an entry is large.
     pub entries: HashMap<WorkspaceId, Box<Entry>>,
@@ -102,9 +110,12 @@ impl Table {
 
     /// Takes the place that a backend keeps a state in for a workspace; refused with the one whose state is there.
     pub fn claim(&mut self, workspace: &WorkspaceId, place: Option<String>) -> Result<(), WorkspaceId> {
+        let own = self.entries.get(workspace).map(|own| &own.view);
+        let own = own.filter(|own| own.touched && own.backend == place).map_or(Timestamp::MAX, View::since);
         let has = |entry: &Entry| {
-            let built = entry.view.backend.as_ref().filter(|_| entry.view.touched && !entry.retained);
-            place.is_some() && (entry.claims == place || built == place.as_ref())
+            let built = entry.view.backend.as_ref().filter(|_| entry.view.touched && entry.counts());
+            let is_first = built == place.as_ref() && entry.view.since() <= own;
+            place.is_some() && (entry.claims == place || is_first)
         };
         let user = self.entries.iter().find(|(other, entry)| *other != workspace && has(entry));
         if let Some((user, _)) = user {

@@ -26,7 +26,7 @@ pub(super) fn sentence(error: &Diagnostic) -> Option<String> {
     let (before, after) = detail.split_once(&root)?;
     let after =
         after.strip_prefix(" (").and_then(|rest| rest.split_once(')')).map_or(after, |(_, rest)| rest);
-    Some(format!("{before}the module{after}"))
+    Some(format!("{before}the module{}", after.trim_end_matches('.')))
 }
 
 /// Whether the file of an error is one that somebody wrote: the call of the module that the engine fetches is not.

@@ -85,7 +85,7 @@ impl Inputs {
             Ok(None) => return Place::Here,
             Err(Unread) => return Place::Unknown,
         };
-        if block.is_own_file() && self.args.init.is_empty() {
+        if block.is_own_file() && self.given_to_init().next().is_none() {
             return Place::Here;
         }
         let counts = named_by(&block.kind);
@@ -101,6 +101,9 @@ impl Inputs {
             }
         }
         settings.extend(self.given_to_init());
+        if is_own_file(&block.kind, &settings) {
+            return Place::Here;
+        }
         Place::Known(place_of(&block.kind, &settings, self))
     }
 
@@ -123,7 +126,7 @@ impl Inputs {
     }
 
     /// Settings of the backend among the arguments to `init`.
-    fn given_to_init(&self) -> impl Iterator<Item = (String, Value)> {
+    pub(super) fn given_to_init(&self) -> impl Iterator<Item = (String, Value)> {
         self.args.init.iter().filter_map(|arg| {
             let (name, setting) = arg.trim_start_matches('-').split_once('=')?;
             let (key, value) = setting.split_once('=').filter(|_| name == "backend-config")?;
@@ -161,6 +164,12 @@ pub fn divisible(text: &str, format: Format) -> Option<BackendBlock> {
             folder.as_ref().and_then(Value::as_str).is_some_and(|folder| folder.starts_with('/'))
         });
     (!local && !WITHOUT_WORKSPACES.contains(&block.kind.as_str())).then_some(block)
+}
+
+/// Returns true if a backend with these settings is a file in the folder of the run: `-state` puts it where any other state is.
+pub(crate) fn is_own_file(kind: &str, settings: &BTreeMap<String, Value>) -> bool {
+    let is_absolute = |value: &Value| value.as_str().is_some_and(|text| text.starts_with('/'));
+    kind == "local" && !settings.values().any(is_absolute)
 }
 
 fn named_by(kind: &str) -> Option<&'static [Setting]> {

@@ -14,8 +14,8 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use backend::place_of;
 pub use backend::{Place, divisible};
+pub(crate) use backend::{is_own_file, place_of};
 pub use revision::Revision;
 pub(crate) use revision::{canonical, sha256};
 
@@ -121,7 +121,7 @@ impl Inputs {
             },
         };
         // What is missing in a block may be given to `init`.
-        block.is_some_and(|block| !block.is_own_file() || !self.args.init.is_empty())
+        block.is_some_and(|block| !block.is_own_file() || self.given_to_init().next().is_some())
     }
 }
 

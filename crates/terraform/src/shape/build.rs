@@ -154,8 +154,8 @@ impl Workshop {
             data,
             lock,
             plugins: made.plugins,
-            // Also where nobody here understood the text that names it.
-            remote: made.remote || backend.as_ref().is_some_and(|backend| !backend.is_file()),
+            // What is set up counts, whatever could be understood of the texts that name it.
+            remote: backend.as_ref().map_or(made.remote, |backend| !backend.is_own_file()),
             backend,
             peak: AtomicU64::new(0),
         })
@@ -598,8 +598,14 @@ fn speaks_json(version: &str) -> bool {
 
 /// Names the source where a failure to fetch it does not, and no file that nobody wrote.
 fn of_source(failure: Failure, source: &str) -> Failure {
-    let told = failure.message.contains(source);
-    let message = if told { failure.message } else { format!("module {source}: {}", failure.message) };
+    // Told without its folder (`//a`), which is not fetched by itself; a module within it is told by its name, in quotes.
+    let told = failure.message.contains(source)
+        || failure.message.starts_with("module ") && !failure.message.starts_with("module \"");
+    let message = if told {
+        failure.message
+    } else {
+        format!("module {source} cannot be fetched: {}", failure.message)
+    };
     Failure { message, file: None, line: None, ..failure }
 }
 
@@ -611,6 +617,21 @@ fn not_found(module: &Module, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_source_of_a_module_is_told_once() {
+        for (message, expected) in [
+            ("module git::x?ref=1 cannot be fetched: no", "module git::x?ref=1 cannot be fetched: no"),
+            ("no versions", "module git::x//a?ref=1 cannot be fetched: no versions"),
+            (
+                "module \"vpc\" (m.tf:3) cannot be fetched: no",
+                "module git::x//a?ref=1 cannot be fetched: module \"vpc\" (m.tf:3) cannot be fetched: no",
+            ),
+        ] {
+            let failure = Failure::new(Reason::ModuleNotFound, message.to_owned());
+            assert_eq!(of_source(failure, "git::x//a?ref=1").message, expected);
+        }
+    }
 
     #[test]
     fn hashes_are_taken_out_of_lock_files() {

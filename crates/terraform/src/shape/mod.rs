@@ -45,7 +45,7 @@ use crate::{
     beneath::Dir,
     binary::Program,
     failure::Failure,
-    inputs::{Inputs, place_of, sha256},
+    inputs::{Inputs, is_own_file, place_of, sha256},
     module::BUILTIN,
     order::WorkspaceId,
 };
@@ -127,9 +127,14 @@ impl SetUp {
         Ok(data.backend.filter(|backend| !backend.kind.is_empty()))
     }
 
-    /// Whether it keeps the state in a file: in the folder of the run, where `-state` says so.
-    pub fn is_file(&self) -> bool {
-        self.kind == "local"
+    /// Returns true if it keeps the state in a file of the host.
+    pub fn is_file_of_host(&self) -> bool {
+        self.kind == "local" && !self.is_own_file()
+    }
+
+    /// Returns true if it keeps the state in the folder of the run.
+    fn is_own_file(&self) -> bool {
+        is_own_file(&self.kind, &self.config)
     }
 
     /// The hash of the place that it keeps the state of inputs in.

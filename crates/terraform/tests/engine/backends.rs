@@ -234,12 +234,7 @@ async fn one_state_under_two_addresses_has_one_workspace() {
         lab.engine.take_up(&WorkspaceId::new("a")).await.expect("it is there again");
         assert_eq!(reason(&lab.apply("a", a.clone()).await), "BackendInUse");
         let lab = lab.restart().await;
-        assert_eq!(
-            reason(&lab.run("b", Operation::Destroy, None).await),
-            "BackendInUse",
-            "whose it is nobody knows"
-        );
-        lab.engine.retain(&WorkspaceId::new("a")).await.expect("noted");
+        assert_eq!(reason(&lab.run("a", Operation::Destroy, None).await), "BackendInUse", "it gave it up");
         assert_eq!(lab.run("b", Operation::Destroy, None).await.outcome, Outcome::Done);
         assert_eq!(lab.trace(), ["create a", "destroy a"]);
     }

@@ -1,14 +1,19 @@
 //! What has to be right with objects: credentials that exist, deletions that get somewhere, workspaces that do not fail.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
+use capt_api::cluster::CAPTControlPlane;
 use capt_api::conditions::types;
 use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplateApply};
+use capt_planner::conditions::find;
 use capt_terraform::visit::Visit;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams};
-use kube::{Api, ResourceExt};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::client::{Connection, in_words};
@@ -20,34 +25,45 @@ use super::Finding;
 const LONG: i64 = 60;
 
 pub async fn look(connection: &Connection, namespace: Option<&str>) -> Vec<Finding> {
-    let configs = configs(connection, namespace).await;
+    let configs = list(connection, namespace).await;
     let mut findings = credentials(connection, &configs).await;
     findings.extend(mirrors(connection, &configs));
     findings.extend(deletions(connection, namespace).await);
-    let workspaces = workspaces(connection, namespace).await;
+    let workspaces: Vec<WorkspaceTemplateApply> = list(connection, namespace).await;
     findings.extend(super::workspaces::judge(&workspaces, namespace.is_none()));
     findings.extend(super::drift::judge(&workspaces));
+    findings.extend(silent(&list(connection, namespace).await));
     findings
 }
 
-async fn configs(connection: &Connection, namespace: Option<&str>) -> Vec<WorkspaceProviderConfig> {
+/// The objects of a kind. Without the kind there is nothing to check; the CRDs are checked by themselves.
+async fn list<K>(connection: &Connection, namespace: Option<&str>) -> Vec<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
     let client = connection.client.clone();
-    let api: Api<WorkspaceProviderConfig> = match namespace {
+    let api: Api<K> = match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    // Without the kind there is nothing to check; the CRDs are checked by themselves.
     api.list(&ListParams::default()).await.map(|listed| listed.items).unwrap_or_default()
 }
 
-async fn workspaces(connection: &Connection, namespace: Option<&str>) -> Vec<WorkspaceTemplateApply> {
-    let client = connection.client.clone();
-    let api: Api<WorkspaceTemplateApply> = match namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    };
-    // Without the kind there is nothing to check; the CRDs are checked by themselves.
-    api.list(&ListParams::default()).await.map(|listed| listed.items).unwrap_or_default()
+/// Control planes that were asked, and did not answer as they should.
+fn silent(planes: &[CAPTControlPlane]) -> Vec<Finding> {
+    let findings = planes.iter().filter_map(|plane| {
+        let conditions = plane.status.as_ref().map(|status| status.conditions.as_slice());
+        let probe = find(conditions.unwrap_or_default(), types::REMOTE_CONNECTION_PROBE)?;
+        let name = plane.name_any();
+        (probe.status == "False").then(|| {
+            Finding::warn(
+                "control planes",
+                format!("{name}: {}", probe.message),
+                format!("see where it is, and what it said: kubectl describe captcontrolplane {name}"),
+            )
+        })
+    });
+    findings.collect()
 }
 
 /// Folders of plugins that are named, where the controller is on this machine.
@@ -207,6 +223,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_control_plane_that_does_not_answer_is_told() {
+        let plane = |probed: &str| -> CAPTControlPlane {
+            let condition = json!({
+                "type": "RemoteConnectionProbe", "status": probed, "reason": "R", "message": "api:443 did not answer",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            serde_json::from_value(json!({
+                "apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "kind": "CAPTControlPlane", "metadata": {"name": probed.to_lowercase()},
+                "spec": {"version": "1.35", "workspaceTemplateRef": {"name": "x"}}, "status": {"conditions": [condition]},
+            }))
+            .unwrap()
+        };
+        let told = silent(&["True", "False", "Unknown"].map(plane));
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].message, "false: api:443 did not answer");
+    }
 
     #[test]
     fn a_deletion_is_stuck_when_nothing_happens() {

@@ -32,6 +32,8 @@ pub struct World {
     templates: Vec<DynamicObject>,
     applies: Vec<DynamicObject>,
     configs: BTreeMap<String, Value>,
+    /// WorkspaceProviderConfigs that are there already, by namespace and name: people may have edited them.
+    converted: BTreeSet<(String, String)>,
     workspaces: BTreeMap<String, DynamicObject>,
 }
 
@@ -156,10 +158,14 @@ impl World {
             let found = crds.get_opt(&wanted.name_any()).await.map_err(in_words)?;
             misspelt.extend(found.filter(|found| found.spec.names.kind != wanted.spec.names.kind));
         }
+        let converted = ours("WorkspaceProviderConfig", "workspaceproviderconfigs").await?;
+        let converted =
+            converted.iter().map(|object| (object.namespace().unwrap_or_default(), object.name_any()));
         let named =
             |objects: Vec<DynamicObject>| objects.into_iter().map(|object| (object.name_any(), object));
         Ok(Self {
             misspelt,
+            converted: converted.collect(),
             templates: ours("WorkspaceTemplate", "workspacetemplates").await?,
             applies: ours("WorkspaceTemplateApply", "workspacetemplateapplies").await?,
             configs: named(theirs("ProviderConfig", "providerconfigs").await?)
@@ -194,7 +200,7 @@ impl World {
             .iter()
             .filter_map(|template| Some((template.namespace()?, config_of(template)?.to_owned())))
             .collect();
-        for (namespace, name) in used {
+        for (namespace, name) in used.difference(&self.converted) {
             let Some(config) = converted.get(name.as_str()) else {
                 plan.notes.push(format!(
                     "templates of {namespace} name ProviderConfig {name}, which does not exist"
@@ -205,12 +211,12 @@ impl World {
                 "apiVersion": format!("{INFRASTRUCTURE}/v1beta1"), "kind": "WorkspaceProviderConfig",
                 "metadata": {"name": name}, "spec": config.spec,
             });
-            plan.steps.push(Step::Apply { namespace: namespace.clone(), object });
-            for (elsewhere, secret) in config.secrets.iter().filter(|(elsewhere, _)| *elsewhere != namespace)
-            {
-                let object = convert::grant(&namespace, secret);
+            // The grants first: whoever finds the config finds what it needs.
+            for (elsewhere, secret) in config.secrets.iter().filter(|(elsewhere, _)| elsewhere != namespace) {
+                let object = convert::grant(namespace, secret);
                 plan.steps.push(Step::Apply { namespace: elsewhere.clone(), object });
             }
+            plan.steps.push(Step::Apply { namespace: namespace.clone(), object });
         }
     }
 
@@ -226,7 +232,9 @@ impl World {
         let called = apply.data["status"]["workspaceName"].as_str();
         let called = called.or_else(|| name.strip_suffix("-apply")).unwrap_or(&name);
         let Some(workspace) = self.workspaces.get(called) else {
-            if apply.data["status"]["applied"] == json!(true) {
+            // CAPT's own are known by the revision that they have.
+            let status = &apply.data["status"];
+            if status["applied"] == json!(true) && status["lastAppliedRevision"].is_null() {
                 plan.notes.push(format!(
                     "WorkspaceTemplateApply {namespace}/{name} was applied, and Crossplane has no Workspace {called}: give its state with capt import-state"
                 ));

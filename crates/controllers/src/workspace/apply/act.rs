@@ -150,7 +150,6 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
     }
     approval::use_up(context, observed, operation).await?;
     let inputs = observed.prepared.as_ref().ok().map(|prepared| prepared.inputs.clone());
-    let limit = observed.object.spec.max_destroy.and_then(|limit| u32::try_from(limit).ok());
     let order = Order {
         workspace: workspace_id(&observed.name),
         group: group(observed),
@@ -159,7 +158,7 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
         inputs,
         revision: observed.prepared.as_ref().ok().map(|prepared| prepared.revision.clone()),
         timeout: observed.timeout,
-        max_destroy: if matches!(operation, Operation::Apply) { limit } else { None },
+        max_destroy: observed.destroy_limit().filter(|_| matches!(operation, Operation::Apply)),
         expects_state: observed.lost == Lost::InBackend,
     };
     match context.engine.run(order) {

@@ -68,7 +68,7 @@ impl Backends {
 /// Takes the backend with this hash for an instance; refused with the one that has it.
 pub async fn take(context: &Context, name: &Name, hash: &str) -> Result<Result<(), Name>, Error> {
     let is_its = context.applies.get(name).is_some_and(|own| says(context, &own, hash));
-    // Who has built on it gives way to nobody in another namespace who only could.
+    // Who has built on it gives way to nobody who only could.
     let has_built = is_its && context.has_begun(name).await?;
     let mut others = context.applies.names_by(&[Key::Backend(hash.to_owned())]);
     // What this process wrote a moment ago, the cache may not show yet.
@@ -77,13 +77,16 @@ pub async fn take(context: &Context, name: &Name, hash: &str) -> Result<Result<(
         if !context.applies.get(&other).is_some_and(|object| says(context, &object, hash)) {
             continue;
         }
-        let counts = other.namespace == name.namespace
-            || !has_built && !context.backends.knows(&other) && context.has_begun(&other).await?;
+        let counts = if other.namespace == name.namespace {
+            !has_built || context.has_begun(&other).await?
+        } else {
+            !has_built && !context.backends.knows(&other) && context.has_begun(&other).await?
+        };
         if counts {
             return Ok(Err(other));
         }
     }
-    let idle = match context.backends.user(hash).filter(|user| user.namespace != name.namespace) {
+    let idle = match context.backends.user(hash).filter(|user| user != name) {
         Some(user) if has_built && !context.has_begun(&user).await? => Some(user),
         _ => None,
     };

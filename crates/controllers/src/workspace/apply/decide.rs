@@ -253,7 +253,7 @@ fn bring_in_step(observed: &Observed, prepared: &Prepared, now: Timestamp) -> De
 /// A plan lies there, because a person must approve it.
 fn approve(observed: &Observed, plan: &Plan, manual: bool) -> Decision {
     let approved = observed.asked.approve.as_deref();
-    let limit = observed.object.spec.max_destroy.and_then(|limit| u32::try_from(limit).ok());
+    let limit = observed.destroy_limit();
     // A plan that changes nothing needs nobody; nor does one that is no longer over the limit.
     let allowed = !manual && limit.is_none_or(|limit| plan.destroy <= limit);
     if observed.asked.approves(plan.id.as_str()) || plan.changes.is_empty() || allowed {

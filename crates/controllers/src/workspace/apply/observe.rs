@@ -95,6 +95,18 @@ impl Observed {
         self.object.spec.drift_detection.as_ref().map_or(DriftPolicy::Off, |drift| drift.policy)
     }
 
+    /// Returns true if what exists was not applied by this workspace: it was imported, or a backend may have it.
+    pub fn inherits(&self) -> bool {
+        !self.view.begun && (self.view.resources > 0 || in_backend(&self.prepared))
+    }
+
+    /// How many resources a run may destroy without being asked. A state that does not fit its template would be destroyed by the first
+    /// apply.
+    pub fn destroy_limit(&self) -> Option<u32> {
+        let limit = self.object.spec.max_destroy.and_then(|limit| u32::try_from(limit).ok());
+        limit.or_else(|| self.inherits().then_some(0))
+    }
+
     /// When a run that failed is tried again.
     pub fn retry_at(&self, last: &Finished) -> Timestamp {
         let delay = self.backoff.steady(self.failures.max(1));
@@ -107,7 +119,11 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
     let name = Name::of(object.as_ref());
     let mut looker = context.interests.looker(name.clone());
     let status = context.apply_status.current(object.as_ref(), object.status.as_ref());
-    context.take_up(&name).await?;
+    let finalizer = object.finalizers().iter().any(|known| known == finalizers::WORKSPACE_TEMPLATE_APPLY);
+    // One that is going, and was let go, may wait for the finalizers of others.
+    if finalizer || object.metadata.deletion_timestamp.is_none() {
+        context.take_up(&name).await?;
+    }
     let mut view = context.open(&name).await?;
     let lost = lost(context, &object, status.as_ref(), &view);
     let (is_known, asked) = (view.touched || view.run.is_some(), Asked::of(&object));

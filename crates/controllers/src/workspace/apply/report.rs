@@ -339,6 +339,9 @@ fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
                 named(&plan.changes),
                 observed.name.name,
             );
+            if *too_destructive && observed.object.spec.max_destroy.is_none() {
+                message += "; what it destroys was there before the first apply: where the state does not fit the template, correct that";
+            }
             if let Some(stale) = stale_approval {
                 message = format!("{message}; the approval of {stale} is not for this plan");
             }

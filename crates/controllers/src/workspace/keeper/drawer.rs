@@ -91,7 +91,8 @@ impl Drawer {
             // Somebody may have written meanwhile: the head that is there now says what counts.
             before = Some(head);
         }
-        Err(KeepError::Failed(format!("Secret {} changes all the time", self.head)))
+        // Whoever may write it does that: it holds up its own workspace, and nobody who only looks at it.
+        Err(KeepError::Unsettled(format!("Secret {} changes all the time", self.head)))
     }
 
     pub async fn store(&self, bytes: &[u8], fence: u64, running: Option<Run>) -> Result<(), KeepError> {
