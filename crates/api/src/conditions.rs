@@ -118,6 +118,8 @@ pub mod reasons {
     pub const INVALID: &str = "Invalid";
     /// Another workspace keeps its state in the same place.
     pub const BACKEND_IN_USE: &str = "BackendInUse";
+    /// The state to import is another workspace's.
+    pub const STATE_REFUSED: &str = "StateRefused";
     /// The infrastructure is as it was applied.
     pub const IN_STEP: &str = "InStep";
     /// What exists differs from what was applied.

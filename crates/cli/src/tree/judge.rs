@@ -121,6 +121,7 @@ fn of_reason(reason: &str) -> State {
         | reasons::NAME_TAKEN
         | reasons::REFERENCE_NOT_GRANTED
         | reasons::BACKEND_IN_USE
+        | reasons::STATE_REFUSED
         | reasons::INVALID
         | reasons::UNDECLARED_VARIABLES => State::Blocked,
         _ if failed => State::Failed,

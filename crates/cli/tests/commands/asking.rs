@@ -126,7 +126,10 @@ async fn a_state_is_taken_over() {
         })
         .await;
     world.capt(&line).bad("old has 1 resource already: nothing is taken over");
-    // Before there is anything to take it over.
+    // Before there is anything to take it over. That of `old` would be refused: it has one workspace.
+    let mut other = state;
+    (other["lineage"], other["resources"][0]["instances"][0]["attributes"]["id"]) = (json!("m"), json!("y"));
+    std::fs::write(&path, other.to_string()).unwrap();
     let early = world.capt(&format!("import-state early -f {}", path.display())).good();
     assert!(early.contains("waits in Secret capt-import-early"), "{early}");
     assert!(early.contains("next: create it in namespace default"), "{early}");

@@ -106,6 +106,14 @@ impl Context {
         }
     }
 
+    /// Makes the workspaces of all instances known to the engine.
+    pub async fn look_at_all(&self) -> Result<(), Error> {
+        for name in self.applies.names() {
+            self.look_at(&name).await?;
+        }
+        Ok(())
+    }
+
     /// Whether an instance has begun to build.
     pub async fn has_begun(&self, name: &Name) -> Result<bool, Error> {
         Ok(self.look_at(name).await?.is_some_and(|view| view.begun))

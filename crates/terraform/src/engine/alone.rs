@@ -15,6 +15,7 @@ use super::{
 use crate::{
     failure::{Failure, Reason},
     folders::{remove, write_private},
+    keeper::KeepError,
     order::WorkspaceId,
     record::Record,
     seen::Seen,
@@ -87,7 +88,7 @@ impl Inner {
     }
 
     /// Another workspace that had objects of this state before.
-    pub async fn user_of(&self, workspace: &WorkspaceId, state: &State) -> Option<String> {
+    pub async fn user_of(&self, workspace: &WorkspaceId, state: &State) -> Option<WorkspaceId> {
         let siblings = {
             let table = self.table();
             table.siblings(workspace, state, table.since(workspace, &state.lineage))
@@ -98,7 +99,7 @@ impl Inner {
                 blocking(move || fs::read(file).ok().and_then(|bytes| State::read(&bytes).ok())).await;
             // What cannot be read may be all of it.
             if is_damaged || known.is_none_or(|known| known.overlaps(state)) {
-                return Some(Self::shown(workspace, &other));
+                return Some(other);
             }
         }
         None
@@ -110,6 +111,7 @@ impl Job {
     pub async fn alone(&self, state: Option<&State>, what: &str) -> Result<(), Failure> {
         let Some(state) = state else { return Ok(()) };
         let Some(user) = self.inner.user_of(&self.workspace, state).await else { return Ok(()) };
+        let user = Inner::shown(&self.workspace, &user);
         let message = format!(
             "{what} the state of {user}: they share one state, and nothing is built, changed or destroyed in it by this one; give each a \
              state of its own, or delete one of the two with retainWorkspaceOnDelete"
@@ -133,15 +135,15 @@ impl Job {
 }
 
 impl Engine {
+    /// The workspace, among those that were opened, that had objects of a state before.
+    pub async fn user_of(&self, workspace: &WorkspaceId, state: &State) -> Option<WorkspaceId> {
+        self.inner.user_of(workspace, state).await
+    }
+
     /// Notes that the object of a workspace goes and what it built stays. Others may take up its state; where one has, the workspace is
     /// refused when an object of its name is there again.
     pub async fn retain(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
-        // What cannot be read has nothing to give up.
-        if let Ok(record) = self.inner.load(workspace).await
-            && record.claim.is_some()
-        {
-            self.give_up(workspace, record).await?;
-        }
+        Box::pin(self.give_up(workspace)).await?;
         let folder = self.inner.folders.workspace(workspace);
         let noted = blocking(move || {
             // Without a record nobody finds it there after a restart.
@@ -156,7 +158,14 @@ impl Engine {
     }
 
     /// Writes down that a workspace has its state since nobody knows when, wherever another controller looks for that.
-    async fn give_up(&self, workspace: &WorkspaceId, record: Record) -> Result<(), WorkspaceError> {
+    async fn give_up(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
+        let record = match self.inner.load(workspace).await {
+            Ok(record) if record.claim.is_some() => record,
+            // The next look tries it again.
+            Err(error @ WorkspaceError::Keeper(KeepError::Failed(_))) => return Err(error),
+            // What cannot be read has nothing to give up.
+            Ok(_) | Err(_) => return Ok(()),
+        };
         let folder = self.inner.folders.workspace(workspace);
         let mut record = Record { claim: None, ..record };
         if let Some(keeper) = &self.inner.options.keeper {

@@ -151,7 +151,7 @@ impl Job {
     /// Goes on with one that was adopted.
     pub async fn resume(mut self, record: Record, journal: Journal, room: Room) {
         let mut ground = Some(Ground::of_journal(record, &journal));
-        let ended = self.rejoin(&mut ground, journal, room).await;
+        let ended = Box::pin(self.rejoin(&mut ground, journal, room)).await;
         Box::pin(self.end(ground, ended)).await;
     }
 

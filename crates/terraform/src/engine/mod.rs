@@ -341,6 +341,7 @@ impl Engine {
             return Err(WorkspaceError::HasState { workspace: workspace.clone(), resources });
         }
         if let Some(user) = self.inner.user_of(workspace, &taken).await {
+            let user = Inner::shown(workspace, &user);
             return Err(WorkspaceError::SharedState { workspace: workspace.clone(), user });
         }
         let record = self.inner.load_or_new(workspace).await?;

@@ -267,3 +267,36 @@ async fn an_existing_thing_is_imported_and_a_state_taken_over() {
         assert_eq!(lab.look("b").resources, 0);
     }
 }
+
+/// Whoever knows the lineage of a state and the id of an object can bring both into a state of their own.
+#[tokio::test]
+async fn nobody_holds_up_who_had_a_state_first() {
+    for tool in tools() {
+        let mut lab = Lab::new(&tool).await;
+        let text = "resource \"terraform_data\" \"a\" {}\n";
+        let import = Operation::Import { address: "terraform_data.a".into(), id: "some-id".into() };
+        assert_eq!(lab.run("a", import.clone(), Some(lab.inputs(text))).await.outcome, Outcome::Done);
+        let file = lab.folder_of("a").join("state/terraform.tfstate");
+        let state = std::fs::read_to_string(&file).expect("a state");
+        let forged = state.replace("\"name\": \"a\"", "\"name\": \"b\"").replace("some-id", "another-id");
+        assert_ne!(forged, state);
+        let thief = WorkspaceId::new("other/thief");
+        lab.engine.take_over(&thief, forged.as_bytes()).await.expect("no object of it is anybody's");
+        let both = format!("{text}resource \"terraform_data\" \"b\" {{}}\n");
+        let taken = lab.run("other/thief", import, Some(lab.inputs(&both))).await;
+        assert_eq!(reason(&taken), "BackendInUse", "its run left what is another's: {taken:?}");
+        for _ in 0..2 {
+            assert_eq!(reason(&lab.run("other/thief", Operation::Destroy, None).await), "BackendInUse");
+            assert_eq!(lab.apply("a", lab.inputs(text)).await.outcome, Outcome::Done, "whose it is goes on");
+            lab = lab.restart().await;
+        }
+
+        // What is damaged is still somebody's.
+        std::fs::write(&file, "").expect("write");
+        let lab = lab.restart().await;
+        let copy = lab.engine.take_over(&WorkspaceId::new("copy"), state.as_bytes()).await;
+        copy.expect_err("it may be restored");
+        lab.engine.restore_state(&WorkspaceId::new("a"), None).await.expect("a good copy");
+        assert_eq!(lab.apply("a", lab.inputs(text)).await.outcome, Outcome::Done);
+    }
+}

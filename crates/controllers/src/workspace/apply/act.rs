@@ -203,9 +203,7 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
         },
     };
     // It may be the state of one that nobody has looked at yet.
-    for other in context.applies.names() {
-        context.look_at(&other).await?;
-    }
+    context.look_at_all().await?;
     let outcome = context.engine.take_over(&workspace_id(&observed.name), &state).await;
     let note = match &outcome {
         Ok(()) => {

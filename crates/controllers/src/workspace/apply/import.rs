@@ -7,7 +7,7 @@ use capt_terraform::state::State;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 
-use super::super::context::Context;
+use super::super::context::{Context, instance_of, workspace_id};
 use super::super::keeper;
 use super::prepare::Blocked;
 use super::values::{Read, Reader, unblocked};
@@ -45,13 +45,37 @@ pub async fn find(
     }
     let namespace = object.namespace().unwrap_or_default();
     let mut reader = Reader { context, looker, namespace: &namespace };
-    match &object.spec.import_state {
+    let found = match &object.spec.import_state {
         Some(reference) => {
             let name = unblocked!(reader.resolve::<Secret>(Name::mentioned(reference, &namespace)));
-            named(&mut reader, name).await
+            unblocked!(named(&mut reader, name).await?)
         }
-        None => left(&mut reader, object).await.map(Ok),
-    }
+        None => left(&mut reader, object).await?,
+    };
+    let Some(import) = found else { return Ok(Ok(None)) };
+    Ok(unused(&mut reader, &Name::of(object), &import).await?.map(|()| Some(import)))
+}
+
+/// Blocked where the state is another instance's, until that one is deleted and leaves behind what it has.
+async fn unused(reader: &mut Reader<'_>, own: &Name, import: &Import) -> Read<()> {
+    // Taking it over says what is wrong with one that cannot be read.
+    let Ok(state) = State::read(&import.state) else { return Ok(Ok(())) };
+    let context = reader.context;
+    context.look_at_all().await?;
+    let Some(user) = context.engine.user_of(&workspace_id(own), &state).await else { return Ok(Ok(())) };
+    let shown = match instance_of(&user).filter(|user| user.namespace == own.namespace) {
+        Some(user) => {
+            reader.looker.at("WorkspaceTemplateApply", &user);
+            format!("WorkspaceTemplateApply {}", user.name)
+        }
+        None => "a WorkspaceTemplateApply of another namespace".to_owned(),
+    };
+    let secret = import.secret.seen_from(reader.namespace);
+    let message = format!(
+        "the state in Secret {secret} has infrastructure of {shown}, and two would change and destroy it; it is taken over once that one is \
+         deleted with retainWorkspaceOnDelete"
+    );
+    Ok(Err(Blocked::waiting(reasons::STATE_REFUSED, message)))
 }
 
 /// The state that the object names.
