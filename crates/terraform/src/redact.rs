@@ -2,22 +2,25 @@
 //!
 //! Whatever prints them (a provider's error, a provisioner, a crash), a known secret becomes `(sensitive)`: as it is, in JSON
 //! or HCL quotes, URL-encoded, in hex, in base64 (also in the middle of a longer base64 text, and wrapped into lines), and line
-//! by line where it has several lines. What a cleaned text holds is never a secret, not even one that only the cutting put
-//! together, and cleaning it again changes nothing. Other transformations (a hash, a part, another case) are not known.
+//! by line where it has several lines. In base64 and hex a part is found too, since a log is cleaned line by line. What a cleaned
+//! text holds is never a secret, not even one that only the cutting put together, and cleaning it again changes nothing. Other
+//! transformations (a hash, another case, a part as it is) are not known.
 //!
 //! Parse first and clean the texts after: a secret called `type` would take the keys out of a JSON line.
 
+mod anchors;
 mod forms;
 mod layers;
 mod printable;
 
-use std::{borrow::Cow, collections::BTreeSet, fmt, ops::Range};
+use std::{borrow::Cow, collections::BTreeSet, fmt, ops::Range, sync::Arc};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 pub(crate) use self::forms::{trivial, whole_forms};
 use self::{
-    forms::{add_forms, add_plain},
+    anchors::Anchors,
+    forms::{add_forms, add_plain, encoded_texts},
     layers::{Layer, windows},
     printable::printable,
 };
@@ -29,6 +32,7 @@ const MASK: &str = "(sensitive)";
 #[derive(Clone)]
 pub struct Redactor {
     secrets: AhoCorasick,
+    anchors: Arc<Anchors>,
     /// There are too many to look for: no text is shown.
     blind: bool,
 }
@@ -36,10 +40,6 @@ pub struct Redactor {
 /// As many bytes are looked for: in all forms of the first secrets, and in all. What looks for them takes twenty times as much.
 const FORMS: usize = 4 << 20;
 const PLAIN: usize = 8 << 20;
-/// A longer value is looked for piece by piece: what a text is compared with at each place stays short.
-const PIECE: usize = 16 << 10;
-/// As many bytes of a piece are the next one's too.
-const OVERLAP: usize = 64;
 /// How often a text is cleaned again.
 const ROUNDS: usize = 8;
 /// A byte of a value takes at least so many in all of its forms.
@@ -61,7 +61,7 @@ impl Default for Redactor {
 impl Redactor {
     /// A redactor of these values. Those that are too short, or trivial (`true`, `null`, numbers below 1000), are left out.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
-        let (mut forms, mut bytes) = (BTreeSet::new(), 0);
+        let (mut forms, mut anchors, mut bytes) = (BTreeSet::new(), Anchors::default(), 0);
         for value in values {
             // Of a great many the later ones are looked for as they are.
             let all = bytes <= FORMS;
@@ -71,12 +71,13 @@ impl Redactor {
                 return Self { blind: true, ..Self::default() };
             }
             let mut own = BTreeSet::new();
-            for piece in pieces(&value) {
-                if all {
-                    add_forms(piece, &mut own);
-                } else {
-                    add_plain(piece, &mut own);
+            if all {
+                add_forms(&value, &mut own);
+                for text in encoded_texts(&value) {
+                    anchors.add(&text);
                 }
+            } else {
+                add_plain(&value, &mut own);
             }
             bytes += own.iter().map(String::len).sum::<usize>();
             if bytes > FORMS + PLAIN {
@@ -91,7 +92,7 @@ impl Redactor {
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(forms)
             .expect("secrets take less than two billion bytes");
-        Self { secrets, blind: false }
+        Self { secrets, anchors: Arc::new(anchors), blind: false }
     }
 
     /// The text without secrets, and without what would steer the terminal of whoever reads it.
@@ -117,26 +118,35 @@ impl Redactor {
             clean = Cow::Owned(next);
         }
         // Only secrets that are made for it spell more: one letter a round, in a text of any length.
-        if self.finds(&clean) { Cow::Borrowed(MASK) } else { clean }
+        if self.cuts(&clean, &self.anchors).is_empty() { clean } else { Cow::Borrowed(MASK) }
     }
 
-    /// Whether a text holds a secret.
+    /// Whether a text holds a secret. A part of one is none here: the text is a whole one, and what two files have in common
+    /// makes no secret of either.
     pub fn finds(&self, text: &str) -> bool {
-        self.blind || self.secrets.patterns_len() > 0 && !self.cuts(text).is_empty()
+        self.blind || self.secrets.patterns_len() > 0 && !self.cuts(text, &Anchors::default()).is_empty()
     }
 
     /// Where secrets are: in the text, and in what is left of it when encodings around them are undone.
-    fn cuts(&self, text: &str) -> Vec<Range<usize>> {
+    fn cuts(&self, text: &str, anchors: &Anchors) -> Vec<Range<usize>> {
         let mut cuts = Vec::new();
         for found in self.secrets.find_overlapping_iter(text) {
             add_cut(&mut cuts, found.range());
         }
+        anchors.each(text.as_bytes(), &mut |found| add_cut(&mut cuts, found));
         // An escape takes six letters for one.
         for (start, part) in windows(text, self.secrets.max_pattern_len().saturating_mul(6)) {
             Layer::each(part, &mut |layer| {
                 let found = self.secrets.find_overlapping_iter(layer.bytes());
-                for place in found.filter_map(|found| layer.range(part, found.range())) {
-                    add_cut(&mut cuts, place.start + start..place.end + start);
+                let mut add = |found| {
+                    if let Some(place) = layer.range(part, found) {
+                        add_cut(&mut cuts, place.start + start..place.end + start);
+                    }
+                };
+                found.for_each(|found| add(found.range()));
+                // Behind a line break that is undone stands any word, and what is whole again was found.
+                if !layer.wrapped() {
+                    anchors.each(layer.bytes(), &mut add);
                 }
             });
         }
@@ -145,7 +155,7 @@ impl Redactor {
 
     /// `None` where there is nothing to take out.
     fn round(&self, text: &str) -> Option<String> {
-        let mut cuts = self.cuts(text);
+        let mut cuts = self.cuts(text, &self.anchors);
         if cuts.is_empty() {
             return None;
         }
@@ -165,15 +175,6 @@ fn add_cut(cuts: &mut Vec<Range<usize>>, cut: Range<usize>) {
         }
         _ => cuts.push(cut),
     }
-}
-
-/// A value, in pieces that overlap where it is long.
-fn pieces(value: &str) -> impl Iterator<Item = &str> {
-    let boundary =
-        |at: usize| (at..value.len()).find(|at| value.is_char_boundary(*at)).unwrap_or(value.len());
-    // What is left after the first belongs to the one before it where it is no longer than the overlap.
-    let starts = (0..value.len().saturating_sub(OVERLAP).max(1)).step_by(PIECE - OVERLAP);
-    starts.map(move |start| &value[boundary(start)..boundary(start.saturating_add(PIECE))])
 }
 
 /// Joins ranges that overlap, and drops masks that touch no secret: they stay as they are.

@@ -20,29 +20,68 @@ const SHORTEST_LINE: usize = 6;
 /// The same for what is encoded together with its neighbours, where a short value leaves two or three letters only.
 const SHORTEST_INSIDE: usize = 8;
 
+/// A longer value is looked for piece by piece: what a text is compared with at each place stays short.
+const PIECE: usize = 16 << 10;
+
+/// As many bytes of a piece are the next one's too.
+const OVERLAP: usize = 64;
+
 /// Adds a value as it is.
 pub(super) fn add_plain(value: &str, forms: &mut BTreeSet<String>) {
-    forms.extend([value, value.trim()].into_iter().filter(|whole| !trivial(whole)).map(str::to_owned));
+    for piece in pieces(value) {
+        forms.extend([piece, piece.trim()].into_iter().filter(|whole| !trivial(whole)).map(str::to_owned));
+    }
 }
 
 /// Adds every form of a value. One that is too short or trivial has none.
 pub(super) fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
-    // A secret from a file often ends in a newline that it loses on its way.
-    for whole in [value, value.trim()] {
-        if !trivial(whole) {
-            add_encodings(whole, forms);
-            for changed in on_its_way(whole) {
-                add_encodings(&changed, forms);
-            }
-        }
+    for text in pieces(value).flat_map(spellings) {
+        add_encodings(&text, forms);
+    }
+    // Of the whole value: lines are cut from its beginning on, wherever its pieces begin.
+    for text in spellings(value) {
+        forms.extend(wrapped(&text));
     }
     if value.trim().contains('\n') {
         let lines = value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
         // The first and last lines of every PEM file are the same.
         for line in lines.filter(|line| !trivial(line) && !line.starts_with("-----")) {
-            add_encodings(line, forms);
+            if line.len() <= PIECE {
+                add_encodings(line, forms);
+                forms.extend(wrapped(line));
+            } else {
+                // What is between them is in pieces of the value.
+                add_encodings(&line[..boundary(line, PIECE)], forms);
+                add_encodings(&line[boundary(line, line.len() - PIECE)..], forms);
+            }
         }
     }
+}
+
+/// The texts of a value that may be encoded together with what stands around them.
+pub(super) fn encoded_texts(value: &str) -> BTreeSet<String> {
+    let mut texts = spellings(value);
+    let quoted: Vec<_> = texts.iter().flat_map(|text| quoted(text)).collect();
+    texts.extend(quoted);
+    texts
+}
+
+/// A value, in pieces that overlap where it is long.
+fn pieces(value: &str) -> impl Iterator<Item = &str> {
+    // What is left after the first belongs to the one before it where it is no longer than the overlap.
+    let starts = (0..value.len().saturating_sub(OVERLAP).max(1)).step_by(PIECE - OVERLAP);
+    starts.map(move |start| &value[boundary(value, start)..boundary(value, start + PIECE)])
+}
+
+/// Where a character begins, there or behind.
+fn boundary(text: &str, at: usize) -> usize {
+    (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+/// A value with and without the white space around it, which a secret from a file often loses, and what becomes of both.
+fn spellings(value: &str) -> BTreeSet<String> {
+    let whole = [value, value.trim()].into_iter().filter(|whole| !trivial(whole));
+    whole.flat_map(|whole| on_its_way(whole).into_iter().chain([whole.to_owned()])).collect()
 }
 
 /// What becomes of a value on its way to where it is looked for: Terraform normalizes texts, long numbers are read from a state as
@@ -62,13 +101,10 @@ fn on_its_way(value: &str) -> Vec<String> {
 }
 
 fn add_encodings(value: &str, forms: &mut BTreeSet<String>) {
-    let json = serde_json::to_string(value).expect("a string is JSON");
-    let json = &json[1..json.len() - 1];
-    // Go writes these three in its own way, and streams come from Go.
-    let go = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    let [json, go] = quoted(value);
     let hcl = json.replace("${", "$${").replace("%{", "%%{");
     let mut encodings = vec![STANDARD_NO_PAD.encode(value), URL_SAFE_NO_PAD.encode(value)];
-    for text in BTreeSet::from([value, json, &go]) {
+    for text in BTreeSet::from([value, &json, &go]) {
         if text.len() >= SHORTEST_INSIDE {
             encodings.extend((0..3).flat_map(|before| inside_base64(text, before)));
         }
@@ -77,9 +113,16 @@ fn add_encodings(value: &str, forms: &mut BTreeSet<String>) {
             encodings.extend([hex.to_uppercase(), hex]);
         }
     }
-    encodings.extend(wrapped(value));
-    encodings.extend([value.to_owned(), json.to_owned(), go, hcl]);
+    encodings.extend([value.to_owned(), json, go, hcl]);
     forms.extend(encodings.into_iter().filter(|form| !MASK.contains(form.as_str())));
+}
+
+/// A value within quotes of JSON, and as Go writes them: three characters in its own way, and streams come from Go.
+fn quoted(value: &str) -> [String; 2] {
+    let json = serde_json::to_string(value).expect("a string is JSON");
+    let json = json[1..json.len() - 1].to_owned();
+    let go = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    [json, go]
 }
 
 /// The lines of a longer value in base64 and hex, as programs wrap them: logs are cleaned line by line.
@@ -92,8 +135,10 @@ fn wrapped(value: &str) -> Vec<String> {
 
 /// A line that is long enough to be found by. The last letters depend on what follows.
 fn line(bytes: &[u8]) -> Option<String> {
-    let whole = bytes.len() / 4 * 4;
-    (whole >= 16).then(|| String::from_utf8_lossy(&bytes[..whole]).into_owned())
+    let bytes = &bytes[..bytes.len() / 4 * 4];
+    // One byte that repeats has four letters: a ruler or zeros, which other files have too.
+    let varied = bytes.iter().collect::<BTreeSet<_>>().len() > 4;
+    (bytes.len() >= 16 && varied).then(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// The letters of a base64 text that a value alone decides, where `before` bytes (of three) stand before it in its group: those

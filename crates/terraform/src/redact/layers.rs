@@ -71,6 +71,11 @@ impl Layer {
         &self.bytes
     }
 
+    /// Whether lines were joined.
+    pub fn wrapped(&self) -> bool {
+        self.wrapped
+    }
+
     /// The part of the text that a match in this layer came from.
     pub fn range(&self, text: &str, found: Range<usize>) -> Option<Range<usize>> {
         if self.wrapped && found.len() < SHORTEST_WRAPPED {

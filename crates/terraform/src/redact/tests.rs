@@ -1,3 +1,5 @@
+mod wrapped;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
 
