@@ -21,7 +21,7 @@ use super::super::validate::print_findings;
 use super::super::{Outcome, block_on, completion, duration};
 use super::live;
 use crate::manifest::{Origin, Read};
-use crate::validate::{ChangeCheck, check_kinds, items};
+use crate::validate::{ChangeCheck, check_kinds, check_timelines, items};
 
 /// Kinds that live on an API.
 const KINDS: [&str; 3] = [DEPLOYMENT, "CaptMachineSet", "CaptMachine"];
@@ -96,7 +96,8 @@ pub fn run(args: &Simulate) -> io::Result<Outcome> {
     let path = |path: &PathBuf| Origin::from_argument(path, false).read();
     let sources: Vec<Read> = args.files.iter().chain(&args.from).flat_map(path).collect();
     let later: Vec<Read> = args.to.iter().flat_map(path).collect();
-    let findings = [check_kinds(&sources, &KINDS), check_kinds(&later, &KINDS)];
+    let findings =
+        [check_kinds(&sources, &KINDS), check_kinds(&later, &KINDS), check_timelines(&sources)];
     if let Some(wrong) = findings.iter().find(|report| !report.is_good()) {
         print_findings(&mut anstream::stderr().lock(), wrong)?;
         anstream::eprintln!("capt: nothing was simulated: the files above are wrong");
