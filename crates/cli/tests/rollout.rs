@@ -148,10 +148,17 @@ fn nonsense_is_named() {
         ("", "exactly one CaptMachineDeployment; there are 0"),
         ("kind: Pod", "Pod: not a kind of a simulation"),
         ("a: [", "not YAML"),
-        (&format!("{deployment}kind: RolloutSimulation\nsoon: true"), "unknown field `soon`"),
+        (
+            &format!("{deployment}kind: RolloutSimulation\nuntill: 7d"),
+            "scenario.yaml:10:1: error: untill: unknown field\n    help: did you mean until?",
+        ),
+        (
+            &format!("{deployment}kind: RolloutSimulation\nsoon: true"),
+            "scenario.yaml:10:1: error: soon: unknown field\n    help: known here: ",
+        ),
         (
             &format!("{deployment}kind: RolloutSimulation\nevents: [{{at: 1, explode: {{}}}}]"),
-            "RolloutSimulation: ",
+            "scenario.yaml:10:18: error: events[0].explode: unknown field",
         ),
         (
             &format!("{deployment}kind: RolloutSimulation\nevents: [{{at: 1, fail: {{name: x}}}}]"),

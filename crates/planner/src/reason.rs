@@ -149,7 +149,12 @@ pub(crate) struct Share(pub(crate) i32, pub(crate) i32);
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(some, all) = *self;
-        write!(f, "{some} of {} {}", Count(all, "machine"), if some == 1 || all == 1 { "is" } else { "are" })
+        write!(
+            f,
+            "{some} of {} {}",
+            Count(all, "machine"),
+            if some == 1 || (all == 1 && some <= 1) { "is" } else { "are" }
+        )
     }
 }
 
@@ -292,6 +297,8 @@ mod tests {
             (Share(1, 3), "1 of 3 machines is"),
             (Share(0, 3), "0 of 3 machines are"),
             (Share(2, 3), "2 of 3 machines are"),
+            (Share(2, 1), "2 of 1 machine are"),
+            (Share(0, 0), "0 of 0 machines are"),
         ] {
             assert_eq!(share.to_string(), text);
         }

@@ -11,7 +11,12 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::client::{Target, before_first_start};
+use super::live::size;
+use super::wrap::hanging;
 use super::{Outcome, block_on};
+
+/// Where messages begin, behind verdict and check.
+const TEXT: usize = 19;
 
 /// Check the binary, plugins, data folder, API, CRDs, permissions, credentials, failing workspaces and what is stuck.
 ///
@@ -98,7 +103,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     let findings = block_on(async { Ok(look(args).await) })?;
     let mut out = anstream::stdout().lock();
     match args.output {
-        Format::Text => print(&mut out, &findings)?,
+        Format::Text => print(&mut out, &findings, size().map(|(width, _)| width))?,
         Format::Json => {
             serde_json::to_writer_pretty(&mut out, &findings)?;
             writeln!(out)?;
@@ -137,7 +142,8 @@ async fn look(args: &Args) -> Vec<Finding> {
     findings
 }
 
-fn print(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
+/// One line for each check and each thing to do, or several where a terminal has no room.
+fn print(out: &mut impl Write, findings: &[Finding], width: Option<usize>) -> io::Result<()> {
     let green = anstyle::AnsiColor::Green.on_default();
     let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
     let red = anstyle::AnsiColor::Red.on_default().bold();
@@ -148,17 +154,51 @@ fn print(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
             Verdict::Warn => (yellow, "warn"),
             Verdict::Fail => (red, "FAIL"),
         };
-        writeln!(out, "{style}{word}{style:#}  {check:<12} {message}")?;
+        let mut lines = hanging(&format!("{style}{word}{style:#}  {check:<12} {message}"), width, TEXT);
         for detail in details {
-            writeln!(out, "                   {detail}")?;
+            lines.extend(hanging(&format!("{:TEXT$}{detail}", ""), width, TEXT + 2));
         }
         if let Some(todo) = todo {
-            writeln!(out, "                   {cyan}do{cyan:#}: {todo}")?;
+            lines.extend(hanging(&format!("{:TEXT$}{cyan}do{cyan:#}: {todo}", ""), width, TEXT + 4));
         }
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     let count = |wanted| findings.iter().filter(|finding| finding.verdict == wanted).count();
     match (count(Verdict::Fail), count(Verdict::Warn)) {
         (0, 0) => writeln!(out, "all is well"),
         (failed, warned) => writeln!(out, "{failed} failed, {warned} to look at"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_fits_the_terminal() {
+        let details = vec![
+            "default/network: it was left behind by a process that is gone, and nobody uses it".to_owned(),
+        ];
+        let todo = "run capt on Linux 6.12 or newer, with Landlock; capt up --require-sandbox refuses other machines";
+        let findings = [
+            Finding {
+                details,
+                ..Finding::warn("sandbox", "this kernel does not confine runs of Terraform", todo)
+            },
+            Finding::ok("binary", "OpenTofu 1.10 (/usr/local/bin/tofu)"),
+        ];
+        let text = |width| {
+            let mut out = Vec::new();
+            print(&mut out, &findings, width).unwrap();
+            anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string()
+        };
+        let narrow = text(Some(60));
+        assert!(narrow.lines().all(|line| line.len() <= 60), "{narrow}");
+        let below = narrow.lines().filter(|line| line.starts_with(&" ".repeat(TEXT)));
+        assert!(below.count() >= 5, "{narrow}");
+        // Programs get lines as they are, and the same words.
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(text(None).lines().count(), 5);
+        assert_eq!(words(&narrow), words(&text(None)));
     }
 }

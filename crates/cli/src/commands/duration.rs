@@ -1,13 +1,13 @@
-//! Times on the command line, as Go and Kubernetes write them.
+//! Times on the command line, as Go and Kubernetes write them, and days.
 
 use std::time::Duration;
 
-/// Whole numbers with a unit each, such as 1h30m, 90s or 500ms; or 0.
+/// Whole numbers with a unit each, such as 7d, 1h30m, 90s or 500ms; or 0. A day has 24 hours.
 pub fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    let wrong = || format!("{text:?} is not a time such as 1h30m, 90s or 500ms");
+    let wrong = || format!("{text:?} is not a time such as 7d, 1h30m, 90s or 500ms");
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
@@ -16,6 +16,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         rest = &rest[digits..];
         let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         let unit = match &rest[..letters] {
+            "d" => Duration::from_secs(24 * 3600),
             "h" => Duration::from_secs(3600),
             "m" => Duration::from_secs(60),
             "s" => Duration::from_secs(1),
@@ -36,6 +37,8 @@ mod tests {
     #[test]
     fn times_have_units() {
         let rows = [
+            ("7d", 604_800_000),
+            ("1d1h", 90_000_000),
             ("1h", 3_600_000),
             ("90m", 5_400_000),
             ("1h30m", 5_400_000),
@@ -46,7 +49,7 @@ mod tests {
         for (text, wanted) in rows {
             assert_eq!(parse(text), Ok(Duration::from_millis(wanted)), "{text}");
         }
-        for text in ["", "h", "5", "-1h", "1d", "1h30", "99999999999h"] {
+        for text in ["", "h", "5", "-1h", "d", "1h30", "99999999999h"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

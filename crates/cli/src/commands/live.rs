@@ -11,8 +11,12 @@ use textwrap::core::display_width;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::wrap::hanging;
+
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// What stands for text that is left out, in any locale.
+const MORE: &str = "...";
 /// Ages are drawn anew though nothing happens.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -91,26 +95,24 @@ impl LiveView {
         self.folded
     }
 
-    /// The keys, for the last line of the screen; in a few words where it is narrow.
-    fn help(&self, room: usize) -> &'static str {
-        let (long, short) = match (self.settings.is_some(), self.folded) {
-            (true, true) => ("  (arrows scroll, f unfolds, q quits)", "  (f unfolds, q quits)"),
-            (true, false) => ("  (arrows scroll, f folds, q quits)", "  (f folds, q quits)"),
-            (false, _) => ("  (Ctrl-C quits)", ""),
-        };
-        [long, short].into_iter().find(|help| help.len() <= room).unwrap_or("  (q)")
+    /// The keys, for the last line of the screen, and in a few words where it is narrow.
+    fn help(&self) -> [&'static str; 2] {
+        match (self.settings.is_some(), self.folded) {
+            (true, true) => ["  (arrows scroll, f unfolds, q quits)", "  (f unfolds, q quits)"],
+            (true, false) => ["  (arrows scroll, f folds, q quits)", "  (f folds, q quits)"],
+            (false, _) => ["  (Ctrl-C quits)", "  (Ctrl-C)"],
+        }
     }
 
-    /// Shows as much of the page as fits, and a line with `foot` and the keys below it.
-    pub fn draw(&mut self, page: &[String], foot: &str) -> io::Result<()> {
+    /// Shows as much of the page as fits, and a line with the keys below it, and with the first of `feet` that has room there.
+    pub fn draw(&mut self, page: &[String], feet: [&str; 2]) -> io::Result<()> {
         let (width, rows) = size().unwrap_or((80, 24));
         let page: Vec<String> = page.iter().flat_map(|line| pieces(line, width)).collect();
         let room = rows.saturating_sub(1).max(1);
         self.top = self.top.min(page.len().saturating_sub(room));
         let mut screen: Vec<String> = page.into_iter().skip(self.top).take(room).collect();
         screen.resize(room, String::new());
-        let foot = format!("{foot}{}", self.help(width.saturating_sub(display_width(foot))));
-        screen.push(pieces(&foot, width).into_iter().next().unwrap_or_default());
+        screen.push(last_line(feet, self.help(), width));
         if self.drawn == screen {
             return Ok(());
         }
@@ -249,24 +251,28 @@ pub fn height(text: &[String], width: usize) -> usize {
     text.iter().map(|line| pieces(line, width).len()).sum()
 }
 
-/// A line in pieces that are no wider than the screen. Colours take no room.
-fn pieces(line: &str, width: usize) -> Vec<String> {
-    let (mut pieces, mut piece, mut used, mut escape) = (Vec::new(), String::new(), 0, false);
-    for letter in line.chars() {
-        if letter == '\x1b' {
-            escape = true;
-        }
-        let room = if escape { 0 } else { display_width(letter.encode_utf8(&mut [0; 4])) };
-        if used + room > width {
-            pieces.push(std::mem::take(&mut piece));
-            used = 0;
-        }
-        used += room;
-        piece.push(letter);
-        escape &= !letter.is_ascii_alphabetic();
+/// The last line of the screen: the first of `feet` that has room beside the keys, which are told in more words or in fewer. Where
+/// none has, the last is cut: who does not know the keys cannot leave.
+fn last_line(feet: [&str; 2], help: [&str; 2], width: usize) -> String {
+    let all = [(feet[0], help[0]), (feet[0], help[1]), (feet[1], help[1])];
+    let fits = |(foot, help): &&(&str, &str)| display_width(foot) + help.len() <= width;
+    if let Some((foot, help)) = all.iter().find(fits) {
+        return format!("{foot}{help}");
     }
-    pieces.push(piece);
-    pieces
+    let room = width.saturating_sub(help[1].len() + MORE.len());
+    let mut used = 0;
+    let letters = feet[1].chars().take_while(|letter| {
+        used += display_width(letter.encode_utf8(&mut [0; 4]));
+        used <= room
+    });
+    let line = format!("{}{MORE}{}", letters.collect::<String>().trim_end(), help[1]);
+    line.chars().take(width).collect()
+}
+
+/// A line in pieces that are no wider than the screen.
+fn pieces(line: &str, width: usize) -> Vec<String> {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    hanging(line, Some(width), indent + 2)
 }
 
 #[cfg(test)]
@@ -302,5 +308,31 @@ mod tests {
         for (line, expected) in rows {
             assert_eq!(pieces(line, 4), expected);
         }
+        let hint = "  undo    capt status, and then: capt rollout undo demo-workers";
+        let wanted = ["  undo    capt status, and then: capt", "    rollout undo demo-workers"];
+        assert_eq!(pieces(hint, 40), wanted);
+        assert_eq!(height(&[hint.to_owned()], 40), 2);
+    }
+
+    #[test]
+    fn the_keys_are_told_however_narrow_the_screen_is() {
+        let feet = [
+            "88 objects: 60 ready, 9 under way, 19 in need of attention",
+            "19 in need of attention, 60 ready",
+        ];
+        let help = ["  (arrows scroll, f unfolds, q quits)", "  (f unfolds, q quits)"];
+        let rows = [
+            (
+                100,
+                "88 objects: 60 ready, 9 under way, 19 in need of attention  (arrows scroll, f unfolds, q quits)",
+            ),
+            (80, "88 objects: 60 ready, 9 under way, 19 in need of attention  (f unfolds, q quits)"),
+            (60, "19 in need of attention, 60 ready  (f unfolds, q quits)"),
+            (40, "19 in need of a...  (f unfolds, q quits)"),
+        ];
+        for (width, expected) in rows {
+            assert_eq!(last_line(feet, help, width), expected);
+        }
+        assert!((0..40).all(|width| last_line(feet, help, width).len() <= width));
     }
 }

@@ -35,6 +35,7 @@ mod up;
 mod validate;
 mod version;
 mod workspace;
+mod wrap;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

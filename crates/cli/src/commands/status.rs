@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use capt_planner::Count;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -159,6 +160,21 @@ fn draw(args: &Args, roots: Vec<Node>, rows: Option<usize>, width: Option<usize>
 
 /// How much there is, and how much of it is not as it should be.
 pub fn summary(roots: &[Node]) -> String {
+    let (all, parts) = counts(roots);
+    let parts = parts.iter().enumerate().filter(|(place, (count, _))| *place == 0 || *count > 0);
+    let parts: Vec<String> = parts.map(|(_, (count, word))| format!("{count} {word}")).collect();
+    format!("{}: {}", Count(all, "object"), parts.join(", "))
+}
+
+/// The same in fewer words, the worst first: so that it may be cut at its end.
+pub fn brief(roots: &[Node]) -> String {
+    let (_, parts) = counts(roots);
+    let parts = parts.iter().rev().filter(|(count, _)| *count > 0);
+    parts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+}
+
+/// How many there are, and how many stand how, the well ones first.
+fn counts(roots: &[Node]) -> (usize, [(usize, &'static str); 5]) {
     let count = |is: fn(State) -> bool| {
         let mut count = 0_usize;
         for root in roots {
@@ -170,12 +186,14 @@ pub fn summary(roots: &[Node]) -> String {
     let drifted = count(|state| state == State::Drifted);
     let approval = count(|state| state == State::Approval);
     let failed = count(|state| state >= State::Blocked);
-    let rest = all - ready - drifted - approval - failed;
-    let part = |count: usize, word: &str| if count > 0 { format!(", {count} {word}") } else { String::new() };
-    let noun = if all == 1 { "object" } else { "objects" };
-    let (drifted, rest) = (part(drifted, "drifted"), part(rest, "under way"));
-    let (approval, failed) = (part(approval, "awaiting approval"), part(failed, "in need of attention"));
-    format!("{all} {noun}: {ready} ready{drifted}{rest}{approval}{failed}")
+    let parts = [
+        (ready, "ready"),
+        (drifted, "drifted"),
+        (all - ready - drifted - approval - failed, "under way"),
+        (approval, "awaiting approval"),
+        (failed, "in need of attention"),
+    ];
+    (all, parts)
 }
 
 async fn watch(args: &Args, object: Option<&Reference>, mut follower: Follower) -> io::Result<Outcome> {
@@ -188,9 +206,9 @@ async fn watch(args: &Args, object: Option<&Reference>, mut follower: Follower) 
         let roots = below(object, roots, None).unwrap_or_default();
         if let Some(view) = &mut view {
             let (width, rows) = size().unwrap_or((80, 24));
-            let foot = summary(&roots);
+            let feet = [summary(&roots), brief(&roots)];
             let rows = view.is_folded().then_some(rows.saturating_sub(1));
-            view.draw(&draw(args, roots, rows, Some(width)), &foot)?;
+            view.draw(&draw(args, roots, rows, Some(width)), feet.each_ref().map(String::as_str))?;
         } else {
             let summary = summary(&roots);
             let mut text = draw(args, roots, Some(PAGE), None);
@@ -251,5 +269,7 @@ mod tests {
         for (roots, expected) in rows {
             assert_eq!(summary(&roots), expected);
         }
+        let roots = [node(State::Ready, 1, one(State::Working)), node(State::Drifted, 2, one(State::Failed))];
+        assert_eq!(brief(&roots), "1 in need of attention, 1 under way, 2 drifted, 1 ready");
     }
 }

@@ -216,8 +216,9 @@ pub fn retry(args: &Retry) -> io::Result<Outcome> {
                 .collect();
             if again.is_empty() {
                 return Err(io::Error::other(format!(
-                    "nothing of {reference} has failed, stalled or was cancelled: its {} workspaces are ready or under way",
-                    asked.len()
+                    "nothing of {reference} has failed, stalled or was cancelled: its {} {} ready or under way",
+                    Count(asked.len(), "workspace"),
+                    if asked.len() == 1 { "is" } else { "are" }
                 )));
             }
             for name in again {

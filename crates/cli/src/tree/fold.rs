@@ -6,9 +6,12 @@
 //! | 1 | a workspace is told on the line of what it is for |
 //! | 2 | alike siblings are one line: same kind, state and reason |
 //! | 3 | what is ready is told without its parts |
-//! | 4 | what is well is left out, then the rest, from the end: a line says how many |
+//! | 4 | what is well is left out, then the rest, the deepest first: a line says how many |
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+
+use capt_planner::Count;
 
 use super::thing::Kind;
 use super::{Node, State};
@@ -17,7 +20,7 @@ use super::{Node, State};
 const MANY: usize = 4;
 const LAST_LEVEL: u8 = 3;
 
-/// A tree that fits, and how many roots had to be left out.
+/// A tree that fits, and how many objects had to be left out.
 pub struct Folded {
     pub roots: Vec<Node>,
     pub left_out: usize,
@@ -136,7 +139,7 @@ fn without_parts_of_ready(mut node: Node) -> Node {
     if node.worst() == State::Ready {
         let machines = machines(&node);
         if machines > 0 && node.kind < Kind::CaptMachineDeployment {
-            node.detail = [node.detail.as_str(), &format!("{machines} machines")]
+            node.detail = [node.detail.as_str(), &Count(machines, "machine").to_string()]
                 .iter()
                 .filter(|part| !part.is_empty())
                 .copied()
@@ -156,24 +159,90 @@ fn machines(node: &Node) -> usize {
     count
 }
 
-/// The worst first, as many as there is room for.
+/// Of each tree its first line and its cause, the worst first, as many as there is room for; then more of each.
 fn cut(mut roots: Vec<Node>, lines: usize, height: impl Fn(&[Node]) -> usize) -> Folded {
-    roots.sort_by_key(|root| std::cmp::Reverse(root.worst()));
-    let (mut used, mut kept) = (1, Vec::new());
-    let mut left_out = 0;
+    roots.sort_by_key(|root| Reverse(urgency(root)));
+    // One line says how many are left out.
+    let (mut used, mut kept, mut left_out) = (1, Vec::new(), 0);
     for root in roots {
-        let needs = height(std::slice::from_ref(&root));
-        if used + needs <= lines {
+        let needs = height(&[alone(&root)]);
+        if used + needs <= lines || kept.is_empty() {
             used += needs;
-            kept.push(root);
-        } else if used + 2 <= lines || kept.is_empty() {
-            // Its first line and its cause tell the most.
-            let alone = Node { children: Vec::new(), ..root };
-            used += height(std::slice::from_ref(&alone));
-            kept.push(alone);
+            kept.push((root, needs));
         } else {
-            left_out += root.count;
+            left_out += objects(&root);
         }
     }
-    Folded { roots: kept, left_out }
+    let grow = |(root, needs): (Node, usize)| {
+        let grown = worst_of(&root, needs + lines.saturating_sub(used), &height);
+        used = used - needs + height(std::slice::from_ref(&grown));
+        left_out += objects(&root) - objects(&grown);
+        grown
+    };
+    let roots = kept.into_iter().map(grow).collect();
+    Folded { roots, left_out }
+}
+
+/// When a part goes: what is well first, of what stands alike the deepest, of these the last. Never before its own parts.
+type Rank = (State, Reverse<usize>, Reverse<usize>);
+
+/// As much of a tree as so many lines take; at least its first line.
+fn worst_of(root: &Node, lines: usize, height: &impl Fn(&[Node]) -> usize) -> Node {
+    let mut ranks = Vec::new();
+    rank(root, 0, &mut ranks);
+    let mut order = ranks.clone();
+    order.sort_unstable();
+    let without =
+        |gone: usize| at_least(root, &order[gone], &mut ranks.iter()).unwrap_or_else(|| alone(root));
+    let (mut few, mut many) = (0, order.len() - 1);
+    while few < many {
+        let middle = usize::midpoint(few, many);
+        if height(&[without(middle)]) <= lines {
+            many = middle;
+        } else {
+            few = middle + 1;
+        }
+    }
+    without(few)
+}
+
+/// The worst that a node or any part of it is, those that are folded away included: their causes are still there.
+fn urgency(node: &Node) -> State {
+    let told = node.cause.as_ref().map_or(State::Ready, |cause| cause.state);
+    node.children.iter().map(urgency).fold(node.state.max(told), State::max)
+}
+
+/// Ranks of a tree's parts, parents first.
+fn rank(node: &Node, depth: usize, ranks: &mut Vec<Rank>) {
+    ranks.push((urgency(node), Reverse(depth), Reverse(ranks.len())));
+    node.children.iter().for_each(|child| rank(child, depth + 1, ranks));
+}
+
+/// A tree without the parts that go before this rank.
+fn at_least(node: &Node, least: &Rank, ranks: &mut std::slice::Iter<'_, Rank>) -> Option<Node> {
+    let stays = ranks.next()? >= least;
+    let children = node.children.iter().filter_map(|child| at_least(child, least, ranks)).collect();
+    stays.then(|| Node { children, ..alone(node) })
+}
+
+fn alone(node: &Node) -> Node {
+    let Node { kind, namespace, name, state, phase, detail, created, cause, count, children: _ } = node;
+    Node {
+        kind: *kind,
+        namespace: namespace.clone(),
+        name: name.clone(),
+        state: *state,
+        phase: phase.clone(),
+        detail: detail.clone(),
+        created: *created,
+        cause: cause.clone(),
+        count: *count,
+        children: Vec::new(),
+    }
+}
+
+fn objects(node: &Node) -> usize {
+    let mut count = 0;
+    node.walk(&mut |part| count += part.count);
+    count
 }

@@ -324,25 +324,55 @@ fn a_large_fleet_fits_a_screen() {
 /// However many there are: never more lines than there is room for, and the worst is among them.
 #[test]
 fn it_always_fits() {
-    for (clusters, rows) in [(1, 1), (3, 2), (50, 10), (200, 24)] {
+    let long = "broken thing: creating EC2 Instance: operation error EC2: RunInstances, https response error \
+        StatusCode: 400, api error InvalidParameterValue. (aws_instance.it, main.tf:12); tried again at 00:02";
+    for (clusters, failing, rows) in
+        [(1, 1, 1), (3, 1, 2), (50, 1, 10), (200, 1, 24), (22, 5, 12), (22, 5, 21), (22, 5, 30), (40, 40, 24)]
+    {
         let mut things = Vec::new();
         for number in 0..clusters {
-            let bad = number == clusters - 1;
+            let bad = number >= clusters - failing;
+            // Nobody else's words: such clusters are not alike.
+            let reason = format!("Broken{number}Failed");
             let name = format!("c{number}");
-            let state = if bad { Err(("NotAvailable", "broken thing")) } else { Ok(()) };
+            let state = if bad { Err((reason.as_str(), long)) } else { Ok(()) };
             things.push(thing(Kind::Cluster, &name, "", state, json!({})));
             let owner = format!("Cluster-{name}");
-            things.push(thing(
-                Kind::CAPTCluster,
-                &name,
-                &owner,
-                if bad { Err(("NameTaken", "broken thing")) } else { Ok(()) },
-                json!({}),
-            ));
+            for kind in [Kind::CAPTCluster, Kind::CAPTControlPlane, Kind::NodeGroup] {
+                things.push(thing(kind, &name, &owner, state, json!({})));
+            }
         }
-        let got = shown(&fit_lines(tree(&things), rows));
-        assert!(got.lines().count() <= rows.max(3), "{rows}: {got}");
-        assert!(got.contains(&format!("c{}", clusters - 1)), "{got}");
+        let all = tree(&things);
+        for width in [60, 80, 120] {
+            let look = Look { unicode: true, width: Some(width), namespaces: false };
+            let tree = fit(all.clone(), rows, |roots| height(roots, look));
+            let got = shown_in(&tree, look);
+            let taken = got.lines().count();
+            // The worst is told whole, however small the screen is.
+            let least = height(&[Node { children: Vec::new(), ..tree.roots[0].clone() }], look) + 1;
+            assert!(taken <= rows.max(least), "{rows} rows, {width} columns, {taken} lines:\n{got}");
+            assert!(got.contains(&format!("Broken{}Failed", clusters - failing)), "{got}");
+        }
+    }
+}
+
+/// What is well goes first: room that is left is filled with what fails.
+#[test]
+fn what_fails_is_shown_where_not_all_has_room() {
+    let message = "Resource precondition failed: There is no instance type none. (main.tf:52)";
+    let mut things = cluster(Err(("ApplyFailed", message)), 1);
+    for number in 0..9 {
+        let (name, reason) = (format!("other-{number}"), format!("Reason{number}"));
+        let waits = Err((reason.as_str(), ""));
+        things.push(thing(Kind::CaptMachineSet, &name, "CaptMachineDeployment-web", waits, json!({})));
+    }
+    for (rows, named) in [(4, "cluster demo"), (5, "deployment web"), (8, "machine web-10")] {
+        let look = Look { unicode: true, width: Some(80), namespaces: false };
+        let got = shown_in(&fit(tree(&things), rows, |roots| height(roots, look)), look);
+        let taken = got.lines().count();
+        assert!(taken <= rows && taken + 2 >= rows, "{rows}:\n{got}");
+        assert!(got.contains(named) && got.contains("(main.tf:52)"), "{rows}:\n{got}");
+        assert!(got.lines().last().unwrap().starts_with("… and "), "{rows}:\n{got}");
     }
 }
 

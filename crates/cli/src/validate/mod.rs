@@ -15,6 +15,7 @@ mod provider_configs;
 mod references;
 mod report;
 mod suggest;
+mod timeline;
 
 use std::collections::HashMap;
 
@@ -66,6 +67,19 @@ pub fn check_kinds(files: &[Read], kinds: &[&str]) -> Report {
     check_those(files, |object| {
         object.get("kind").and_then(Node::as_str).is_some_and(|kind| kinds.contains(&kind))
     })
+}
+
+/// Checks the timelines of simulations, and nothing else.
+pub fn check_timelines(files: &[Read]) -> Report {
+    let mut report = Report::default();
+    for file in files {
+        visit_file(file, &mut report, &mut |source, object, report| {
+            if object.get("kind").and_then(Node::as_str) == Some(timeline::KIND) {
+                report.findings.extend(timeline::check(&source.name, object));
+            }
+        });
+    }
+    report.finish()
 }
 
 fn check_those(files: &[Read], meant: impl Fn(&Node) -> bool) -> Report {

@@ -99,7 +99,7 @@ fn parse_error(kind: &Kind, object: Value) -> Option<FieldError> {
     Some(FieldError::new(&path, FieldErrorKind::Forbidden, None, error.into_inner().to_string()))
 }
 
-fn unknown_field(file: &str, places: &mut Places<'_>, field: &UnknownField) -> Finding {
+pub(super) fn unknown_field(file: &str, places: &mut Places<'_>, field: &UnknownField) -> Finding {
     Finding {
         path: Some(field.path.to_string()),
         help: unknown_help(field),

@@ -1,16 +1,19 @@
-//! What a plan takes from the metadata of a machine.
+//! What a plan takes from a machine.
 //!
-//! It changes with the machine, and with name, selector and template of its set, but not with time: whoever plans for the same
-//! machines again and again can keep it. Labels of ten thousand machines cost more than all the rest of a plan.
+//! It changes with the machine, and with name, selector, template and minReadySeconds of its set, but with time only as
+//! [`Facts::standing`] knows: whoever plans for the same machines again and again can keep it. Labels of ten thousand machines
+//! cost more than all the rest of a plan, and so does a look into each of them.
 
 use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::annotations;
+use jiff::Timestamp;
 
 use super::build;
+use crate::availability::{Standing, standing};
 use crate::owner::{Kinship, Matcher, kinship};
 use crate::{names, template};
 
-/// What a plan takes from the metadata of a machine.
+/// What a plan takes from a machine.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "answers to questions that do not depend on each other")]
 pub(crate) struct Facts {
@@ -25,6 +28,18 @@ pub(crate) struct Facts {
     pub(super) up_to_date: bool,
     /// Whether a person wants it to go first.
     pub(super) annotated: bool,
+    /// How it stood when it was read.
+    standing: Standing,
+}
+
+impl Facts {
+    /// How it stands now, at the time of the reading or later: time alone only makes a ready machine available.
+    pub(super) fn standing(&self, now: Timestamp) -> Standing {
+        match self.standing {
+            Standing::Ready(due) if due <= now => Standing::Available,
+            standing => standing,
+        }
+    }
 }
 
 /// Reads them for machines of one set.
@@ -40,7 +55,7 @@ impl<'a> Reader<'a> {
         Self { set, matcher, hash }
     }
 
-    pub(crate) fn read(&self, machine: &CaptMachine) -> Facts {
+    pub(crate) fn read(&self, machine: &CaptMachine, now: Timestamp) -> Facts {
         let meta = &machine.metadata;
         let set_name = self.set.metadata.name.as_deref().unwrap_or_default();
         let fully_labeled = build::fully_labeled(machine, self.set);
@@ -54,6 +69,7 @@ impl<'a> Reader<'a> {
                 .annotations
                 .as_ref()
                 .is_some_and(|all| all.contains_key(annotations::DELETE_MACHINE)),
+            standing: standing(machine, self.set.spec.min_ready_seconds, now),
         }
     }
 
@@ -63,5 +79,6 @@ impl<'a> Reader<'a> {
         name(one) == name(other)
             && one.spec.selector == other.spec.selector
             && one.spec.template == other.spec.template
+            && one.spec.min_ready_seconds == other.spec.min_ready_seconds
     }
 }

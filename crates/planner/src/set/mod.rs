@@ -28,7 +28,7 @@ pub use build::{in_place_update, machine};
 pub(crate) use facts::{Facts, Reader};
 pub use failures::WORKSPACE_SUFFIX;
 
-use crate::availability::{Standing, earlier, standing};
+use crate::availability::{Standing, earlier};
 use crate::names;
 use crate::owner::Kinship;
 use crate::reason::Reason;
@@ -230,7 +230,7 @@ pub(crate) fn count(length: usize) -> i32 {
 pub fn plan<M: Borrow<CaptMachine>>(observed: Observed<'_, M>, settings: &Settings, now: Timestamp) -> Plan {
     let Observed { set, machines, absent } = observed;
     let reader = Reader::new(set);
-    let machines = machines.iter().map(|machine| (machine.borrow(), reader.read(machine.borrow())));
+    let machines = machines.iter().map(|machine| (machine.borrow(), reader.read(machine.borrow(), now)));
     plan_known(set, machines, absent, settings, now)
 }
 
@@ -279,14 +279,15 @@ fn count_machines<'a>(
     let mut live = Vec::with_capacity(machines.size_hint().0);
     let (mut terminating, mut stuck) = (0, Vec::new());
     for (machine, facts) in machines {
-        let Facts { number, kinship, matches, fully_labeled, up_to_date, annotated } = facts;
+        let Facts { number, kinship, matches, fully_labeled, up_to_date, annotated, .. } = facts;
+        let standing = facts.standing(now);
         if let Some(number) = number {
             next = next.max(number + 1);
             pending.remove(&number);
         }
         let name = || machine.metadata.name.clone().unwrap_or_default();
         let uid = || machine.metadata.uid.clone().unwrap_or_default();
-        let deleting = machine.metadata.deletion_timestamp.is_some();
+        let deleting = standing == Standing::Terminating;
         match kinship {
             Kinship::Foreign => continue,
             Kinship::Orphan if deleting || !matches || set.metadata.deletion_timestamp.is_some() => continue,
@@ -299,7 +300,7 @@ fn count_machines<'a>(
             }
             Kinship::Ours => {}
         }
-        match standing(machine, set.spec.min_ready_seconds, now) {
+        match standing {
             Standing::Terminating => {
                 terminating += 1;
                 stuck.extend(crate::cause::of_machine(machine));

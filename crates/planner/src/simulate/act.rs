@@ -131,7 +131,7 @@ impl World {
             }
             Action::Delete { name, reason, .. } => {
                 let Some(machine) = self.position(name) else { return };
-                let available = self.standing(&self.machines[&machine].object) == Standing::Available;
+                let available = self.standing(&self.machines[machine].object) == Standing::Available;
                 self.delete_machine(machine, matches!(reason, Reason::TooMany { .. }));
                 self.check(|checks, world| checks.deleted(world, &parent, action, available));
             }
@@ -158,7 +158,7 @@ impl World {
             Action::Finish { .. } => {
                 self.sets.remove(index);
                 self.agenda.forget(&parent);
-                let all: Vec<usize> = self.machines.keys().copied().collect();
+                let all: Vec<usize> = self.machines.iter().map(|(index, _)| index).collect();
                 for machine in all {
                     self.change(machine, |actor| release(&mut actor.object.metadata, &parent));
                 }

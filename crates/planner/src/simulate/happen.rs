@@ -136,11 +136,11 @@ impl World {
     ) -> Result<(), ScenarioError> {
         let mut chosen: Vec<(Option<i64>, String)> = self
             .machines
-            .values()
-            .filter(|actor| {
+            .iter()
+            .filter(|(_, actor)| {
                 actor.object.metadata.deletion_timestamp.is_none() && self.fits(&actor.object, pick)
             })
-            .map(|actor| {
+            .map(|(_, actor)| {
                 let name = actor.object.metadata.name.clone().unwrap_or_default();
                 let number = name.rsplit_once('-').and_then(|(set, _)| names::machine_number(set, &name));
                 (number, name)

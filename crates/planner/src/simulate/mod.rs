@@ -7,6 +7,7 @@
 mod act;
 mod check;
 mod happen;
+mod machines;
 mod report;
 mod scenario;
 mod tally;

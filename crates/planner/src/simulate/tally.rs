@@ -1,7 +1,7 @@
 //! Machines by owner and standing, kept change by change: a count of ten thousand machines for each of as many steps would
 //! take minutes.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use capt_api::machine::{CaptMachine, CaptMachineSet};
 use jiff::Timestamp;
@@ -41,17 +41,24 @@ impl Group {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     groups: HashMap<Option<String>, Group>,
-    members: HashMap<Option<String>, BTreeSet<usize>>,
+    /// In the order of their numbers.
+    members: HashMap<Option<String>, Vec<usize>>,
 }
 
 impl Tally {
     fn add(&mut self, index: usize, (owner, one): (Option<String>, Group)) {
         self.groups.entry(owner.clone()).or_default().add(&one, 1);
-        self.members.entry(owner).or_default().insert(index);
+        let members = self.members.entry(owner).or_default();
+        if let Err(place) = members.binary_search(&index) {
+            members.insert(place, index);
+        }
     }
 
     fn remove(&mut self, index: usize, (owner, one): (Option<String>, Group)) {
-        self.members.entry(owner.clone()).or_default().remove(&index);
+        let members = self.members.entry(owner.clone()).or_default();
+        if let Ok(place) = members.binary_search(&index) {
+            members.remove(place);
+        }
         self.groups.entry(owner).or_default().add(&one, -1);
     }
 }
@@ -113,15 +120,18 @@ impl Agenda {
     }
 }
 
+/// Facts of machines by their numbers, as far as they are known.
+pub(super) type FactsOfMachines = Vec<Option<Facts>>;
+
 /// Facts of machines, by the set that was planned with them.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    by_set: HashMap<String, (CaptMachineSet, HashMap<usize, Facts>)>,
+    by_set: HashMap<String, (CaptMachineSet, FactsOfMachines)>,
 }
 
 impl Known {
     /// What is known for a set; nothing where the set has become another.
-    pub(super) fn take(&mut self, set: &CaptMachineSet) -> HashMap<usize, Facts> {
+    pub(super) fn take(&mut self, set: &CaptMachineSet) -> FactsOfMachines {
         let known = set.metadata.uid.as_ref().and_then(|uid| self.by_set.remove(uid));
         known
             .filter(|(before, _)| Reader::reads_alike(before, set))
@@ -129,7 +139,7 @@ impl Known {
             .unwrap_or_default()
     }
 
-    pub(super) fn keep(&mut self, set: CaptMachineSet, facts: HashMap<usize, Facts>) {
+    pub(super) fn keep(&mut self, set: CaptMachineSet, facts: FactsOfMachines) {
         if let Some(uid) = set.metadata.uid.clone() {
             self.by_set.insert(uid, (set, facts));
         }
@@ -138,7 +148,9 @@ impl Known {
     /// A machine has changed.
     fn forget(&mut self, index: usize) {
         for (_, facts) in self.by_set.values_mut() {
-            facts.remove(&index);
+            if let Some(known) = facts.get_mut(index) {
+                *known = None;
+            }
         }
     }
 }
@@ -156,8 +168,8 @@ impl World {
     /// Counts everything again: the clock, or what makes a machine available, has changed.
     pub(super) fn recount(&mut self) {
         let mut tally = Tally::default();
-        for (index, actor) in &self.machines {
-            tally.add(*index, self.share(actor));
+        for (index, actor) in self.machines.iter() {
+            tally.add(index, self.share(actor));
         }
         self.tally = tally;
     }
@@ -184,9 +196,9 @@ impl World {
 
     /// Adds a machine.
     pub(super) fn add(&mut self, actor: Actor) {
-        let index = self.machines.last_key_value().map_or(0, |(last, _)| last + 1);
+        let index = self.machines.next();
         self.names.insert(actor.object.metadata.name.clone().unwrap_or_default(), index);
-        self.put(index, actor);
+        self.put(index, Box::new(actor));
     }
 
     /// Takes a machine away; its name.
@@ -197,7 +209,7 @@ impl World {
         Some(name)
     }
 
-    fn put(&mut self, index: usize, actor: Actor) {
+    fn put(&mut self, index: usize, actor: Box<Actor>) {
         let share = self.share(&actor);
         self.agenda.machine_changed(share.0.as_ref());
         self.tally.add(index, share);
@@ -205,8 +217,8 @@ impl World {
         self.machines.insert(index, actor);
     }
 
-    fn take(&mut self, index: usize) -> Option<Actor> {
-        let actor = self.machines.remove(&index)?;
+    fn take(&mut self, index: usize) -> Option<Box<Actor>> {
+        let actor = self.machines.take(index)?;
         let share = self.share(&actor);
         self.agenda.machine_changed(share.0.as_ref());
         self.known.forget(index);
@@ -221,15 +233,19 @@ impl World {
     pub(super) fn candidates(
         &self,
         set: &CaptMachineSet,
-        known: &mut HashMap<usize, Facts>,
+        known: &mut FactsOfMachines,
     ) -> Vec<(&CaptMachine, Facts)> {
-        let of = |owner: &Option<String>| self.tally.members.get(owner).into_iter().flatten();
-        let mut all: Vec<usize> = of(&set.metadata.uid).chain(of(&None)).copied().collect();
-        all.sort_unstable();
+        let of = |owner: &Option<String>| self.tally.members.get(owner).map_or(&[][..], Vec::as_slice);
+        let strays = of(&None);
+        let mut all = [of(&set.metadata.uid), strays].concat();
+        if !strays.is_empty() {
+            all.sort_unstable();
+        }
+        known.resize(self.machines.next(), None);
         let reader = Reader::new(set);
         let with_facts = |index: usize| {
-            let machine = &self.machines[&index].object;
-            (machine, *known.entry(index).or_insert_with(|| reader.read(machine)))
+            let machine = &self.machines[index].object;
+            (machine, *known[index].get_or_insert_with(|| reader.read(machine, self.now)))
         };
         all.into_iter().map(with_facts).collect()
     }

@@ -232,24 +232,39 @@ impl fmt::Display for Phrase {
 /// A report with its summary first and one row for each moment.
 pub struct ByMoment<'a>(pub &'a Report);
 
-impl fmt::Display for ByMoment<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Where the column WHAT begins.
+const WHAT: usize = 39;
+
+impl ByMoment<'_> {
+    /// Its lines, and the column at which each goes on where it is too long for one.
+    pub fn lines(&self) -> Vec<(String, usize)> {
         let Report { summary, moments, end, violations, .. } = self.0;
-        summarize(summary, end, f)?;
+        let mut head = String::new();
+        summarize(summary, end, &mut head).expect("a string takes all");
+        let mut lines: Vec<_> = head.lines().map(|line| (line.to_owned(), 2)).collect();
         if !moments.is_empty() {
-            writeln!(f, "\n{:>8}  {:<15}  {:<10}  WHAT", "TIME", "MACHINES", "AVAILABLE")?;
+            lines.push((String::new(), 0));
+            lines.push((format!("{:>8}  {:<15}  {:<10}  WHAT", "TIME", "MACHINES", "AVAILABLE"), WHAT));
         }
         for Moment { time, counts, what, .. } in moments {
             let Counts { live, terminating, available, ceiling, floor } = counts;
             let going = if *terminating > 0 { format!(" ({terminating} going)") } else { String::new() };
             let machines = format!("{}/{ceiling}{going}", live + terminating);
             let available = format!("{available} >= {floor}");
-            writeln!(f, "{time:>8}  {machines:<15}  {available:<10}  {}", what.join(", "))?;
+            let what = what.join(", ");
+            lines.push((format!("{time:>8}  {machines:<15}  {available:<10}  {what}"), WHAT));
         }
         if moments.iter().any(|moment| moment.counts.is_above()) {
-            writeln!(f, "\n{ABOVE}")?;
+            lines.extend([(String::new(), 0), (ABOVE.to_owned(), 0)]);
         }
-        violations.iter().try_for_each(|violation| writeln!(f, "BROKEN PROMISE: {violation}"))
+        lines.extend(violations.iter().map(|violation| (format!("BROKEN PROMISE: {violation}"), 2)));
+        lines
+    }
+}
+
+impl fmt::Display for ByMoment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines().iter().try_for_each(|(line, _)| writeln!(f, "{line}"))
     }
 }
 
@@ -257,7 +272,7 @@ impl fmt::Display for ByMoment<'_> {
 const ABOVE: &str = "Above the ceiling: machines that are being destroyed (going) count, but a machine that failed, or that somebody \
                      deleted, is replaced at once, and a smaller size applies at once.";
 
-fn summarize(summary: &Summary, end: &End, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn summarize(summary: &Summary, end: &End, f: &mut impl fmt::Write) -> fmt::Result {
     let Summary { finished: _, finishes_after, stopped, created, deleted, peak, low } = summary;
     let after = in_words(end.at);
     match finishes_after {

@@ -27,8 +27,17 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Erro
 
         fn visit_str<E: Error>(self, text: &str) -> Result<u32, E> {
             let wrong = || E::custom(format!("{text:?} is neither seconds nor a time such as 1m30s"));
-            let time: SignedDuration = text.parse().map_err(|_| wrong())?;
-            u32::try_from(time.as_secs()).map_err(|_| wrong())
+            // Days have 24 hours here, as in what is printed.
+            let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            let (days, rest) = match text.split_once('d').filter(|(days, _)| digits(days)) {
+                Some((days, "")) => (days, "0s"),
+                Some(parts) => parts,
+                None => ("0", text),
+            };
+            let days: u32 = days.parse().map_err(|_| wrong())?;
+            let time: SignedDuration = rest.parse().map_err(|_| wrong())?;
+            let seconds = u32::try_from(time.as_secs()).map_err(|_| wrong())?;
+            days.checked_mul(86_400).and_then(|days| days.checked_add(seconds)).ok_or_else(wrong)
         }
     }
 
@@ -70,6 +79,11 @@ mod tests {
             (json!("1m30s"), Some(90)),
             (json!("2h"), Some(7200)),
             (json!("90s"), Some(90)),
+            (json!("7d"), Some(604_800)),
+            (json!("1d1h"), Some(90_000)),
+            (json!("90 seconds"), Some(90)),
+            (json!("d"), None),
+            (json!("99999999999999999999d"), None),
             (json!(-1), None),
             (json!("-1m"), None),
             (json!("soon"), None),

@@ -1,6 +1,6 @@
 //! Objects in memory, and the clock.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use capt_api::machine::{
     CaptMachine, CaptMachineDeployment, CaptMachineSet, CaptMachineStatus, MachinePhase,
@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::check::Checks;
+use super::machines::Machines;
 use super::report::{Counts, Step};
 use super::scenario::{Behaviour, Pick, Scenario, Simulation};
 use super::tally::{Agenda, Known, Tally, controller};
@@ -48,8 +49,7 @@ pub(super) struct World {
     pub(super) deployment: CaptMachineDeployment,
     pub(super) exists: bool,
     pub(super) sets: Vec<CaptMachineSet>,
-    /// By number, in the order in which they came.
-    pub(super) machines: BTreeMap<usize, Actor>,
+    pub(super) machines: Machines,
     /// The number of each machine, by its name.
     pub(super) names: HashMap<String, usize>,
     /// When machines change by themselves.
@@ -75,7 +75,7 @@ impl World {
             deployment,
             exists: true,
             sets: Vec::new(),
-            machines: BTreeMap::new(),
+            machines: Machines::default(),
             names: HashMap::new(),
             changes: BTreeSet::new(),
             tally: Tally::default(),
@@ -202,7 +202,7 @@ impl World {
         let due: BTreeSet<usize> =
             self.changes.range(..=(now, usize::MAX)).map(|(_, index)| *index).collect();
         for &index in &due {
-            let actor = &self.machines[&index];
+            let actor = &self.machines[index];
             if actor.ready_at.is_some_and(|at| at <= now) {
                 self.change(index, |actor| {
                     actor.ready_at = None;
@@ -217,7 +217,7 @@ impl World {
                 self.note_machine(index, "failed");
             }
         }
-        let gone = |index: &usize| self.machines[index].gone_at.is_some_and(|at| at <= now);
+        let gone = |index: &usize| self.machines[*index].gone_at.is_some_and(|at| at <= now);
         let gone: Vec<usize> = due.into_iter().filter(gone).collect();
         let gone: Vec<String> = gone.into_iter().filter_map(|index| self.remove(index)).collect();
         for name in gone {
@@ -226,7 +226,7 @@ impl World {
     }
 
     fn note_machine(&mut self, index: usize, what: &str) {
-        let name = self.machines[&index].object.metadata.name.clone().unwrap_or_default();
+        let name = self.machines[index].object.metadata.name.clone().unwrap_or_default();
         self.note("machine", format!("{name} {what}"), None);
     }
 
@@ -302,7 +302,7 @@ impl World {
 
     pub(super) fn delete_machine(&mut self, index: usize, given_up: bool) {
         let deleted = self.now;
-        let gone_at = self.gone_at(&self.machines[&index].object, deleted);
+        let gone_at = self.gone_at(&self.machines[index].object, deleted);
         self.change(index, |actor| {
             if actor.object.metadata.deletion_timestamp.is_none() {
                 actor.object.metadata.deletion_timestamp = Some(Time(deleted));

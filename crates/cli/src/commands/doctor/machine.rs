@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use capt_planner::Count;
 use capt_terraform::engine::Settings;
 use capt_terraform::inputs::{BinaryName, Choice};
 use capt_terraform::visit::{Stand, Visit};
@@ -98,14 +99,18 @@ fn engine(folder: &Path, visit: &Visit) -> Vec<Finding> {
     findings.push(match running {
         Some(pid) => Finding::ok(
             "data folder",
-            format!("{}: {} workspaces, used by process {pid}", folder.display(), workspaces.len()),
+            format!("{}: {}, used by process {pid}", folder.display(), Count(workspaces.len(), "workspace")),
         ),
         None if workspaces.is_empty() => {
             Finding::ok("data folder", format!("{}: no workspaces", folder.display()))
         }
         None => Finding::warn(
             "data folder",
-            format!("{}: {} workspaces, and no controller uses it", folder.display(), workspaces.len()),
+            format!(
+                "{}: {}, and no controller uses it",
+                folder.display(),
+                Count(workspaces.len(), "workspace")
+            ),
             "start it: capt up, or capt controller",
         ),
     });

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
+use capt_planner::Count;
 use capt_planner::cause;
 use capt_planner::conditions::find;
 use capt_planner::revision;
@@ -181,16 +182,15 @@ fn stand(object: &CaptMachineDeployment) -> Stand {
     // The new machines are there; old ones may still be, and cost.
     if done && status.terminating_replicas > 0 {
         return Stand::Under(format!(
-            "{wanted} machines are up to date and available; {} still being destroyed",
-            match status.terminating_replicas {
-                1 => "1 machine is".to_owned(),
-                many => format!("{many} machines are"),
-            }
+            "{} up to date and available; {} still being destroyed",
+            machines_are(wanted),
+            machines_are(status.terminating_replicas)
         ));
     }
     if done {
         let revision = status.current_revision.unwrap_or_default();
-        return Stand::Done(format!("rolled out: {wanted} machines of revision {revision} are available"));
+        let (machines, are) = (Count(wanted, "machine"), if wanted == 1 { "is" } else { "are" });
+        return Stand::Done(format!("rolled out: {machines} of revision {revision} {are} available"));
     }
     // What its machines say of themselves.
     let why_not = condition(types::READY).and_then(|ready| cause::of(&ready.message));
@@ -209,6 +209,10 @@ fn stand(object: &CaptMachineDeployment) -> Stand {
         None => counts,
     };
     Stand::Under(cause::with(counts, why_not))
+}
+
+fn machines_are(number: i32) -> String {
+    format!("{} {}", Count(number, "machine"), if number == 1 { "is" } else { "are" })
 }
 
 pub fn status(args: &Status) -> io::Result<Outcome> {
@@ -358,6 +362,19 @@ mod tests {
             stand(&deployment(&ready, &counts(0))),
             Stand::Done("rolled out: 3 machines of revision 4 are available".into())
         );
+    }
+
+    #[test]
+    fn one_machine_is_and_two_are() {
+        let ready = json!({"Ready": {"status": "True", "reason": "Ready", "message": ""}});
+        let of_one = |going: i32| {
+            let mut one = deployment(&ready, &json!({"terminatingReplicas": going}));
+            one.spec.replicas = 1;
+            stand(&one)
+        };
+        let words = "1 machine is up to date and available; 2 machines are still being destroyed";
+        assert_eq!(of_one(2), Stand::Under(words.into()));
+        assert_eq!(of_one(0), Stand::Done("rolled out: 1 machine of revision 4 is available".into()));
     }
 
     #[test]

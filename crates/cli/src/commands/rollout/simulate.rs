@@ -16,16 +16,21 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::super::client::{Target, in_words};
+use super::super::live::size;
 use super::super::object::{Accepts, Reference};
 use super::super::validate::print_findings;
+use super::super::wrap::hanging;
 use super::super::{Outcome, block_on, completion, duration};
 use super::live;
 use crate::manifest::{Origin, Read};
-use crate::validate::{ChangeCheck, check_kinds, items};
+use crate::validate::{ChangeCheck, check_kinds, check_timelines, items};
 
 /// Kinds that live on an API.
 const KINDS: [&str; 3] = [DEPLOYMENT, "CaptMachineSet", "CaptMachine"];
 const DEPLOYMENT: &str = "CaptMachineDeployment";
+
+/// Where the columns behind the time begin in a list of steps.
+const AFTER_TIME: usize = 9;
 
 /// When to stop a rollout that nobody gave a time to.
 const WEEK: u32 = 7 * 24 * 3600;
@@ -96,7 +101,7 @@ pub fn run(args: &Simulate) -> io::Result<Outcome> {
     let path = |path: &PathBuf| Origin::from_argument(path, false).read();
     let sources: Vec<Read> = args.files.iter().chain(&args.from).flat_map(path).collect();
     let later: Vec<Read> = args.to.iter().flat_map(path).collect();
-    let findings = [check_kinds(&sources, &KINDS), check_kinds(&later, &KINDS)];
+    let findings = [check_kinds(&sources, &KINDS), check_kinds(&later, &KINDS), check_timelines(&sources)];
     if let Some(wrong) = findings.iter().find(|report| !report.is_good()) {
         print_findings(&mut anstream::stderr().lock(), wrong)?;
         anstream::eprintln!("capt: nothing was simulated: the files above are wrong");
@@ -202,10 +207,18 @@ fn patch(text: &str) -> Result<Value, String> {
 }
 
 fn print(report: &Report, format: Format) -> io::Result<()> {
+    let width = size().map(|(width, _)| width);
     let mut out = anstream::stdout().lock();
+    let tell = |line: String| writeln!(out, "{line}");
     match format {
-        Format::Text => write!(out, "{}", report.by_moment()),
-        Format::Steps => write!(out, "{report}"),
+        Format::Text => {
+            let lines = report.by_moment().lines();
+            lines.iter().flat_map(|(line, indent)| hanging(line, width, *indent)).try_for_each(tell)
+        }
+        Format::Steps => {
+            let lines = report.to_string();
+            lines.lines().flat_map(|line| hanging(line, width, AFTER_TIME)).try_for_each(tell)
+        }
         Format::Json => {
             serde_json::to_writer_pretty(&mut out, report)?;
             writeln!(out)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use capt_apiserver::StartError;
 use capt_apiserver::store::{Lost, OpenError, Options, Recovery, Store};
+use capt_planner::Count;
 use capt_terraform::visit::Visit;
 
 use super::super::client::in_words;
@@ -69,8 +70,8 @@ fn tell(recovery: &Recovery, workspaces: &[String]) -> io::Result<()> {
     writeln!(out, "{}", recovery.damage())?;
     writeln!(
         out,
-        "can be read: {} objects, as of revision {}",
-        recovery.objects().len(),
+        "can be read: {}, as of revision {}",
+        Count(recovery.objects().len(), "object"),
         recovery.revision()
     )?;
     match recovery.answered() {

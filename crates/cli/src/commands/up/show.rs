@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anstyle::AnsiColor;
+use capt_planner::Count;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::super::live::{self, LiveView, Wake, coloured, size};
-use super::super::status::summary;
+use super::super::status::{brief, summary};
 use crate::tree::fold::{Folded, fit};
 use crate::tree::render::{Look, height, lines};
 use crate::tree::{Cause, Kind, Node, State};
@@ -107,7 +108,7 @@ impl Show {
                 vec![format!("{result} {kind} {name}")]
             }
             Event::Applied { .. } | Event::AllApplied { objects: 0 } | Event::Ready { .. } => return Ok(()),
-            Event::AllApplied { objects } => vec![format!("  {objects} objects applied")],
+            Event::AllApplied { objects } => vec![format!("  {} applied", Count(*objects, "object"))],
             Event::NotReady { why, reasons } => {
                 let mut text = vec![format!("{red}not ready{red:#}: {why}")];
                 text.extend(reasons.iter().map(|cause| format!("  {cause}")));
@@ -117,7 +118,7 @@ impl Show {
                 self.close()?;
                 vec![format!(
                     "stopping: {} of Terraform end{} first; Ctrl-C again leaves {} running alone",
-                    runs_of(*runs),
+                    Count(*runs, "run"),
                     if *runs == 1 { "s" } else { "" },
                     if *runs == 1 { "it" } else { "them" }
                 )]
@@ -127,7 +128,7 @@ impl Show {
                 let left = if *runs > 0 {
                     format!(
                         "; {} of Terraform go{} on and will be taken up",
-                        runs_of(*runs),
+                        Count(*runs, "run"),
                         if *runs == 1 { "es" } else { "" }
                     )
                 } else {
@@ -155,14 +156,17 @@ impl Show {
             None => LiveView::open()?,
         };
         let page = self.page(view.is_folded());
-        let drawn = view.draw(&page, &summary(&self.roots));
+        let drawn = view.draw(&page, [&summary(&self.roots), &brief(&self.roots)]);
         self.view = Some(view);
         drawn
     }
 
     /// All that the live view shows, folded to fit the terminal where that is wanted.
     fn page(&self, folded: bool) -> Vec<String> {
-        let (width, rows) = size().unwrap_or((80, 24));
+        self.page_of(folded, size().unwrap_or((80, 24)))
+    }
+
+    fn page_of(&self, folded: bool, (width, rows): (usize, usize)) -> Vec<String> {
         let look = Look { width: Some(width), ..self.look };
         let roots = self.roots.clone();
         // Said once, and true as long as nothing else is: later changes are counted in the last line.
@@ -298,15 +302,13 @@ fn suggestions(program: &str, again: Option<&str>) -> Vec<String> {
     let hints = [
         "  scale   capt scale cmd/demo-workers --replicas 5",
         "  roll    capt rollout restart demo-workers && capt status -w",
-        "  break   kubectl patch cmd demo-workers --type merge -p '{\"spec\":{\"template\":{\"spec\":{\"instanceType\":\"none\"}}}}'",
-        "  undo    capt status        # names the cause, then: capt rollout undo demo-workers",
+        // In two lines, as a shell takes them, and no wider than the narrowest usual terminal.
+        "  break   kubectl patch cmd demo-workers --type merge \\",
+        "          -p '{\"spec\":{\"template\":{\"spec\":{\"instanceType\":\"none\"}}}}'",
+        "  undo    capt status   # names the cause, then: capt rollout undo demo-workers",
         "",
     ];
     head.into_iter().chain(alias).chain(hints.map(str::to_owned)).collect()
-}
-
-fn runs_of(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }
 
 fn print_lines(text: &[String]) -> io::Result<()> {
@@ -348,5 +350,70 @@ mod tests {
         let running = suggestions("capt", None);
         assert!(running[1].ends_with("while this one runs capt up:"), "{running:?}");
         assert_eq!(ended[5..], running[2..]);
+    }
+
+    /// One broken deployment beside much that is well, below what a demo says when it is ready.
+    #[test]
+    fn a_small_terminal_shows_what_is_broken_and_whole_words() {
+        let node = |kind: Kind, name: &str, state: State, children: Vec<Node>| Node {
+            kind,
+            namespace: "default".into(),
+            name: name.into(),
+            state,
+            phase: if state == State::Failed { "ApplyFailed".into() } else { "Ready".into() },
+            detail: String::new(),
+            created: None,
+            cause: None,
+            count: 1,
+            children,
+        };
+        let well = |kind: Kind| node(kind, "demo", State::Ready, vec![]);
+        let machine = |name: &str, state: State| node(Kind::CaptMachine, name, state, vec![]);
+        let set = |name: &str, machines: Vec<Node>| {
+            let worst = machines.iter().map(|machine| machine.state).max().unwrap_or(State::Ready);
+            node(Kind::CaptMachineSet, name, worst, machines)
+        };
+        let mut broken = machine("web-b-0", State::Failed);
+        let message =
+            "Resource precondition failed: There is no instance type none. (main.tf:52); next attempt in 27s";
+        broken.cause = Some(Cause {
+            kind: Kind::WorkspaceTemplateApply,
+            name: "web-b-0-machine".into(),
+            state: State::Failed,
+            reason: "ApplyFailed".into(),
+            message: message.into(),
+            depth: 0,
+        });
+        let cause = broken.cause.clone();
+        let mut new = set("web-b", vec![broken]);
+        new.cause.clone_from(&cause);
+        let old = set("web-a", (0..3).map(|n| machine(&format!("web-a-{n}"), State::Ready)).collect());
+        let mut web = node(Kind::CaptMachineDeployment, "web", State::Failed, vec![new, old]);
+        web.cause.clone_from(&cause);
+        let parts = vec![well(Kind::CAPTCluster), well(Kind::CAPTControlPlane), well(Kind::NodeGroup), web];
+        let mut demo = node(Kind::Cluster, "demo", State::Failed, parts);
+        demo.cause.clone_from(&cause);
+
+        let mut show = Show::new(false);
+        show.above = vec![
+            "CAPT is up: a Kubernetes API on https://127.0.0.1:6443".into(),
+            "  export KUBECONFIG=k".into(),
+        ];
+        show.above.push("  5 objects applied".into());
+        show.below = suggestions("target/debug/capt", None);
+        show.below.insert(
+            0,
+            "not ready: not all was ready within a minute, and some of it cannot become ready now".into(),
+        );
+        show.roots = vec![demo];
+        let page = show.page_of(true, (80, 24));
+        let text: Vec<String> =
+            page.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        let all = text.join("\n");
+        assert!(live::height(&page, 80) <= 23 && live::height(&page, 80) >= 22, "{all}");
+        for part in ["cluster demo", "deployment web", "set web-b", "machine web-b-0", "(main.tf:52)"] {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+        assert!(suggestions("capt", None).iter().all(|hint| hint.len() <= 80));
     }
 }
