@@ -4,6 +4,7 @@
 //! and then, unless an error so far makes rules meaningless, the CEL rules. On update, an
 //! error in a part that did not change is forgiven (ratcheting).
 
+mod compositions;
 mod correlate;
 pub(crate) mod enumeration;
 pub(crate) mod formats;
