@@ -76,7 +76,7 @@ impl<'a> Entries<'a> {
         self.pairs.push((key, value));
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &Val<'a>> {
-        self.pairs.iter().map(|(key, _)| key)
+    pub fn key(&self, index: usize) -> Option<&Val<'a>> {
+        self.pairs.get(index).map(|(key, _)| key)
     }
 }
