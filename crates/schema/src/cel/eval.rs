@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Literal, Loop};
 use crate::cel::budget::Cost;
 use crate::cel::check::type_identifier;
-use crate::cel::keys::Entries;
+use crate::cel::keys::{Entries, insert, replace};
 use crate::cel::library;
 use crate::cel::ops;
 use crate::cel::program::Program;
@@ -439,40 +439,6 @@ fn round_cost(kind: Loop) -> u64 {
         Loop::ExistsOne | Loop::TransformMapEntry => 2,
         Loop::Filter | Loop::OptMap | Loop::OptFlatMap => 1,
     }
-}
-
-fn usable_key(key: &Val<'_>, cost: &Cost) -> Result<(), EvalError> {
-    cost.spend_on_bytes(library::size_of(key))?;
-    if matches!(key, Val::String(_) | Val::Int(_) | Val::Uint(_) | Val::Bool(_) | Val::Double(_)) {
-        return Ok(());
-    }
-    Err(EvalError::other(format!("unsupported key type: {}", key.type_name())))
-}
-
-/// In a literal, the last value of a key counts.
-fn replace<'a>(
-    entries: &mut Entries<'a>,
-    key: Val<'a>,
-    value: Val<'a>,
-    cost: &Cost,
-) -> Result<(), EvalError> {
-    usable_key(&key, cost)?;
-    match entries.get_mut(&key) {
-        Some(existing) => *existing = value,
-        None => entries.push(key, value),
-    }
-    Ok(())
-}
-
-/// In a transformation, a key may come once.
-fn insert<'a>(entries: &mut Entries<'a>, key: Val<'a>, value: Val<'a>, cost: &Cost) -> Result<(), EvalError> {
-    usable_key(&key, cost)?;
-    if entries.get(&key).is_some() {
-        let key = ops::display(&key);
-        return Err(EvalError::other(format!("insert failed: key {key} already exists")));
-    }
-    entries.push(key, value);
-    Ok(())
 }
 
 /// The name of a type as values carry it.
