@@ -3,6 +3,9 @@
 //! A null where the schema does not allow one counts as absent: it takes the default if there
 //! is one; a member without a default is dropped.
 
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use serde_json::Value;
 
 use crate::node::Node;
@@ -35,10 +38,14 @@ pub(crate) fn fill(value: &mut Value, node: &Node) -> Result<(), TooLarge> {
 
 /// What was added so far.
 #[derive(Default)]
-struct Filling {
+struct Filling<'n> {
     bytes: usize,
     values: usize,
+    /// The properties of each schema that have a default, looked for once: it can have many others, and a list many items.
+    with_default: HashMap<*const Node, WithDefault<'n>>,
 }
+
+type WithDefault<'n> = Rc<[(&'n String, &'n Node, &'n Value)]>;
 
 pub(crate) fn is_any(node: &Node) -> bool {
     let below = node
@@ -54,15 +61,14 @@ fn is_refused_null(value: &Value, node: &Node) -> bool {
     value.is_null() && !node.nullable
 }
 
-impl Filling {
-    fn value(&mut self, value: &mut Value, node: &Node) -> Result<(), TooLarge> {
+impl<'n> Filling<'n> {
+    fn value(&mut self, value: &mut Value, node: &'n Node) -> Result<(), TooLarge> {
         match value {
             Value::Object(members) => {
-                for (name, property) in &node.properties {
-                    let Some(default) = &property.default else { continue };
-                    if members.get(name).is_none_or(|member| is_refused_null(member, property)) {
+                for (name, property, default) in self.with_default(node).iter() {
+                    if members.get(*name).is_none_or(|member| is_refused_null(member, property)) {
                         self.bytes += name.len();
-                        members.insert(name.clone(), self.copy(default)?);
+                        members.insert((*name).clone(), self.copy(default)?);
                     }
                 }
                 for (name, member) in members.iter_mut() {
@@ -85,7 +91,15 @@ impl Filling {
         Ok(())
     }
 
-    fn element(&mut self, element: &mut Value, schema: &Node) -> Result<(), TooLarge> {
+    fn with_default(&mut self, node: &'n Node) -> WithDefault<'n> {
+        let found = || {
+            let properties = node.properties.iter();
+            properties.filter_map(|(name, node)| Some((name, &**node, node.default.as_ref()?))).collect()
+        };
+        Rc::clone(self.with_default.entry(std::ptr::from_ref(node)).or_insert_with(found))
+    }
+
+    fn element(&mut self, element: &mut Value, schema: &'n Node) -> Result<(), TooLarge> {
         if is_refused_null(element, schema)
             && let Some(default) = &schema.default
         {

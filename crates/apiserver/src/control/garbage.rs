@@ -10,7 +10,7 @@ use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::gc::graph::{Action, Graph, Uid};
 use crate::object::Meta;
 use crate::request::delete::{DeleteOptions, Propagation};
-use crate::request::write::WriteOptions;
+use crate::request::write::{Validated, WriteOptions};
 use crate::status::ApiError;
 use crate::store::{Event, Filter, Key, Object, Query, Watcher};
 
@@ -132,7 +132,8 @@ impl Collector {
             "finalizers": metadata["finalizers"],
         }});
         let change = Change::Patch(PatchBody::Merge(patch));
-        self.engine.change(target, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
+        let options = WriteOptions { validated: Validated::Metadata, ..WriteOptions::default() };
+        self.engine.change(target, name, &change, &options, MANAGER).await.map(drop)
     }
 }
 
@@ -170,3 +171,6 @@ fn parse(object: &Object) -> Value {
         "ownerReferences": owner_references,
     }})
 }
+
+#[cfg(test)]
+mod tests;

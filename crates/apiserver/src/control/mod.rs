@@ -7,6 +7,8 @@
 mod backoff;
 mod crds;
 mod events;
+#[cfg(test)]
+mod fixture;
 mod garbage;
 mod namespaces;
 mod roles;

@@ -58,7 +58,7 @@ impl Engine {
             rules::prepare_create(&resource.group, &resource.kind, &mut object);
         }
         self.check_grant(target, "", &object, None, options)?;
-        admit::validate(target, &object, None)?;
+        admit::validate(target, &object, None, options)?;
         admit::warn(target, &object, None, options);
         encode::settle(target, &mut object);
         self.check_namespace(target)?;

@@ -15,7 +15,7 @@ use crate::fields::text;
 use crate::object::create::drop_empty;
 use crate::object::{Meta, metadata_mut};
 use crate::request::body;
-use crate::request::write::{FieldValidation, WriteOptions};
+use crate::request::write::{FieldValidation, Validated, WriteOptions};
 use crate::resource::Resource;
 use crate::status::{ApiError, Cause, GroupResource, go};
 
@@ -232,22 +232,20 @@ fn undecodable(target: &Target, error: &str, origin: &Origin) -> ApiError {
 }
 
 /// Refuses what is not valid, on its own and as a change of `old`.
-pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+pub fn validate(
+    target: &Target,
+    object: &Value,
+    old: Option<&Value>,
+    options: &WriteOptions,
+) -> Result<(), ApiError> {
     let resource = &target.served.resource;
     let mut errors = metadata::validate(object);
     errors.extend(old.and_then(|old| late_finalizers(object, old)));
     errors.extend(old.map(|old| other_identity(object, old)).unwrap_or_default());
     if resource.custom {
-        errors = target.served.schema.validate_after(errors, object, old);
-        errors.extend(wrong_replicas(target, object));
-        errors.extend(wrong_selector(target, object));
-        if target.status {
-            // The status is judged by itself then, and names its members from there.
-            for error in &mut errors {
-                if let Some(rest) = error.detail.strip_prefix("status.") {
-                    error.detail = rest.to_owned();
-                }
-            }
+        // What a tenant wrote into a definition neither holds the server up nor keeps it from its work.
+        if options.validated == Validated::Whole {
+            errors = judge_custom(target, errors, object, old);
         }
     } else {
         let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
@@ -288,6 +286,27 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
         errors.extend(room.judge(object, old));
     }
     refuse(target, object, &errors)
+}
+
+/// Adds what the schema of a custom object, its rules and its scale have against it.
+fn judge_custom(
+    target: &Target,
+    errors: Vec<FieldError>,
+    object: &Value,
+    old: Option<&Value>,
+) -> Vec<FieldError> {
+    let mut errors = target.served.schema.validate_after(errors, object, old);
+    errors.extend(wrong_replicas(target, object));
+    errors.extend(wrong_selector(target, object));
+    if target.status {
+        // The status is judged by itself then, and names its members from there.
+        for error in &mut errors {
+            if let Some(rest) = error.detail.strip_prefix("status.") {
+                error.detail = rest.to_owned();
+            }
+        }
+    }
+    errors
 }
 
 /// Tells what is valid and yet hardly meant.

@@ -249,7 +249,7 @@ impl Engine {
         }
         self.check_grant(target, name, &new, Some(live), options)?;
         admit::put_emptied(&mut new, emptied);
-        admit::validate(target, &new, Some(live))?;
+        admit::validate(target, &new, Some(live), options)?;
         admit::warn(target, &new, Some(live), options);
         admit::take_emptied(target, &mut new);
         // What goes does not go through the store.

@@ -35,6 +35,16 @@ pub enum Write {
     Patch(PatchType),
 }
 
+/// What of a custom object a write validates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Validated {
+    /// All of it, with its schema and the rules in it.
+    #[default]
+    Whole,
+    /// Metadata alone: the server edits that and nothing else.
+    Metadata,
+}
+
 /// The options of a write.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
@@ -52,6 +62,8 @@ pub struct WriteOptions {
     pub repeated: Repeated,
     /// Whether the write comes through `/scale`.
     pub through_scale: bool,
+    /// What of a custom object is validated.
+    pub validated: Validated,
     /// What the client should know, whether the write succeeds or not.
     pub warnings: Warnings,
 }
@@ -101,6 +113,7 @@ impl WriteOptions {
             user: None,
             repeated: Repeated::Nothing,
             through_scale: false,
+            validated: Validated::Whole,
             warnings: Warnings::default(),
         })
     }

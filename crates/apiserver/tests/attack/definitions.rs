@@ -43,10 +43,22 @@ async fn small_definitions_take_little_memory() {
     let patterns = json!({"type": "object", "properties": patterns});
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let union = format!(".spec.l[*]['{}']", vec!["a"; 10_000].join("','"));
+    let ruled = |rule: &str| {
+        json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}], "properties": {
+            "l": {"type": "array", "maxItems": 1000, "items": {"type": "integer"}},
+            "t": {"type": "string", "maxLength": 3_000_000},
+        }})
+    };
+    let doubled: Vec<String> = (0..26).map(|n| format!(".map(x{n}, [x{n}, x{n}])")).collect();
+    let text = ruled("'%s'.format([self.l.map(x, self.t)]).size() > 0");
+    let shared = ruled(&format!("'%s'.format([[1]{}]).size() > 0", doubled.concat()));
+    let texts_of_rules = json!({"l": vec![0; 800], "t": "x".repeat(1_000_000)});
     for (name, spec, column, object, codes) in [
         ("nested", nested, ".spec.b", json!({}), [201, 413, 200]),
         ("word", texts, ".spec.b", json!({"l": vec!["x"; 10_000]}), [201, 422, 200]),
         ("pattern", patterns, ".spec.b", json!({}), [422, 404, 404]),
+        ("text", text, ".spec.b", texts_of_rules, [201, 422, 200]),
+        ("shared", shared, ".spec.b", json!({}), [201, 422, 200]),
         ("union", open, &*union, json!({"l": vec![json!({"a": 1}); 10_000]}), [201, 201, 200]),
     ] {
         let before = target.most_memory();

@@ -280,3 +280,34 @@ async fn owners_that_are_gone_are_taken_out_together() {
     }
     assert_linear("owners", spent[0], spent[1]);
 }
+
+/// Four times as many properties, and items of a list, of which none has any.
+#[tokio::test]
+async fn no_item_of_a_list_is_asked_for_every_property() {
+    let target = Target::start();
+    let mut client = target.client().await;
+    let many = sized(8_000, 20_000);
+    let mut spent = Vec::new();
+    for count in [many / 4, many] {
+        let properties: Map<String, Value> =
+            (0..count).map(|n| (format!("p{n}"), json!({"type": "integer"}))).collect();
+        let list =
+            json!({"type": "array", "items": {"type": "object", "properties": properties, "default": {}}});
+        let kind = format!("k{count}");
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{kind}s.example.com")},
+            "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": format!("{kind}s"), "kind": kind},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"l": list}}}}]},
+        });
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(client.create(crds, &crd).await.0, 201);
+        let items = vec![json!({}); count];
+        let object =
+            json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "x"}, "l": items});
+        let path = format!("/apis/example.com/v1/namespaces/default/{kind}s");
+        spent.push(ticks(&target, &mut client, ["POST", &path, "application/json"], &object, &[201]).await);
+    }
+    assert_linear("items and properties", spent[0], spent[1]);
+}

@@ -1,16 +1,11 @@
-//! Evaluation, with a bound.
-//!
-//! Every step costs, in units of the order an API server counts in: one for a name, a field
-//! or a call, and more for calls whose work grows with their arguments. A rule that costs
-//! more than [`CALL_LIMIT`] is stopped, and with it the rules of the object; so is an object
-//! whose rules cost more than [`OBJECT_LIMIT`] together.
+//! Evaluation, with a bound: see [`budget`](crate::cel::budget).
 
-use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Literal, Loop};
+use crate::cel::budget::Cost;
 use crate::cel::check::type_identifier;
-use crate::cel::keys::Entries;
+use crate::cel::keys::{Entries, insert, replace};
 use crate::cel::library;
 use crate::cel::ops;
 use crate::cel::program::Program;
@@ -18,57 +13,31 @@ use crate::cel::signatures;
 use crate::cel::value::{EvalError, Evaluated, MapVal, Str, Val};
 use crate::go::regexp::{self, CompiledPattern, PatternError};
 
-/// An API server's bound for one evaluation.
-pub(crate) const CALL_LIMIT: u64 = 1_000_000;
-/// An API server's bound for all rules of one object.
-pub(crate) const OBJECT_LIMIT: u64 = 10_000_000;
-
 /// Bytes of a pattern that comes with an object, compiled; a tenth of what one of a schema may take.
 const MOST_OF_PATTERN: usize = 1 << 20;
 /// Compiling as many of them costs one.
 const BYTES_OF_PATTERN: usize = 8;
 
-/// The result of an evaluation and what it cost.
-pub(crate) fn evaluate<'a>(program: &'a Program, variables: Vec<(&'a str, Val<'a>)>) -> (Evaluated<'a>, u64) {
-    let mut eval = Eval { program, variables, cost: Cost::default(), made: HashMap::new() };
+/// The result of an evaluation. What it costs is counted on top of what its variables did.
+pub(crate) fn evaluate<'a>(
+    program: &'a Program,
+    variables: Vec<(&'a str, Val<'a>)>,
+    cost: &Cost,
+) -> Evaluated<'a> {
+    let mut eval = Eval { program, variables, cost, made: HashMap::new() };
     let result = eval.expr(&program.expr);
-    let cost = eval.cost.0.get();
-    let result = if cost > CALL_LIMIT { Err(EvalError::CostLimit) } else { result };
-    (result, cost)
+    if cost.is_exceeded() { Err(EvalError::CostLimit) } else { result }
 }
 
-/// What an evaluation cost so far.
-#[derive(Default)]
-pub(crate) struct Cost(Cell<u64>);
-
-impl Cost {
-    /// Counts work; an error once there was too much.
-    pub fn spend(&self, cost: u64) -> Result<(), EvalError> {
-        let spent = self.0.get().saturating_add(cost);
-        self.0.set(spent);
-        if spent > CALL_LIMIT { Err(EvalError::CostLimit) } else { Ok(()) }
-    }
-
-    /// Counts work on so many bytes of text, or elements that are compared.
-    pub fn spend_on_text(&self, length: usize) -> Result<(), EvalError> {
-        self.spend(u64::try_from(length.div_ceil(10)).unwrap_or(u64::MAX))
-    }
-
-    /// Counts elements that are made.
-    pub fn spend_on_elements(&self, count: usize) -> Result<(), EvalError> {
-        self.spend(u64::try_from(count).unwrap_or(u64::MAX))
-    }
-}
-
-pub(crate) struct Eval<'a> {
+pub(crate) struct Eval<'c, 'a> {
     pub program: &'a Program,
     variables: Vec<(&'a str, Val<'a>)>,
-    pub cost: Cost,
+    pub cost: &'c Cost,
     /// Patterns that are not of the program.
     made: HashMap<Box<str>, CompiledPattern>,
 }
 
-impl<'a> Eval<'a> {
+impl<'a> Eval<'_, 'a> {
     pub fn spend(&self, cost: u64) -> Result<(), EvalError> {
         self.cost.spend(cost)
     }
@@ -85,7 +54,7 @@ impl<'a> Eval<'a> {
     /// it costs as much as it takes.
     pub fn pattern(&mut self, pattern: &str) -> Result<(&CompiledPattern, &Cost), EvalError> {
         if let Some(compiled) = self.program.pattern(pattern) {
-            return Ok((compiled, &self.cost));
+            return Ok((compiled, self.cost));
         }
         if !self.made.contains_key(pattern) {
             let compiled = regexp::compile_within(pattern, MOST_OF_PATTERN);
@@ -99,17 +68,23 @@ impl<'a> Eval<'a> {
             self.made.insert(pattern.into(), compiled);
         }
         let compiled = self.made.get(pattern).ok_or(EvalError::CostLimit)?;
-        Ok((compiled, &self.cost))
+        Ok((compiled, self.cost))
     }
 
     pub fn expr(&mut self, expr: &'a Expr) -> Evaluated<'a> {
+        self.cost.step()?;
         match &expr.kind {
-            ExprKind::Literal(literal) => Ok(constant(literal)),
+            ExprKind::Literal(literal) => {
+                if let Literal::Bytes(bytes) = literal {
+                    self.cost.spend_on_bytes(bytes.len())?;
+                }
+                Ok(constant(literal))
+            }
             ExprKind::Ident(name) => self.ident(name),
             ExprKind::Select { operand, field, optional } => self.select(expr, operand, field, *optional),
             ExprKind::Has { operand, field } => {
                 let operand = self.expr(operand)?;
-                has(&operand, field).map(Val::Bool)
+                has(&operand, field, self.cost).map(Val::Bool)
             }
             ExprKind::Call { function, target, args } => self.call(function, target.as_deref(), args),
             ExprKind::And(left, right) => self.logical(left, right, false),
@@ -137,7 +112,8 @@ impl<'a> Eval<'a> {
     }
 
     fn select(&mut self, expr: &Expr, operand: &'a Expr, field: &'a str, optional: bool) -> Evaluated<'a> {
-        if let Some(name) = expr.qualified_name()
+        if ends_a_type(field)
+            && let Some(name) = expr.qualified_name()
             && type_identifier(&name).is_some()
         {
             return Ok(Val::Type(type_name(&name)));
@@ -150,7 +126,7 @@ impl<'a> Eval<'a> {
             Val::Optional(Some(value)) => ((*value).clone(), true),
             other => (other, optional),
         };
-        match (member_of(&operand, field)?, optional) {
+        match (member_of(&operand, field, self.cost)?, optional) {
             (Some(value), true) => Ok(Val::some(value)),
             (None, true) => Ok(Val::Optional(None)),
             (Some(value), false) => Ok(value),
@@ -179,7 +155,7 @@ impl<'a> Eval<'a> {
 
     fn call(&mut self, function: &'a str, target: Option<&'a Expr>, args: &'a [Expr]) -> Evaluated<'a> {
         let namespaced = target
-            .and_then(Expr::qualified_name)
+            .and_then(namespace)
             .map(|prefix| format!("{prefix}.{function}"))
             .filter(|name| signatures::lookup(name).is_some_and(|overloads| !overloads[0].member));
         if let Some(name) = namespaced {
@@ -212,7 +188,7 @@ impl<'a> Eval<'a> {
         match ops::cost(function, args) {
             Some(cost) => {
                 self.spend(cost)?;
-                ops::operate(function, args, &self.cost)
+                ops::operate(function, args, self.cost)
             }
             None => library::global(self, function, args),
         }
@@ -231,24 +207,24 @@ impl<'a> Eval<'a> {
     }
 
     fn list(&mut self, entries: &'a [Entry]) -> Evaluated<'a> {
+        self.spend_on_elements(entries.len().max(LIST))?;
         let mut elements = Vec::with_capacity(entries.len());
         for entry in entries {
             elements.extend(self.entry(entry)?);
         }
-        self.spend(10)?;
         Ok(Val::list(elements))
     }
 
     fn map(&mut self, entries: &'a [Entry]) -> Evaluated<'a> {
+        self.spend_on_elements(entries.len().max(MAP))?;
         let mut made = Entries::default();
         for entry in entries {
             let Some(key) = &entry.key else { continue };
             let key = self.expr(key)?;
             if let Some(value) = self.entry(entry)? {
-                replace(&mut made, key, value)?;
+                replace(&mut made, key, value, self.cost)?;
             }
         }
-        self.spend(30)?;
         Ok(Val::Map(MapVal::Made(made.into())))
     }
 
@@ -315,7 +291,7 @@ impl<'a> Eval<'a> {
             let result = eval.expr(&comprehension.body)?;
             match (comprehension.kind, result) {
                 (Loop::Filter, Val::Bool(true)) => {
-                    eval.spend(LIST + 2)?;
+                    eval.spend_on_elements(LIST + 2)?;
                     elements.push(first.clone());
                 }
                 (Loop::Filter, Val::Bool(false)) => {}
@@ -329,7 +305,7 @@ impl<'a> Eval<'a> {
             Ok(())
         })?;
         if comprehension.kind == Loop::SortBy {
-            return library::sort_by(elements, &keys).map(Val::list);
+            return library::sort_by(elements, &keys, self.cost).map(Val::list);
         }
         Ok(Val::list(elements))
     }
@@ -339,13 +315,13 @@ impl<'a> Eval<'a> {
         self.each(comprehension, range, |eval, first, _| {
             let result = eval.expr(&comprehension.body)?;
             if comprehension.kind == Loop::TransformMap {
-                return insert(&mut entries, first.clone(), result);
+                return insert(&mut entries, first.clone(), result, eval.cost);
             }
             let Val::Map(map) = result else { return Err(EvalError::bare_overload()) };
-            for key in map.keys() {
+            for key in map.keys(eval.cost)? {
                 eval.spend(1)?;
-                if let Some(value) = map.find(&key)? {
-                    insert(&mut entries, key, value)?;
+                if let Some(value) = map.find(&key, eval.cost)? {
+                    insert(&mut entries, key, value, eval.cost)?;
                 }
             }
             Ok(())
@@ -376,7 +352,8 @@ impl<'a> Eval<'a> {
         };
         match range {
             Val::List(list) => {
-                for (index, element) in list.iter().enumerate() {
+                for index in 0..list.len() {
+                    let Some(element) = list.get(index, self.cost) else { break };
                     let element = element?;
                     if two {
                         let index = i64::try_from(index).unwrap_or(i64::MAX);
@@ -388,8 +365,8 @@ impl<'a> Eval<'a> {
                 Ok(())
             }
             Val::Map(map) => {
-                for key in map.keys() {
-                    let value = if two { map.find(&key)? } else { None };
+                for key in map.keys(self.cost)? {
+                    let value = if two { map.find(&key, self.cost)? } else { None };
                     step(self, key, value)?;
                 }
                 Ok(())
@@ -419,24 +396,38 @@ impl<'a> Eval<'a> {
     }
 }
 
-fn member_of<'a>(operand: &Val<'a>, field: &str) -> Result<Option<Val<'a>>, EvalError> {
+fn member_of<'a>(operand: &Val<'a>, field: &str, cost: &Cost) -> Result<Option<Val<'a>>, EvalError> {
     match operand {
-        Val::Map(map) => map.find_text(field),
+        Val::Map(map) => map.find_text(field, cost),
         Val::List(_) => Err(EvalError::other("unsupported index type 'string' in list")),
         _ => Ok(None),
     }
 }
 
-fn has(operand: &Val<'_>, field: &str) -> Result<bool, EvalError> {
+fn has(operand: &Val<'_>, field: &str, cost: &Cost) -> Result<bool, EvalError> {
     match operand {
         Val::Optional(None) => Ok(false),
-        Val::Optional(Some(value)) => has(value, field),
-        operand => Ok(member_of(operand, field)?.is_some()),
+        Val::Optional(Some(value)) => has(value, field, cost),
+        operand => Ok(member_of(operand, field, cost)?.is_some()),
     }
 }
 
-/// What making a list costs.
-const LIST: u64 = 10;
+/// What making a list costs, or a map; one with more literals costs as much as it has.
+const LIST: usize = 10;
+const MAP: usize = 30;
+
+/// Whether a field can be the last part of a type's name. Whole names are long, and fields are asked for often.
+fn ends_a_type(field: &str) -> bool {
+    matches!(field, "Duration" | "Timestamp" | "IP" | "CIDR")
+}
+
+/// What may be the namespace of a function; none has a dot.
+fn namespace(target: &Expr) -> Option<&str> {
+    match &target.kind {
+        ExprKind::Ident(name) => Some(name),
+        _ => None,
+    }
+}
 
 /// What a round of a loop costs besides its body: reading the accumulator, combining it with
 /// the body's result, and asking whether to go on.
@@ -444,38 +435,10 @@ fn round_cost(kind: Loop) -> u64 {
     match kind {
         Loop::All | Loop::TransformMap => 3,
         Loop::Exists => 4,
-        Loop::Map | Loop::SortBy => LIST + 2,
+        Loop::Map | Loop::SortBy => 12,
         Loop::ExistsOne | Loop::TransformMapEntry => 2,
         Loop::Filter | Loop::OptMap | Loop::OptFlatMap => 1,
     }
-}
-
-fn usable_key(key: &Val<'_>) -> Result<(), EvalError> {
-    if matches!(key, Val::String(_) | Val::Int(_) | Val::Uint(_) | Val::Bool(_) | Val::Double(_)) {
-        return Ok(());
-    }
-    Err(EvalError::other(format!("unsupported key type: {}", key.type_name())))
-}
-
-/// In a literal, the last value of a key counts.
-fn replace<'a>(entries: &mut Entries<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), EvalError> {
-    usable_key(&key)?;
-    match entries.get_mut(&key) {
-        Some(existing) => *existing = value,
-        None => entries.push(key, value),
-    }
-    Ok(())
-}
-
-/// In a transformation, a key may come once.
-fn insert<'a>(entries: &mut Entries<'a>, key: Val<'a>, value: Val<'a>) -> Result<(), EvalError> {
-    usable_key(&key)?;
-    if entries.get(&key).is_some() {
-        let key = ops::display(&key);
-        return Err(EvalError::other(format!("insert failed: key {key} already exists")));
-    }
-    entries.push(key, value);
-    Ok(())
 }
 
 /// The name of a type as values carry it.
@@ -514,107 +477,4 @@ pub(crate) fn constant(literal: &Literal) -> Val<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use crate::Schema;
-
-    /// A pattern that comes with an object is compiled once, and costs what that takes.
-    #[test]
-    fn patterns_of_objects_cost() {
-        let schema = Schema::compile(&json!({"type": "object", "properties": {"l": {
-            "type": "array", "maxItems": 100, "items": {"type": "string", "maxLength": 20},
-            "x-kubernetes-validations": [{"rule": "self.all(x, !'abc'.matches(x))"}],
-        }}}))
-        .unwrap();
-        let said = |pattern: fn(usize) -> String| {
-            let patterns: Vec<String> = (0..100).map(pattern).collect();
-            let object: Value = json!({"l": patterns});
-            let errors = schema.validate(&object, None);
-            errors.first().map_or_else(String::new, ToString::to_string)
-        };
-        assert_eq!(said(|n| format!("^x{n}$")), "", "small ones, each another");
-        assert_eq!(said(|_| r"^x\pL{9}$".to_owned()), "", "a large one a hundred times");
-        let many = said(|n| format!(r"^x{n}\pL{{9}}$"));
-        assert!(many.contains("cost"), "{many}");
-        let large = said(|_| r"\pL{150}".to_owned());
-        assert!(large.contains("cost"), "one that does not fit, tried again each time: {large}");
-    }
-
-    /// What a rule says of an object, and of the one before it.
-    fn said(rule: &str, new: &Value, old: Option<&Value>) -> String {
-        let integers = |kind: &str| json!({"type": "array", "maxItems": 200_000, "x-kubernetes-list-type": kind, "items": {"type": "integer"}});
-        let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "integer"}}}});
-        let schema = Schema::compile(&json!({"type": "object", "properties": {"spec": {
-            "type": "object",
-            "properties": {
-                "few": {"type": "array", "maxItems": 100, "items": {"type": "integer"}},
-                "list": integers("atomic"), "set": integers("set"), "keyed": keyed,
-                "text": {"type": "string", "maxLength": 100_000},
-            },
-            "x-kubernetes-validations": [{"rule": rule}],
-        }}}));
-        let schema = schema.unwrap_or_else(|errors| panic!("{rule:.80}: {}", errors[0].detail));
-        let errors = schema.validate(&json!({"spec": new}), old.map(|old| json!({"spec": old})).as_ref());
-        errors.first().map_or_else(String::new, ToString::to_string)
-    }
-
-    /// One by one, these would be compared ten billion times.
-    #[test]
-    fn elements_are_looked_up() {
-        const COUNT: usize = 100_000;
-        let up: Vec<usize> = (0..COUNT).collect();
-        let down: Vec<usize> = (0..COUNT).rev().collect();
-        let keyed = |numbers: &[usize]| numbers.iter().map(|k| json!({"k": k})).collect::<Vec<_>>();
-        let new = json!({"set": up, "keyed": keyed(&up)});
-        let old = json!({"set": down, "keyed": keyed(&down)});
-        for rule in [
-            "self.set == oldSelf.set",
-            "self.keyed == oldSelf.keyed",
-            "(self.set + oldSelf.set).size() == 100000",
-        ] {
-            assert_eq!(said(rule, &new, Some(&old)), "", "{rule}");
-        }
-        let mut other = old.clone();
-        other["set"][0] = json!(COUNT);
-        other["keyed"][0] = json!({"k": COUNT});
-        for rule in ["self.set != oldSelf.set", "self.keyed != oldSelf.keyed"] {
-            assert_eq!(said(rule, &new, Some(&other)), "", "{rule}");
-        }
-        let list = json!({"list": up});
-        assert_eq!(said("self.list.transformMap(i, v, v)[99999] == 99999", &list, None), "");
-        assert_eq!(said("dyn({1: 'a', 2: 'b', 1: 'c'}) == dyn({1.0: 'c', 2.0: 'b'})", &list, None), "");
-    }
-
-    /// Each would make hundreds of megabytes, or compare as much, for next to nothing.
-    #[test]
-    fn what_is_made_and_compared_costs() {
-        let object = json!({"few": vec![0; 100], "list": vec![0; 100_000], "text": "x".repeat(50_000)});
-        let lists = vec!["self.list"; 50].join(",");
-        let texts = vec!["self.text"; 500].join(",");
-        let clauses = "%s".repeat(500);
-        for rule in [
-            "self.text.replace('', self.text) != ''",
-            "self.text.replace('x', self.text, 30000) != ''",
-            "self.few.map(x, self.list + self.list).size() > 0",
-            "self.few.all(x, [self.list] == [self.list])",
-            "self.few.all(x, {1: [self.list]} == {1: [self.list]})",
-            &format!("[{lists}].flatten().size() > 0"),
-            &format!("'{clauses}'.format([{texts}]) != ''"),
-            "self.few.map(x, self.text.split('')).size() > 0",
-        ] {
-            let said = said(rule, &object, None);
-            assert!(said.contains("cost limit exceeded"), "{rule:.80}: {said:.300}");
-        }
-        for rule in [
-            "self.text.replace('x', 'y').replace('y', '') == ''",
-            "(self.list + self.few).size() == 100100",
-            "self.list == oldSelf.list",
-            "'%s-%s'.format([self.text, self.text]).size() == 100001",
-            "self.text.lastIndexOf('xx') == 49998 && self.text.lastIndexOf('x', 7) == 7",
-        ] {
-            assert_eq!(said(rule, &object, Some(&object)), "", "{rule}");
-        }
-    }
-}
+mod tests;

@@ -5,7 +5,10 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use crate::cel::value::{Str, Val};
+use crate::cel::budget::Cost;
+use crate::cel::library::size_of;
+use crate::cel::ops;
+use crate::cel::value::{EvalError, Str, Val};
 
 /// What tells a scalar from others as `==` does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +79,46 @@ impl<'a> Entries<'a> {
         self.pairs.push((key, value));
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &Val<'a>> {
-        self.pairs.iter().map(|(key, _)| key)
+    pub fn key(&self, index: usize) -> Option<&Val<'a>> {
+        self.pairs.get(index).map(|(key, _)| key)
     }
+}
+
+fn usable_key(key: &Val<'_>, cost: &Cost) -> Result<(), EvalError> {
+    cost.spend_on_bytes(size_of(key))?;
+    if matches!(key, Val::String(_) | Val::Int(_) | Val::Uint(_) | Val::Bool(_) | Val::Double(_)) {
+        return Ok(());
+    }
+    Err(EvalError::other(format!("unsupported key type: {}", key.type_name())))
+}
+
+/// In a literal, the last value of a key counts.
+pub(crate) fn replace<'a>(
+    entries: &mut Entries<'a>,
+    key: Val<'a>,
+    value: Val<'a>,
+    cost: &Cost,
+) -> Result<(), EvalError> {
+    usable_key(&key, cost)?;
+    match entries.get_mut(&key) {
+        Some(existing) => *existing = value,
+        None => entries.push(key, value),
+    }
+    Ok(())
+}
+
+/// In a transformation, a key may come once.
+pub(crate) fn insert<'a>(
+    entries: &mut Entries<'a>,
+    key: Val<'a>,
+    value: Val<'a>,
+    cost: &Cost,
+) -> Result<(), EvalError> {
+    usable_key(&key, cost)?;
+    if entries.get(&key).is_some() {
+        let key = ops::display(&key);
+        return Err(EvalError::other(format!("insert failed: key {key} already exists")));
+    }
+    entries.push(key, value);
+    Ok(())
 }

@@ -3,7 +3,7 @@
 //! The language, its standard functions and the libraries are those an API server of 1.36
 //! offers to CRD rules. It has its own parser and evaluator because a rule must be checked
 //! against the types of its schema, see the object in place instead of a converted copy, and
-//! stop when it costs too much; see [`eval`] for the bound.
+//! stop when it costs too much; see [`budget`] for the bounds.
 //!
 //! ```text
 //! source -> lexer -> parser -> Expr -> check (types of the schema) -> Program
@@ -16,6 +16,7 @@
 //! object is printed by `string()` in UTC, not with the offset it was written with.
 
 pub(crate) mod ast;
+pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod cost;
 pub(crate) mod escape;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::cel::budget::Cost;
 use crate::cel::escape;
-use crate::cel::eval::Cost;
 use crate::cel::keys::Key;
 use crate::cel::library::size_of;
 use crate::cel::value::{EvalError, Evaluated, JsonMap, List, MapVal, Val};
@@ -41,29 +41,32 @@ pub(crate) fn operate<'a>(function: &str, args: &[Val<'a>], cost: &Cost) -> Eval
         ("_>_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_gt())),
         ("_>=_", [a, b]) => compare(a, b).map(|order| Val::Bool(order.is_ge())),
         ("@in", [element, container]) => is_in(element, container, cost).map(Val::Bool),
-        ("_[_]" | "_[?_]", [Val::Optional(value), key]) => optional_index(value.as_deref(), key),
-        ("_[_]", [container, key]) => index(container, key)?.ok_or_else(|| missing(container, key)),
-        ("_[?_]", [container, key]) => optional_index(Some(container), key),
+        ("_[_]" | "_[?_]", [Val::Optional(value), key]) => optional_index(value.as_deref(), key, cost),
+        ("_[_]", [container, key]) => index(container, key, cost)?.ok_or_else(|| missing(container, key)),
+        ("_[?_]", [container, key]) => optional_index(Some(container), key, cost),
         (_, [a, b]) => arithmetic(function, a, b, cost),
         _ => Err(EvalError::bare_overload()),
     }
 }
 
-fn optional_index<'a>(container: Option<&Val<'a>>, key: &Val<'a>) -> Evaluated<'a> {
+fn optional_index<'a>(container: Option<&Val<'a>>, key: &Val<'a>, cost: &Cost) -> Evaluated<'a> {
     let Some(container) = container else { return Ok(Val::Optional(None)) };
-    Ok(match index(container, key)? {
+    Ok(match index(container, key, cost)? {
         Some(value) => Val::some(value),
         None => Val::Optional(None),
     })
 }
 
-/// `==`. Values of different types differ; numbers compare by value.
+/// `==`. Values of different types differ; numbers compare by value. What the values themselves cost is spent before, see
+/// [`equal_part`].
 pub(crate) fn equal<'a>(a: &Val<'a>, b: &Val<'a>, cost: &Cost) -> Result<bool, EvalError> {
     Ok(match (a, b) {
         (Val::Null, Val::Null) => true,
         (Val::Null, _) | (_, Val::Null) => false,
-        (Val::Preserved(a), b) => is_same_json(a, b),
-        (a, Val::Preserved(b)) if !matches!(a, Val::List(_) | Val::Map(_)) => is_same_json(b, a),
+        (Val::Preserved(a), b) => return is_same_json(a, b, cost),
+        (a, Val::Preserved(b)) if !matches!(a, Val::List(_) | Val::Map(_)) => {
+            return is_same_json(b, a, cost);
+        }
         (Val::Bool(a), Val::Bool(b)) => a == b,
         (Val::Int(_) | Val::Uint(_) | Val::Double(_), Val::Int(_) | Val::Uint(_) | Val::Double(_)) => {
             compare_numbers(a, b) == Some(Ordering::Equal)
@@ -91,23 +94,83 @@ pub(crate) fn equal<'a>(a: &Val<'a>, b: &Val<'a>, cost: &Cost) -> Result<bool, E
     })
 }
 
-/// `==` of parts of values: what is in them costs as much as it does by itself.
+/// `==` of parts of values. Each costs whenever it is visited, however small it is: a value that shares its parts has
+/// many more of them than bytes.
 pub(crate) fn equal_part<'a>(a: &Val<'a>, b: &Val<'a>, cost: &Cost) -> Result<bool, EvalError> {
-    cost.spend(u64::try_from(size_of(a).min(size_of(b)) / 10).unwrap_or(u64::MAX))?;
+    cost.spend(part(a, b).max(1))?;
     equal(a, b, cost)
 }
 
+/// Same, where the visit was counted with all others before.
+pub(crate) fn equal_counted<'a>(a: &Val<'a>, b: &Val<'a>, cost: &Cost) -> Result<bool, EvalError> {
+    cost.spend(part(a, b))?;
+    equal(a, b, cost)
+}
+
+/// Order of parts of values.
+pub(crate) fn compare_part(a: &Val<'_>, b: &Val<'_>, cost: &Cost) -> Result<Ordering, EvalError> {
+    cost.spend(part(a, b).max(1))?;
+    compare(a, b)
+}
+
+fn part(a: &Val<'_>, b: &Val<'_>) -> u64 {
+    u64::try_from(size_of(a).min(size_of(b)) / 10).unwrap_or(u64::MAX)
+}
+
 /// A value without a type in its schema, compared as the JSON it is.
-fn is_same_json(json: &Value, other: &Val<'_>) -> bool {
+fn is_same_json(json: &Value, other: &Val<'_>, cost: &Cost) -> Result<bool, EvalError> {
     match (json, other) {
-        (json, Val::Preserved(other)) => json == *other,
-        (Value::Bool(a), Val::Bool(b)) => a == b,
-        (Value::Number(a), Val::Int(b)) => a.as_i64() == Some(*b),
-        (Value::Number(a), Val::Double(b)) => a.is_f64() && a.as_f64() == Some(*b),
-        (Value::String(a), Val::String(b)) => a == &**b,
-        (Value::Object(a), Val::Map(MapVal::Json(b))) => a == b.members,
-        _ => false,
+        (json, Val::Preserved(other)) => same_json(json, other, cost),
+        (Value::Bool(a), Val::Bool(b)) => Ok(a == b),
+        (Value::Number(a), Val::Int(b)) => Ok(a.as_i64() == Some(*b)),
+        (Value::Number(a), Val::Double(b)) => Ok(a.is_f64() && a.as_f64() == Some(*b)),
+        (Value::String(a), Val::String(b)) => same_text(a, b, cost),
+        (Value::Object(a), Val::Map(MapVal::Json(b))) => same_members(a, b.members, cost),
+        _ => Ok(false),
     }
+}
+
+fn same_json(a: &Value, b: &Value, cost: &Cost) -> Result<bool, EvalError> {
+    cost.spend(1)?;
+    match (a, b) {
+        (Value::String(a), Value::String(b)) => same_text(a, b, cost),
+        (Value::Array(a), Value::Array(b)) => {
+            if a.len() != b.len() {
+                return Ok(false);
+            }
+            for (a, b) in a.iter().zip(b) {
+                if !same_json(a, b, cost)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Value::Object(a), Value::Object(b)) => same_members(a, b, cost),
+        (a, b) => Ok(a == b),
+    }
+}
+
+fn same_text(a: &str, b: &str, cost: &Cost) -> Result<bool, EvalError> {
+    cost.spend_on_bytes(a.len().min(b.len()))?;
+    Ok(a == b)
+}
+
+fn same_members(
+    a: &serde_json::Map<String, Value>,
+    b: &serde_json::Map<String, Value>,
+    cost: &Cost,
+) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for (name, value) in a {
+        cost.spend_on_bytes(name.len())?;
+        match b.get(name) {
+            Some(other) if same_json(value, other, cost)? => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 fn equal_lists<'a>(a: &List<'a>, b: &List<'a>, cost: &Cost) -> Result<bool, EvalError> {
@@ -116,8 +179,8 @@ fn equal_lists<'a>(a: &List<'a>, b: &List<'a>, cost: &Cost) -> Result<bool, Eval
     }
     match a.identity {
         Some(ListType::Set) => {
-            let ours = Known::of(a, None)?;
-            for element in b.iter() {
+            let ours = Known::of(a, None, cost)?;
+            for element in b.iter(cost) {
                 if ours.position(&element?, cost)?.is_none() {
                     return Ok(false);
                 }
@@ -125,8 +188,8 @@ fn equal_lists<'a>(a: &List<'a>, b: &List<'a>, cost: &Cost) -> Result<bool, Eval
             Ok(true)
         }
         Some(ListType::Map(keys)) => {
-            let ours = Known::of(a, Some(keys))?;
-            for element in b.iter() {
+            let ours = Known::of(a, Some(keys), cost)?;
+            for element in b.iter(cost) {
                 let element = element?;
                 match ours.position(&element, cost)? {
                     Some(i) if equal_part(&ours.elements[i], &element, cost)? => {}
@@ -136,7 +199,7 @@ fn equal_lists<'a>(a: &List<'a>, b: &List<'a>, cost: &Cost) -> Result<bool, Eval
             Ok(true)
         }
         _ => {
-            for (a, b) in a.iter().zip(b.iter()) {
+            for (a, b) in a.iter(cost).zip(b.iter(cost)) {
                 if !equal_part(&a?, &b?, cost)? {
                     return Ok(false);
                 }
@@ -154,16 +217,17 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn of(list: &List<'a>, keys: Option<&'a [String]>) -> Result<Self, EvalError> {
+    fn of(list: &List<'a>, keys: Option<&'a [String]>, cost: &Cost) -> Result<Self, EvalError> {
         let mut known = Self { keys, elements: Vec::new(), positions: HashMap::new() };
-        for element in list.iter() {
-            known.push(element?)?;
+        for element in list.iter(cost) {
+            known.push(element?, cost)?;
         }
         Ok(known)
     }
 
-    fn push(&mut self, element: Val<'a>) -> Result<(), EvalError> {
-        if let Some(key) = self.key(&element)? {
+    fn push(&mut self, element: Val<'a>, cost: &Cost) -> Result<(), EvalError> {
+        cost.spend(1)?;
+        if let Some(key) = self.key(&element, cost)? {
             self.positions.insert(key, self.elements.len());
         }
         self.elements.push(element);
@@ -171,26 +235,30 @@ impl<'a> Known<'a> {
     }
 
     /// What is looked up; none for elements that are no scalars.
-    fn key(&self, element: &Val<'a>) -> Result<Option<Key<'a>>, EvalError> {
-        let Some(names) = self.keys else { return Ok(Key::of(element)) };
+    fn key(&self, element: &Val<'a>, cost: &Cost) -> Result<Option<Key<'a>>, EvalError> {
+        // It is hashed.
+        let key_of = |value: &Val<'a>| -> Result<_, EvalError> {
+            cost.spend_on_bytes(size_of(value))?;
+            Ok(Key::of(value))
+        };
+        let Some(names) = self.keys else { return key_of(element) };
         let Val::Map(map) = element else {
             return Err(EvalError::other(
                 "unexpected data format for element of array with x-kubernetes-list-type=map",
             ));
         };
-        let key = |name: &String| match map.find_text(&escape::escape(name).unwrap_or(name.into()))? {
-            Some(value) => Ok(Key::of(&value)),
+        let key = |name: &String| match map.find_text(&escape::escape(name).unwrap_or(name.into()), cost)? {
+            Some(value) => key_of(&value),
             None => Ok(None),
         };
         names.iter().map(key).collect::<Result<_, _>>().map(Key::Several).map(Some)
     }
 
     fn position(&self, element: &Val<'a>, cost: &Cost) -> Result<Option<usize>, EvalError> {
-        if let Some(key) = self.key(element)? {
+        if let Some(key) = self.key(element, cost)? {
             return Ok(self.positions.get(&key).copied());
         }
         for (position, candidate) in self.elements.iter().enumerate() {
-            cost.spend(1)?;
             if equal_part(candidate, element, cost)? {
                 return Ok(Some(position));
             }
@@ -203,25 +271,32 @@ fn equal_maps<'a>(a: &MapVal<'a>, b: &MapVal<'a>, cost: &Cost) -> Result<bool, E
     if a.len() != b.len() {
         return Ok(false);
     }
-    for key in a.keys() {
-        match (a.find(&key)?, b.find(&key)?) {
+    for key in a.keys(cost)? {
+        match (a.find(&key, cost)?, b.find(&key, cost)?) {
             (None, None) => {}
             (Some(a), Some(b)) if equal_part(&a, &b, cost)? => {}
             _ => return Ok(false),
         }
     }
     match (a, b) {
-        (MapVal::Json(a), MapVal::Json(b)) => Ok(same_unknown_members(a, b)),
+        (MapVal::Json(a), MapVal::Json(b)) => same_unknown_members(a, b, cost),
         _ => Ok(true),
     }
 }
 
 /// Members that the schema does not state are compared as JSON.
-fn same_unknown_members(a: &JsonMap<'_>, b: &JsonMap<'_>) -> bool {
-    a.members.iter().all(|(name, value)| {
-        let stated = a.object.property(name).is_some() || a.object.node.additional_schema().is_some();
-        stated || b.members.get(name).is_none_or(|other| other == value)
-    })
+fn same_unknown_members(a: &JsonMap<'_>, b: &JsonMap<'_>, cost: &Cost) -> Result<bool, EvalError> {
+    if a.object.node.additional_schema().is_some() {
+        return Ok(true);
+    }
+    for (name, value) in a.members.iter().filter(|(name, _)| a.object.property(name).is_none()) {
+        cost.spend_on_bytes(name.len())?;
+        match b.members.get(name) {
+            Some(other) if !same_json(value, other, cost)? => return Ok(false),
+            _ => {}
+        }
+    }
+    Ok(true)
 }
 
 /// Order of numbers of any two types; none if one is not a number at all.
@@ -260,20 +335,20 @@ pub(crate) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, EvalError> {
 fn is_in<'a>(element: &Val<'a>, container: &Val<'a>, cost: &Cost) -> Result<bool, EvalError> {
     match container {
         Val::List(list) => {
-            for candidate in list.iter() {
-                if equal_part(&candidate?, element, cost)? {
+            for candidate in list.iter(cost) {
+                if equal_counted(&candidate?, element, cost)? {
                     return Ok(true);
                 }
             }
             Ok(false)
         }
-        Val::Map(map) => Ok(map.find(element)?.is_some()),
+        Val::Map(map) => Ok(map.find(element, cost)?.is_some()),
         _ => Err(EvalError::overload("@in")),
     }
 }
 
 /// `x[y]`, none if there is no such element.
-fn index<'a>(container: &Val<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
+fn index<'a>(container: &Val<'a>, key: &Val<'a>, cost: &Cost) -> Result<Option<Val<'a>>, EvalError> {
     match container {
         Val::List(list) => {
             let position = match key {
@@ -292,9 +367,9 @@ fn index<'a>(container: &Val<'a>, key: &Val<'a>) -> Result<Option<Val<'a>>, Eval
                     )));
                 }
             };
-            position.and_then(|position| list.get(position)).transpose()
+            position.and_then(|position| list.get(position, cost)).transpose()
         }
-        Val::Map(map) => map.find(key),
+        Val::Map(map) => map.find(key, cost),
         _ => Err(EvalError::overload("_[_]")),
     }
 }
@@ -404,17 +479,17 @@ fn concat<'a>(a: &List<'a>, b: &List<'a>, cost: &Cost) -> Result<List<'a>, EvalE
         Some(ListType::Set) => None,
         Some(ListType::Map(keys)) => Some(keys.as_slice()),
         _ => {
-            let elements: Result<Vec<_>, _> = a.iter().chain(b.iter()).collect();
+            let elements: Result<Vec<_>, _> = a.iter(cost).chain(b.iter(cost)).collect();
             return Ok(List::made(elements?, a.identity));
         }
     };
-    let mut known = Known::of(a, keys)?;
-    for element in b.iter() {
+    let mut known = Known::of(a, keys, cost)?;
+    for element in b.iter(cost) {
         let element = element?;
         match known.position(&element, cost)? {
             Some(i) if keys.is_some() => known.elements[i] = element,
             Some(_) => {}
-            None => known.push(element)?,
+            None => known.push(element, cost)?,
         }
     }
     Ok(List::made(known.elements, a.identity))

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use crate::cel::eval::{OBJECT_LIMIT, evaluate};
+use crate::cel::budget::{Budget, Cost, Exhausted};
+use crate::cel::eval::evaluate;
 use crate::cel::program::{CompileError, Expected, Program};
 use crate::cel::types::Type;
 use crate::cel::value::{EvalError, Evaluated, Val};
@@ -115,12 +116,13 @@ pub(crate) fn check(
     new: &Value,
     old: Option<&Value>,
     correlated: Option<&Correlated<'_>>,
+    budget: &mut Budget,
     errors: &mut Vec<FieldError>,
 ) {
     let place = Place { node, trail: Trail::ROOT, new, old, is_root: true };
     let ratchet = Ratchet { current: correlated, nearest: None };
     // Being stopped is told by an error already pushed.
-    let mut walk = Walk { budget: OBJECT_LIMIT, errors: Errors::default() };
+    let mut walk = Walk { budget, errors: Errors::default() };
     let _ = walk.visit(&place, ratchet);
     errors.extend(walk.errors.into_inner());
 }
@@ -152,12 +154,12 @@ impl Ratchet<'_, '_> {
     }
 }
 
-struct Walk {
-    budget: u64,
+struct Walk<'b> {
+    budget: &'b mut Budget,
     errors: Errors,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn visit(&mut self, place: &Place<'_>, ratchet: Ratchet<'_, '_>) -> Result<(), Stopped> {
         if place.new.is_null() || !place.node.has_rules {
             return Ok(());
@@ -243,6 +245,7 @@ impl Walk {
             if self.errors.is_enough() {
                 return Err(Stopped);
             }
+            self.budget.look().map_err(|Exhausted| self.exhausted(place))?;
             let program = match &rule.program {
                 Ok(program) => program,
                 Err(error) => {
@@ -255,8 +258,9 @@ impl Walk {
                 continue;
             }
             let context = Context { place, resource };
-            let (result, cost) = context.evaluate(program, optional);
-            self.pay(place, cost, &result, &rule.source)?;
+            let cost = self.budget.begin();
+            let result = context.evaluate(program, optional, &cost);
+            self.pay(place, &cost, &result, &rule.source)?;
             match result {
                 Ok(Val::Bool(true)) => {}
                 Ok(_) => self.violated(&context, rule, program, ratchet)?,
@@ -274,7 +278,7 @@ impl Walk {
     fn pay(
         &mut self,
         place: &Place<'_>,
-        cost: u64,
+        cost: &Cost,
         result: &Evaluated<'_>,
         rule: &RawRule,
     ) -> Result<(), Stopped> {
@@ -287,15 +291,15 @@ impl Walk {
             self.fail(place, detail);
             return Err(Stopped);
         }
-        if let Some(rest) = self.budget.checked_sub(cost) {
-            self.budget = rest;
-            return Ok(());
-        }
+        self.budget.pay(cost).map_err(|Exhausted| self.exhausted(place))
+    }
+
+    fn exhausted(&mut self, place: &Place<'_>) -> Stopped {
         self.fail(
             place,
             "validation failed due to running out of cost budget, no further validation rules will be run",
         );
-        Err(Stopped)
+        Stopped
     }
 
     fn failed(&mut self, place: &Place<'_>, error: &EvalError, rule: &RawRule) {
@@ -319,8 +323,9 @@ impl Walk {
         let place = context.place;
         let message = match &rule.message {
             Some(Ok(message)) => {
-                let (result, cost) = context.evaluate(message, false);
-                self.pay(place, cost, &result, &rule.source)?;
+                let cost = self.budget.begin();
+                let result = context.evaluate(message, false, &cost);
+                self.pay(place, &cost, &result, &rule.source)?;
                 result.ok().and_then(|value| usable_message(&value))
             }
             _ => None,
@@ -362,27 +367,24 @@ struct Context<'p, 'a> {
 impl<'a> Context<'_, 'a> {
     /// `oldSelf` is an optional only for a rule that asked for it; its message expression
     /// sees the plain value, or none.
-    fn evaluate<'r>(&self, program: &'r Program, optional_old: bool) -> (Evaluated<'r>, u64)
+    fn evaluate<'r>(&self, program: &'r Program, optional_old: bool, cost: &Cost) -> Evaluated<'r>
     where
         'a: 'r,
     {
         let node = self.place.node;
-        let value = |value: &'a Value| -> Evaluated<'r> { Val::of_resource(value, node, self.resource) };
+        let value =
+            |value: &'a Value| -> Evaluated<'r> { Val::of_resource(value, node, self.resource, cost) };
         let mut variables = Vec::with_capacity(4);
-        match value(self.place.new) {
-            Ok(new) => variables.push(("self", new)),
-            Err(error) => return (Err(error), 0),
-        }
+        variables.push(("self", value(self.place.new)?));
         if program.uses_old_self {
-            match (self.place.old.map(value).transpose(), optional_old) {
-                (Err(error), _) => return (Err(error), 0),
-                (Ok(Some(old)), true) => variables.push(("oldSelf", Val::some(old))),
-                (Ok(None), true) => variables.push(("oldSelf", Val::Optional(None))),
-                (Ok(Some(old)), false) => variables.push(("oldSelf", old)),
-                (Ok(None), false) => {}
+            match (self.place.old.map(value).transpose()?, optional_old) {
+                (Some(old), true) => variables.push(("oldSelf", Val::some(old))),
+                (None, true) => variables.push(("oldSelf", Val::Optional(None))),
+                (Some(old), false) => variables.push(("oldSelf", old)),
+                (None, false) => {}
             }
         }
-        evaluate(program, variables)
+        evaluate(program, variables, cost)
     }
 }
 

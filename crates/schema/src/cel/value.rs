@@ -13,9 +13,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
+use crate::cel::budget::Cost;
 use crate::cel::escape;
 use crate::cel::keys::Entries;
-use crate::cel::library::{Cidr, Quantity, Semver};
+use crate::cel::library::{Cidr, Quantity, Semver, size_of};
 use crate::cel::types::ObjectType;
 use crate::go::time;
 use crate::go::url::Url;
@@ -167,12 +168,12 @@ impl<'a> Val<'a> {
     }
 
     /// The value of a part of the object.
-    pub fn of(value: &'a Value, node: &'a Node) -> Evaluated<'a> {
-        Self::of_resource(value, node, node.embedded_resource)
+    pub fn of(value: &'a Value, node: &'a Node, cost: &Cost) -> Evaluated<'a> {
+        Self::of_resource(value, node, node.embedded_resource, cost)
     }
 
     /// Same, where `resource` says whether `value` has what every resource has.
-    pub fn of_resource(value: &'a Value, node: &'a Node, resource: bool) -> Evaluated<'a> {
+    pub fn of_resource(value: &'a Value, node: &'a Node, resource: bool, cost: &Cost) -> Evaluated<'a> {
         if value.is_null() {
             return if node.nullable {
                 Ok(Self::Null)
@@ -203,7 +204,7 @@ impl<'a> Val<'a> {
                 })),
                 None => Err(EvalError::other("invalid array type, expected Items with a non-empty Schema")),
             },
-            (Kind::String, Value::String(text)) => string(text, &node.checks.format_name),
+            (Kind::String, Value::String(text)) => string(text, &node.checks.format_name, cost),
             (Kind::Number, Value::Number(number)) => Ok(Self::Double(number.as_f64().unwrap_or(f64::NAN))),
             (Kind::Integer, Value::Number(number)) if number.is_i64() => {
                 Ok(Self::Int(number.as_i64().unwrap_or_default()))
@@ -241,7 +242,11 @@ fn wrong_data(kind: Kind, value: &Value) -> EvalError {
     EvalError::other(format!("invalid data, expected {expected}, got {actual}"))
 }
 
-fn string<'a>(text: &'a str, format: &str) -> Evaluated<'a> {
+fn string<'a>(text: &'a str, format: &str, cost: &Cost) -> Evaluated<'a> {
+    // These are read whenever they are asked for.
+    if matches!(format, "duration" | "date" | "date-time" | "byte") {
+        cost.spend_on_bytes(text.len())?;
+    }
     let invalid = |what: &str| EvalError::other(format!("Invalid {what} {text}"));
     match format {
         "duration" => time::parse_format_duration(text).map(Val::Duration).ok_or_else(|| invalid("duration")),
@@ -301,19 +306,19 @@ impl<'a> List<'a> {
         matches!(self.elements, Elements::Json(..))
     }
 
-    pub fn get(&self, index: usize) -> Option<Evaluated<'a>> {
+    pub fn get(&self, index: usize, cost: &Cost) -> Option<Evaluated<'a>> {
         match &self.elements {
-            Elements::Json(elements, node) => elements.get(index).map(|element| Val::of(element, node)),
+            Elements::Json(elements, node) => elements.get(index).map(|element| Val::of(element, node, cost)),
             Elements::Made(elements) => elements.get(index).cloned().map(Ok),
         }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Evaluated<'a>> + '_ {
-        (0..self.len()).filter_map(|index| self.get(index))
+    pub fn iter<'s>(&'s self, cost: &'s Cost) -> impl Iterator<Item = Evaluated<'a>> + use<'s, 'a> {
+        (0..self.len()).filter_map(move |index| self.get(index, cost))
     }
 
-    pub fn to_vec(&self) -> Result<Vec<Val<'a>>, EvalError> {
-        self.iter().collect()
+    pub fn to_vec(&self, cost: &Cost) -> Result<Vec<Val<'a>>, EvalError> {
+        self.iter(cost).collect()
     }
 }
 
@@ -340,23 +345,34 @@ impl<'a> JsonMap<'a> {
         if self.has_properties() { self.object.property(name) } else { self.object.node.additional_schema() }
     }
 
-    fn find(&self, key: &str) -> Option<Evaluated<'a>> {
-        let name = if self.has_properties() { escape::unescape(key)? } else { Cow::Borrowed(key) };
-        let value = self.members.get(&*name)?;
+    fn find(&self, key: &str, cost: &Cost) -> Result<Option<Val<'a>>, EvalError> {
+        cost.spend_on_bytes(key.len())?;
+        let name = match (self.has_properties(), key) {
+            (true, key) => escape::unescape(key),
+            (false, key) => Some(Cow::Borrowed(key)),
+        };
+        let Some(name) = name else { return Ok(None) };
+        let Some(value) = self.members.get(&*name) else { return Ok(None) };
         if self.has_properties() && value.is_null() {
-            return None;
+            return Ok(None);
         }
-        self.schema(&name).map(|node| Val::of(value, node))
+        self.schema(&name).map(|node| Val::of(value, node, cost)).transpose()
     }
 
-    fn keys(&self) -> impl Iterator<Item = Str<'a>> {
+    /// The keys, made one by one. Members that the schema does not state are passed over, which costs at once.
+    fn keys(&self, cost: &Cost) -> Result<impl Iterator<Item = Str<'a>> + use<'a>, EvalError> {
         let this = *self;
-        this.members.keys().filter(move |name| this.schema(name).is_some()).map(move |name| {
-            match escape::escape(name) {
-                Some(Cow::Owned(identifier)) if this.has_properties() => Str::Shared(identifier.into()),
-                _ => Str::Borrowed(name.as_str()),
+        if this.has_properties() {
+            for name in this.members.keys() {
+                cost.spend(1)?;
+                cost.spend_on_bytes(name.len())?;
             }
-        })
+        }
+        let stated = this.members.keys().filter(move |name| this.schema(name).is_some());
+        Ok(stated.map(move |name| match this.has_properties().then(|| escape::escape(name)) {
+            Some(Some(Cow::Owned(identifier))) => Str::Shared(identifier.into()),
+            _ => Str::Borrowed(name.as_str()),
+        }))
     }
 }
 
@@ -370,27 +386,37 @@ impl<'a> MapVal<'a> {
 
     /// The value under a key; none if there is none. A key of the wrong type is an error for
     /// an object, and no key of a made map.
-    pub fn find(&self, key: &Val<'a>) -> Result<Option<Val<'a>>, EvalError> {
-        match self {
-            Self::Json(map) => match key {
-                Val::String(key) => map.find(key).transpose(),
-                _ => Err(EvalError::bare_overload()),
-            },
-            Self::Made(entries) => Ok(entries.get(key).cloned()),
+    pub fn find(&self, key: &Val<'a>, cost: &Cost) -> Result<Option<Val<'a>>, EvalError> {
+        match (self, key) {
+            (Self::Json(map), Val::String(key)) => map.find(key, cost),
+            (Self::Json(_), _) => Err(EvalError::bare_overload()),
+            (Self::Made(entries), key) => {
+                cost.spend_on_bytes(size_of(key))?;
+                Ok(entries.get(key).cloned())
+            }
         }
     }
 
-    pub fn find_text(&self, key: &str) -> Result<Option<Val<'a>>, EvalError> {
+    pub fn find_text(&self, key: &str, cost: &Cost) -> Result<Option<Val<'a>>, EvalError> {
         match self {
-            Self::Json(map) => map.find(key).transpose(),
-            Self::Made(entries) => Ok(entries.get(&Val::text(key)).cloned()),
+            Self::Json(map) => map.find(key, cost),
+            Self::Made(_) => {
+                cost.spend_on_bytes(key.len())?;
+                self.find(&Val::text(key), cost)
+            }
         }
     }
 
-    pub fn keys(&self) -> Vec<Val<'a>> {
-        match self {
-            Self::Json(map) => map.keys().map(Val::String).collect(),
-            Self::Made(entries) => entries.keys().cloned().collect(),
-        }
+    pub fn keys(&self, cost: &Cost) -> Result<Keys<'a>, EvalError> {
+        Ok(match self {
+            Self::Json(map) => Box::new(map.keys(cost)?.map(Val::String)),
+            Self::Made(entries) => {
+                let entries = Rc::clone(entries);
+                Box::new((0..entries.len()).filter_map(move |index| entries.key(index).cloned()))
+            }
+        })
     }
 }
+
+/// Keys of a map, made as they are asked for: what stops at the first has not paid for the rest.
+pub(crate) type Keys<'a> = Box<dyn Iterator<Item = Val<'a>> + 'a>;

@@ -6,6 +6,17 @@ use serde_json::{Number, Value};
 
 use crate::go::text;
 
+#[cfg(test)]
+thread_local! {
+    static SHOWN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many words this thread has made so far.
+#[cfg(test)]
+pub(crate) fn shown() -> usize {
+    SHOWN.with(std::cell::Cell::get)
+}
+
 /// The values of an `enum`, to be found without looking at each.
 #[derive(Debug, Default)]
 pub(crate) struct Enumeration {
@@ -33,13 +44,17 @@ impl Enumeration {
         out
     }
 
-    /// What is supported, if the value is not of it.
-    pub(crate) fn refused(&self, value: &Value) -> Option<Vec<String>> {
-        if self.values.is_empty() || self.contains(value) {
-            return None;
-        }
+    /// Whether the value is not of it.
+    pub(crate) fn refuses(&self, value: &Value) -> bool {
+        !self.values.is_empty() && !self.contains(value)
+    }
+
+    /// What is supported, in the words of an error: as long as the definition is, so only for one that is told.
+    pub(crate) fn supported(&self) -> Vec<String> {
+        #[cfg(test)]
+        SHOWN.with(|shown| shown.set(shown.get() + self.values.len()));
         let shown = |value: &Value| value.as_str().map_or_else(|| text::json(value), str::to_owned);
-        Some(self.values.iter().map(shown).collect())
+        self.values.iter().map(shown).collect()
     }
 
     /// Equality after Go's conversion to the type of the allowed value, which truncates numbers

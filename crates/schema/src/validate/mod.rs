@@ -4,6 +4,7 @@
 //! and then, unless an error so far makes rules meaningless, the CEL rules. On update, an
 //! error in a part that did not change is forgiven (ratcheting).
 
+mod compositions;
 mod correlate;
 pub(crate) mod enumeration;
 pub(crate) mod formats;
@@ -20,6 +21,7 @@ pub(crate) use value::check as check_values;
 
 use serde_json::Value;
 
+use crate::cel::budget::Budget;
 use crate::cel::rules;
 use crate::error::{FieldError, FieldErrorKind};
 use crate::node::Node;
@@ -45,7 +47,7 @@ pub(crate) fn object(
                 "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
             ));
         } else {
-            rules::check(node, new, old, correlated.as_ref(), &mut errors);
+            rules::check(node, new, old, correlated.as_ref(), &mut Budget::default(), &mut errors);
         }
     }
     errors

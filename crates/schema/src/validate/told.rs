@@ -10,14 +10,39 @@ use crate::validate::MOST_TOLD;
 /// supported values in each, would take far more than anybody reads.
 #[derive(Default)]
 pub(crate) struct Errors {
-    errors: Vec<FieldError>,
+    told: Vec<FieldError>,
     bytes: usize,
+    /// How many are only counted.
+    counted: Option<usize>,
 }
 
+/// What an error takes besides its texts: about as much as a short one.
+const SHORT: usize = 64;
+
 impl Errors {
+    /// Only counts: whether a `not` holds, or which alternative is told, takes no words.
+    pub(crate) fn counting() -> Self {
+        Self { counted: Some(0), ..Self::default() }
+    }
+
+    pub(crate) fn counts_only(&self) -> bool {
+        self.counted.is_some()
+    }
+
     pub(crate) fn push(&mut self, error: FieldError) {
+        self.push_with(|| error);
+    }
+
+    /// Adds an error that is made if it is told.
+    pub(crate) fn push_with(&mut self, make: impl FnOnce() -> FieldError) {
+        if let Some(counted) = &mut self.counted {
+            *counted += 1;
+            self.bytes += SHORT;
+            return;
+        }
+        let error = make();
         self.bytes += weight(&error);
-        self.errors.push(error);
+        self.told.push(error);
     }
 
     pub(crate) fn extend(&mut self, errors: impl IntoIterator<Item = FieldError>) {
@@ -25,15 +50,20 @@ impl Errors {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.errors.len()
+        self.counted.unwrap_or(self.told.len())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.errors.is_empty()
+        self.len() == 0
     }
 
     pub(crate) fn truncate(&mut self, length: usize) {
-        self.bytes -= self.errors.drain(length..).map(|error| weight(&error)).sum::<usize>();
+        if let Some(counted) = &mut self.counted {
+            self.bytes -= SHORT * counted.saturating_sub(length);
+            *counted = length.min(*counted);
+            return;
+        }
+        self.bytes -= self.told.drain(length..).map(|error| weight(&error)).sum::<usize>();
     }
 
     /// Whether so much was found that no more is looked for.
@@ -42,13 +72,13 @@ impl Errors {
     }
 
     pub(crate) fn into_inner(self) -> Vec<FieldError> {
-        self.errors
+        self.told
     }
 }
 
-/// About how many bytes an error takes. What it takes besides its texts is about as much as a short one.
+/// About how many bytes an error takes.
 fn weight(error: &FieldError) -> usize {
-    64 + length(&error.path) + error.detail.len() + error.value.as_ref().map_or(0, of_value)
+    SHORT + length(&error.path) + error.detail.len() + error.value.as_ref().map_or(0, of_value)
 }
 
 fn length(path: &FieldPath) -> usize {
@@ -103,6 +133,27 @@ mod tests {
         new["l"].as_array_mut().unwrap().push(json!("b"));
         assert!(schema.validate(&old, Some(&old)).is_empty());
         assert!(!schema.validate(&new, Some(&old)).is_empty());
+    }
+
+    /// `anyOf` and `not` only ask whether: what nobody reads is not written, for any number of items.
+    #[test]
+    fn dropped_errors_have_no_words() {
+        let words: Vec<String> = (0..5_000).map(|n| format!("supported-{n}")).collect();
+        let refused = json!({"enum": words, "pattern": "x".repeat(10_000)});
+        let item =
+            json!({"type": "string", "anyOf": [refused, {"minLength": 1}], "not": {"anyOf": [refused]}});
+        let schema = json!({"type": "object", "properties": {"l": {"type": "array", "items": item}}});
+        let schema = Schema::compile(&schema).unwrap();
+        let before = crate::validate::enumeration::shown();
+        assert_eq!(schema.validate(&json!({"l": vec!["a"; 1_000]}), None), []);
+        assert_eq!(crate::validate::enumeration::shown() - before, 0, "words that were made");
+        // What is told is told as before, by the best alternative.
+        let item = json!({"type": "string", "anyOf": [{"enum": ["b"]}, {"maxLength": 0, "pattern": "b"}]});
+        let schema = json!({"type": "object", "properties": {"s": item}});
+        let told = Schema::compile(&schema).unwrap().validate(&json!({"s": "a"}), None);
+        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(told[1], "s: Unsupported value: \"a\": supported values: \"b\"");
     }
 
     /// A long name is in the path of every mistake below it: of a schema, and of resources in an object.

@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 use crate::error::{FieldError, FieldErrorKind};
 use crate::go::text;
 use crate::node::{Additional, Kind, Node, Pattern};
-use crate::path::{FieldPath, Trail};
+use crate::path::Trail;
 use crate::patterns::matching_cost;
 use crate::validate::Correlated;
+use crate::validate::compositions::compositions;
 use crate::validate::formats::Check;
 use crate::validate::numbers;
 use crate::validate::told::Errors;
@@ -39,7 +40,7 @@ const MOST_MATCHING: u64 = 4_000_000;
 
 /// The work of patterns so far.
 #[derive(Default)]
-struct Matching {
+pub(super) struct Matching {
     spent: Cell<u64>,
     /// Told once, for the first text that was not matched. None is matched after it.
     exceeded: OnceCell<FieldError>,
@@ -73,7 +74,7 @@ fn told_once(mut errors: Vec<FieldError>) -> Vec<FieldError> {
     errors
 }
 
-fn checked(
+pub(super) fn checked(
     node: &Node,
     value: &Value,
     trail: Trail<'_>,
@@ -99,12 +100,12 @@ fn checked(
 /// object within an object, down to the last.
 fn is_cheap(node: &Node, value: &Value, trail: Trail<'_>) -> bool {
     let checks = &node.checks;
-    !value.is_object()
-        || trail.is_top()
-        || !(checks.all_of.is_empty()
-            && checks.any_of.is_empty()
-            && checks.one_of.is_empty()
-            && checks.not.is_none())
+    let is_compared_in_part = checks.enumeration.values.is_empty()
+        && checks.all_of.is_empty()
+        && checks.any_of.is_empty()
+        && checks.one_of.is_empty()
+        && checks.not.is_none();
+    !value.is_object() || trail.is_top() || !is_compared_in_part
 }
 
 fn keywords(
@@ -130,6 +131,8 @@ fn keywords(
         Value::Number(number) => {
             passed += 2;
             let mut found = Vec::new();
+            // Where nobody reads them, errors have no long names.
+            let trail = if errors.counts_only() { Trail::ROOT } else { trail };
             numbers::check(node, number, trail, &mut found);
             errors.extend(found);
         }
@@ -164,7 +167,7 @@ fn type_names(node: &Node) -> &'static str {
 fn null_type(node: &Node, trail: Trail<'_>, errors: &mut Errors) -> bool {
     let valid = node.nullable || (node.kind.is_none() && !node.int_or_string);
     if !valid {
-        errors.push(type_error(trail, type_names(node), "null"));
+        errors.push_with(|| type_error(trail, type_names(node), "null"));
     }
     valid
 }
@@ -187,7 +190,7 @@ fn value_type(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Errors)
     let text_or_list = matches!(value, Value::String(_) | Value::Array(_));
     if let Some(format) = &node.checks.format {
         if !text_or_list && !fits && actual_format != format.name {
-            errors.push(type_error(trail, &format.name, actual_format));
+            errors.push_with(|| type_error(trail, &format.name, actual_format));
             return false;
         }
         // A schema of strings with a format lets a list pass; so does an API server.
@@ -196,47 +199,50 @@ fn value_type(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Errors)
         }
     }
     if !fits {
-        errors.push(type_error(trail, type_names(node), actual));
+        errors.push_with(|| type_error(trail, type_names(node), actual));
     }
     fits
 }
 
 fn strings(node: &Node, value: &str, trail: Trail<'_>, matching: &Matching, errors: &mut Errors) -> usize {
-    if let Some(error) = string_bounds(node, value, trail, matching) {
-        errors.push(error);
-    }
+    string_bounds(node, value, trail, matching, errors);
     let Some(format) = &node.checks.format else { return 1 };
     let Check::Text(check) = format.check else { return 1 };
     if !check.accepts(value) {
-        errors.push(type_error(trail, &format.name, value));
+        errors.push_with(|| type_error(trail, &format.name, value));
     }
     2
 }
 
-/// The first of length and pattern that is violated.
-fn string_bounds(node: &Node, value: &str, trail: Trail<'_>, matching: &Matching) -> Option<FieldError> {
+/// Tells the first of length and pattern that is violated.
+fn string_bounds(node: &Node, value: &str, trail: Trail<'_>, matching: &Matching, errors: &mut Errors) {
     let checks = &node.checks;
     if checks.max_length.is_some() || checks.min_length.is_some() {
         let length = i64::try_from(value.chars().count()).unwrap_or(i64::MAX);
         if let Some(max) = checks.max_length.filter(|max| length > *max) {
-            let unit = if max == 1 { "byte" } else { "bytes" };
-            let detail = if max < 0 {
-                "value is too long".to_owned()
-            } else {
-                format!("may not be more than {max} {unit}")
-            };
-            return Some(FieldError::new(&trail.to_path(), FieldErrorKind::TooLong, None, detail));
+            return errors.push_with(|| too_long(trail, max));
         }
         if let Some(min) = checks.min_length.filter(|min| length < *min) {
-            let detail = format!("{} in body should be at least {min} chars long", trail.name());
-            return Some(FieldError::invalid(&trail.to_path(), value, detail));
+            return errors.push_with(|| {
+                let detail = format!("{} in body should be at least {min} chars long", trail.name());
+                FieldError::invalid(&trail.to_path(), value, detail)
+            });
         }
     }
-    let pattern = checks.pattern.as_ref()?;
-    (!matching.is_match(pattern, value, trail)).then(|| {
-        let detail = format!("{} in body should match '{}'", trail.name(), pattern.source);
-        FieldError::invalid(&trail.to_path(), value, detail)
-    })
+    let Some(pattern) = &checks.pattern else { return };
+    if !matching.is_match(pattern, value, trail) {
+        errors.push_with(|| {
+            let detail = format!("{} in body should match '{}'", trail.name(), pattern.source);
+            FieldError::invalid(&trail.to_path(), value, detail)
+        });
+    }
+}
+
+fn too_long(trail: Trail<'_>, max: i64) -> FieldError {
+    let unit = if max == 1 { "byte" } else { "bytes" };
+    let detail =
+        if max < 0 { "value is too long".to_owned() } else { format!("may not be more than {max} {unit}") };
+    FieldError::new(&trail.to_path(), FieldErrorKind::TooLong, None, detail)
 }
 
 fn too_many(trail: Trail<'_>, actual: usize, max: i64) -> FieldError {
@@ -271,10 +277,10 @@ fn list(
         }
     }
     if let Some(min) = node.checks.min_items.filter(|min| signed(elements.len()) < *min) {
-        errors.push(too_few(trail, elements.len(), min, "items"));
+        errors.push_with(|| too_few(trail, elements.len(), min, "items"));
     }
     if let Some(max) = node.checks.max_items.filter(|max| signed(elements.len()) > *max) {
-        errors.push(too_many(trail, elements.len(), max));
+        errors.push_with(|| too_many(trail, elements.len(), max));
     }
     passed
 }
@@ -289,10 +295,10 @@ fn object(
 ) -> usize {
     let checks = &node.checks;
     if let Some(min) = checks.min_properties.filter(|min| signed(members.len()) < *min) {
-        errors.push(too_few(trail, members.len(), min, "properties"));
+        errors.push_with(|| too_few(trail, members.len(), min, "properties"));
     }
     if let Some(max) = checks.max_properties.filter(|max| signed(members.len()) > *max) {
-        errors.push(too_many(trail, members.len(), max));
+        errors.push_with(|| too_many(trail, members.len(), max));
     }
     let child = |name: &str| correlated.and_then(|correlated| correlated.key(name));
     let mut passed = 0;
@@ -300,8 +306,10 @@ fn object(
         None | Some(Additional::Allowed(true)) => {}
         Some(Additional::Allowed(false)) => {
             for name in members.keys().filter(|name| !node.properties.contains_key(*name)) {
-                let detail = format!("{}.{name} in body is a forbidden property", trail.name());
-                errors.push(FieldError::invalid(&trail.to_path(), name.as_str(), detail));
+                errors.push_with(|| {
+                    let detail = format!("{}.{name} in body is a forbidden property", trail.name());
+                    FieldError::invalid(&trail.to_path(), name.as_str(), detail)
+                });
             }
         }
         Some(Additional::Schema(schema)) => {
@@ -313,122 +321,43 @@ fn object(
             }
         }
     }
-    for (name, schema) in &node.properties {
-        if let Some(member) = members.get(name) {
-            // Old and new are of one kind by construction, so a change of these is invisible.
-            let hidden = trail.is_root() && (name == "kind" || name == "apiVersion");
-            let child = if hidden { None } else { child(name) };
-            passed += checked(schema, member, trail.field(name), child.as_ref(), matching, errors);
-        }
+    for (name, schema, member) in stated(node, members) {
+        // Old and new are of one kind by construction, so a change of these is invisible.
+        let hidden = trail.is_root() && (name == "kind" || name == "apiVersion");
+        let child = if hidden { None } else { child(name) };
+        passed += checked(schema, member, trail.field(name), child.as_ref(), matching, errors);
     }
     for name in checks.required.iter().filter(|name| !members.contains_key(*name)) {
-        errors.push(FieldError::required(&trail.field(name).to_path(), ""));
+        errors.push_with(|| FieldError::required(&trail.field(name).to_path(), ""));
     }
     passed
+}
+
+/// The members that are properties, in the order of these. Neither does a list of small objects look at all properties for each,
+/// nor a small schema at all members.
+fn stated<'a>(node: &'a Node, members: &'a Map<String, Value>) -> Vec<(&'a str, &'a Node, &'a Value)> {
+    if node.properties.len() <= members.len() {
+        let mut found = Vec::new();
+        for (name, schema) in &node.properties {
+            found.extend(members.get(name).map(|member| (name.as_str(), &**schema, member)));
+        }
+        return found;
+    }
+    let found = |(name, member): (&'a String, &'a Value)| {
+        node.properties.get(name).map(|schema| (name.as_str(), &**schema, member))
+    };
+    let mut found: Vec<_> = members.iter().filter_map(found).collect();
+    found.sort_unstable_by_key(|(name, ..)| *name);
+    found
 }
 
 fn enumeration(node: &Node, value: &Value, trail: Trail<'_>, errors: &mut Errors) {
-    if let Some(supported) = node.checks.enumeration.refused(value) {
-        errors.push(FieldError::not_supported(&trail.to_path(), value.clone(), &supported));
+    let enumeration = &node.checks.enumeration;
+    if enumeration.refuses(value) {
+        errors.push_with(|| {
+            FieldError::not_supported(&trail.to_path(), value.clone(), &enumeration.supported())
+        });
     }
-}
-
-/// `allOf`, `anyOf`, `oneOf` and `not`. Nothing inside of them correlates with an old value.
-fn compositions(
-    node: &Node,
-    value: &Value,
-    trail: Trail<'_>,
-    matching: &Matching,
-    errors: &mut Errors,
-) -> usize {
-    let checks = &node.checks;
-    let mut passed = 1;
-    let general = |errors: &mut Errors, detail: String| {
-        errors.push(FieldError::invalid(&FieldPath::root(), "", detail));
-    };
-    if !checks.any_of.is_empty() {
-        let outcome = alternatives(&checks.any_of, value, trail, matching, true);
-        passed += outcome.passed;
-        if outcome.valid == 0 {
-            let name = text::quote(&trail.name());
-            general(errors, format!("{name} must validate at least one schema (anyOf)"));
-            errors.extend(outcome.errors.into_inner());
-        }
-    }
-    if !checks.one_of.is_empty() {
-        let outcome = alternatives(&checks.one_of, value, trail, matching, false);
-        if outcome.valid < 2 {
-            passed += outcome.passed;
-        }
-        if outcome.valid != 1 {
-            let name = text::quote(&trail.name());
-            let found = match outcome.valid {
-                0 => "Found none valid".to_owned(),
-                n => format!("Found {n} valid alternatives"),
-            };
-            general(errors, format!("{name} must validate one and only one schema (oneOf). {found}"));
-            errors.extend(outcome.errors.into_inner());
-        }
-    }
-    let mut satisfied = 0;
-    for schema in &checks.all_of {
-        let start = errors.len();
-        passed += checked(schema, value, trail, None, matching, errors);
-        satisfied += usize::from(errors.len() == start);
-    }
-    if satisfied != checks.all_of.len() {
-        let name = text::quote(&trail.name());
-        let addition = if satisfied == 0 { ". None validated" } else { "" };
-        general(errors, format!("{name} must validate all the schemas (allOf){addition}"));
-    }
-    if let Some(not) = &checks.not {
-        let mut refused = Errors::default();
-        checked(not, value, trail, None, matching, &mut refused);
-        if refused.is_empty() {
-            let name = text::quote(&trail.name());
-            general(errors, format!("{name} must not validate the schema (not)"));
-        }
-    }
-    passed
-}
-
-struct Alternatives {
-    /// How many are valid.
-    valid: usize,
-    /// The passed checks of the first valid one, or of the best that failed.
-    passed: usize,
-    /// The errors of the best that failed, if none is valid.
-    errors: Errors,
-}
-
-fn alternatives(
-    schemas: &[Node],
-    value: &Value,
-    trail: Trail<'_>,
-    matching: &Matching,
-    first_is_enough: bool,
-) -> Alternatives {
-    let mut outcome = Alternatives { valid: 0, passed: 0, errors: Errors::default() };
-    let mut best: Option<usize> = None;
-    for schema in schemas {
-        let mut errors = Errors::default();
-        let passed = checked(schema, value, trail, None, matching, &mut errors);
-        if errors.is_empty() {
-            if outcome.valid == 0 {
-                outcome.passed = passed;
-            }
-            outcome.valid += 1;
-            outcome.errors = Errors::default();
-            if first_is_enough {
-                break;
-            }
-        } else if outcome.valid == 0 && best.is_none_or(|best| passed > best) {
-            best = Some(passed);
-            outcome.passed = passed;
-            outcome.errors = errors;
-        }
-    }
-    outcome
 }
 
 #[cfg(test)]

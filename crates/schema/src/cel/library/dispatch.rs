@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::cel::eval::{Cost, Eval};
+use crate::cel::budget::Cost;
+use crate::cel::eval::Eval;
 use crate::cel::keys::Entries;
 use crate::cel::library::{convert, lists, named_format, net, quantity, semver, strings, times};
 use crate::cel::value::{EvalError, Evaluated, MapVal, Val};
@@ -18,12 +19,14 @@ pub(crate) fn size_of(value: &Val<'_>) -> usize {
         Val::Bytes(bytes) => bytes.len(),
         Val::List(list) => list.len(),
         Val::Map(map) => map.len(),
+        Val::Url(url) => url.text().len(),
+        Val::Semver(version) => version.size(),
         _ => 1,
     }
 }
 
 /// A function that is not called on anything.
-pub(crate) fn global<'a>(eval: &mut Eval<'a>, name: &str, args: &[Val<'a>]) -> Evaluated<'a> {
+pub(crate) fn global<'a>(eval: &mut Eval<'_, 'a>, name: &str, args: &[Val<'a>]) -> Evaluated<'a> {
     for arg in args {
         eval.spend_on_text(size_of(arg))?;
     }
@@ -43,11 +46,14 @@ pub(crate) fn global<'a>(eval: &mut Eval<'a>, name: &str, args: &[Val<'a>]) -> E
             Ok(if is_zero(value) { Val::Optional(None) } else { Val::some(value.clone()) })
         }
         ("optional.none", []) => Ok(Val::Optional(None)),
-        ("optional.unwrap", [Val::List(list)]) => lists::unwrap(list),
+        ("optional.unwrap", [Val::List(list)]) => {
+            eval.spend_on_elements(list.len())?;
+            lists::unwrap(list, eval.cost)
+        }
         ("strings.quote", [Val::String(text)]) => Ok(Val::text(strings::quote(text))),
         ("sets.contains" | "sets.equivalent" | "sets.intersects", [Val::List(a), Val::List(b)]) => {
-            eval.spend_on_elements(a.len().saturating_mul(b.len()))?;
-            lists::sets(name, a, b, &eval.cost)
+            eval.spend_on_elements(a.len().saturating_mul(b.len()).max(a.len().saturating_add(b.len())))?;
+            lists::sets(name, a, b, eval.cost)
         }
         ("lists.range", [Val::Int(n)]) => {
             eval.spend_on_elements(usize::try_from(*n).unwrap_or(0))?;
@@ -58,9 +64,9 @@ pub(crate) fn global<'a>(eval: &mut Eval<'a>, name: &str, args: &[Val<'a>]) -> E
         ("ip" | "isIP" | "ip.isCanonical" | "cidr" | "isCIDR", [Val::String(text)]) => net::parse(name, text),
         ("quantity" | "isQuantity", [Val::String(text)]) => quantity::parse(name, text),
         ("sign", [Val::Quantity(quantity)]) => Ok(Val::Int(quantity.sign())),
-        ("semver" | "isSemver", [Val::String(text)]) => semver::parse(name, text, false),
+        ("semver" | "isSemver", [Val::String(text)]) => semver::parse(name, text, false, eval.cost),
         ("semver" | "isSemver", [Val::String(text), Val::Bool(normalize)]) => {
-            semver::parse(name, text, *normalize)
+            semver::parse(name, text, *normalize, eval.cost)
         }
         ("format.named", [Val::String(format)]) => Ok(match named_format::find(format) {
             Some(format) => Val::some(Val::Format(format)),
@@ -76,12 +82,15 @@ pub(crate) fn global<'a>(eval: &mut Eval<'a>, name: &str, args: &[Val<'a>]) -> E
 
 /// A function called on `target`.
 pub(crate) fn member<'a>(
-    eval: &mut Eval<'a>,
+    eval: &mut Eval<'_, 'a>,
     name: &str,
     target: &Val<'a>,
     args: &[Val<'a>],
 ) -> Evaluated<'a> {
     eval.spend_on_text(size_of(target))?;
+    for arg in args {
+        eval.cost.spend_on_bytes(size_of(arg))?;
+    }
     if let ("size", []) = (name, args) {
         return size(target);
     }
@@ -89,7 +98,7 @@ pub(crate) fn member<'a>(
         Val::String(text) => match (name, args) {
             ("matches", [Val::String(pattern)]) => matches(eval, text, pattern),
             ("find" | "findAll", _) => find(eval, name, text, args),
-            _ => strings::member(name, text, args, &eval.cost),
+            _ => strings::member(name, text, args, eval.cost),
         },
         Val::List(list) => {
             if matches!(name, "distinct" | "sort" | "flatten" | "indexOf" | "lastIndexOf") {
@@ -101,7 +110,7 @@ pub(crate) fn member<'a>(
             if let "join" | "reverse" | "slice" | "unwrapOpt" = name {
                 eval.spend_on_elements(list.len())?;
             }
-            lists::member(name, list, args, &eval.cost)
+            lists::member(name, list, args, eval.cost)
         }
         Val::Optional(value) => match (name, args, value) {
             ("value", [], Some(value)) => Ok((**value).clone()),
@@ -111,7 +120,7 @@ pub(crate) fn member<'a>(
         },
         Val::Timestamp(time) => times::of_timestamp(name, *time, args),
         Val::Duration(nanos) => times::of_duration(name, *nanos, args),
-        Val::Url(url) => url_part(name, url, args),
+        Val::Url(url) => url_part(name, url, args, eval.cost),
         Val::Ip(ip) => net::of_ip(name, ip, args),
         Val::Cidr(cidr) => net::of_cidr(name, cidr, args),
         Val::Quantity(quantity) => quantity::member(name, quantity, args),
@@ -153,7 +162,7 @@ fn is_zero(value: &Val<'_>) -> bool {
 
 /// Uses a pattern of the rule, or one made on the way, on a text.
 fn with_pattern<T>(
-    eval: &mut Eval<'_>,
+    eval: &mut Eval<'_, '_>,
     text: &str,
     pattern: &str,
     use_it: impl FnOnce(&CompiledPattern, &Cost) -> Result<T, EvalError>,
@@ -168,11 +177,11 @@ fn with_pattern<T>(
     use_it(compiled, cost)
 }
 
-fn matches<'a>(eval: &mut Eval<'a>, text: &str, pattern: &str) -> Evaluated<'a> {
+fn matches<'a>(eval: &mut Eval<'_, 'a>, text: &str, pattern: &str) -> Evaluated<'a> {
     with_pattern(eval, text, pattern, |pattern, _| Ok(Val::Bool(pattern.regex.is_match(text))))
 }
 
-fn find<'a>(eval: &mut Eval<'a>, name: &str, text: &str, args: &[Val<'a>]) -> Evaluated<'a> {
+fn find<'a>(eval: &mut Eval<'_, 'a>, name: &str, text: &str, args: &[Val<'a>]) -> Evaluated<'a> {
     let (Some(Val::String(pattern)), limit) = (args.first(), args.get(1)) else {
         return Err(EvalError::overload(name));
     };
@@ -187,7 +196,7 @@ fn find<'a>(eval: &mut Eval<'a>, name: &str, text: &str, args: &[Val<'a>]) -> Ev
         for found in pattern.regex.find_iter(text).take(limit) {
             // The next one may be looked for until the end of the text, and be found right here.
             if limit > 1 {
-                cost.spend(matching_cost(pattern, text.len() - found.end()))?;
+                cost.spend(matching_cost(pattern, text.len() - found.end()).max(1))?;
             }
             all.push(found.as_str());
         }
@@ -196,7 +205,6 @@ fn find<'a>(eval: &mut Eval<'a>, name: &str, text: &str, args: &[Val<'a>]) -> Ev
     if name == "find" {
         return Ok(Val::text(found.first().copied().unwrap_or_default()));
     }
-    eval.spend_on_elements(found.len())?;
     Ok(Val::list(found.into_iter().map(Val::text).collect()))
 }
 
@@ -209,14 +217,19 @@ fn parse_url<'a>(text: &str) -> Evaluated<'a> {
     })
 }
 
-fn url_part<'a>(name: &str, url: &url::Url, args: &[Val<'a>]) -> Evaluated<'a> {
+fn url_part<'a>(name: &str, url: &url::Url, args: &[Val<'a>], cost: &Cost) -> Evaluated<'a> {
     let text = match (name, args) {
         ("getScheme", []) => url.scheme.as_str(),
         ("getHost", []) => &url.host,
         ("getHostname", []) => url.hostname(),
         ("getPort", []) => url.port(),
         ("getEscapedPath", []) => url.escaped_path.as_str(),
-        ("getQuery", []) => return Ok(query(url)),
+        ("getQuery", []) => {
+            // Each name and each value is a text of its own.
+            let pairs = url.raw_query.split('&').count();
+            cost.spend_on_elements(pairs.saturating_mul(2))?;
+            return Ok(query(url));
+        }
         _ => return Err(EvalError::overload(name)),
     };
     Ok(Val::text(text))

@@ -3,12 +3,15 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
+use crate::cel::budget::Cost;
 use crate::cel::value::{EvalError, Evaluated, Val};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Semver {
     numbers: [u64; 3],
     pre: Vec<Identifier>,
+    /// Bytes of what is compared.
+    size: usize,
 }
 
 /// A number sorts before a word.
@@ -46,7 +49,7 @@ impl Semver {
                 }
             }
         }
-        Ok(Self { numbers, pre })
+        Ok(Self { numbers, pre, size: rest.len() })
     }
 
     /// With a `v` before it, leading zeros or missing numbers.
@@ -71,6 +74,10 @@ impl Semver {
             parts.resize(3, "0".to_owned());
         }
         Self::parse(&parts.join("."))
+    }
+
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     pub fn compare(&self, other: &Self) -> Ordering {
@@ -121,7 +128,9 @@ fn identifier(part: &str) -> Result<Identifier, String> {
 }
 
 /// `semver` and `isSemver`.
-pub(super) fn parse<'a>(name: &str, text: &str, normalize: bool) -> Evaluated<'a> {
+pub(super) fn parse<'a>(name: &str, text: &str, normalize: bool, cost: &Cost) -> Evaluated<'a> {
+    // Each identifier is a text of its own.
+    cost.spend_on_elements(text.bytes().filter(|byte| *byte == b'.').count())?;
     let parsed = if normalize { Semver::normalize(text) } else { Semver::parse(text) };
     if name == "isSemver" {
         return Ok(Val::Bool(parsed.is_ok()));

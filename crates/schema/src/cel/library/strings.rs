@@ -1,6 +1,6 @@
 //! Functions of strings. Positions count characters.
 
-use crate::cel::eval::Cost;
+use crate::cel::budget::Cost;
 use crate::cel::library::text_format;
 use crate::cel::value::{EvalError, Evaluated, Str, Val};
 
@@ -28,8 +28,8 @@ pub(super) fn member<'a>(name: &str, text: &Str<'a>, args: &[Val<'a>], cost: &Co
         ("replace", [Val::String(old), Val::String(new), Val::Int(count)]) => {
             replace(text, old, new, usize::try_from(*count).unwrap_or(usize::MAX), cost)
         }
-        ("split", [Val::String(separator)]) => texts(split(text, separator, -1), cost),
-        ("split", [Val::String(separator), Val::Int(limit)]) => texts(split(text, separator, *limit), cost),
+        ("split", [Val::String(separator)]) => split(text, separator, -1, cost),
+        ("split", [Val::String(separator), Val::Int(limit)]) => split(text, separator, *limit, cost),
         ("substring", [Val::Int(start)]) => substring(text, *start, signed(text.chars().count())),
         ("substring", [Val::Int(start), Val::Int(end)]) if start > end => {
             Err(EvalError::other(format!("invalid substring range. start: {start}, end: {end}")))
@@ -42,11 +42,6 @@ pub(super) fn member<'a>(name: &str, text: &Str<'a>, args: &[Val<'a>], cost: &Co
 
 fn signed(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
-}
-
-fn texts<'a>(parts: Vec<&str>, cost: &Cost) -> Evaluated<'a> {
-    cost.spend_on_elements(parts.len())?;
-    Ok(Val::list(parts.into_iter().map(Val::text).collect()))
 }
 
 /// What it grows by costs before it is made: an empty text is found before each character.
@@ -84,38 +79,37 @@ fn last_index_of<'a>(text: &str, part: &str, from: i64) -> Evaluated<'a> {
         return Ok(Val::Int(from));
     }
     let skip = usize::try_from(from).map_err(|_| out_of_range(from))?;
-    let positions: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
-    if skip >= positions.len() {
-        return Ok(Val::Int(-1));
-    }
-    let end = text.floor_char_boundary(positions[skip] + part.len());
+    let Some((position, _)) = text.char_indices().nth(skip) else { return Ok(Val::Int(-1)) };
+    let end = text.floor_char_boundary(position + part.len());
     let found = text[..end].rfind(part).map(|at| text[..at].chars().count());
     Ok(Val::Int(found.map_or(-1, signed)))
 }
 
 /// Go's `SplitN`: a limit of zero gives nothing, a negative one is none; an empty separator
-/// splits between characters.
-fn split<'t>(text: &'t str, separator: &str, limit: i64) -> Vec<&'t str> {
+/// splits between characters. Each part is a text of its own, and costs before any is made.
+fn split<'a>(text: &str, separator: &str, limit: i64, cost: &Cost) -> Evaluated<'a> {
     let limit = match limit {
-        0 => return Vec::new(),
+        0 => return Ok(Val::list(Vec::new())),
         limit if limit < 0 => usize::MAX,
         limit => usize::try_from(limit).unwrap_or(usize::MAX),
     };
     if !separator.is_empty() {
-        return text.splitn(limit, separator).collect();
+        cost.spend_on_elements(text.splitn(limit, separator).count())?;
+        return Ok(Val::list(text.splitn(limit, separator).map(Val::text).collect()));
     }
+    cost.spend_on_elements(text.chars().take(limit).count())?;
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         if parts.len() + 1 == limit {
-            parts.push(rest);
-            return parts;
+            parts.push(Val::text(rest));
+            break;
         }
         let (head, tail) = rest.split_at(c.len_utf8());
-        parts.push(head);
+        parts.push(Val::text(head));
         rest = tail;
     }
-    parts
+    Ok(Val::list(parts))
 }
 
 fn substring<'a>(text: &str, start: i64, end: i64) -> Evaluated<'a> {

@@ -2,35 +2,139 @@
 
 use std::fmt::Write as _;
 
-use crate::cel::eval::Cost;
-use crate::cel::library::convert;
-use crate::cel::value::{EvalError, List, Val};
+use crate::cel::budget::Cost;
+use crate::cel::library::lists::spend_on_sorting;
+use crate::cel::library::{convert, size_of};
+use crate::cel::value::{EvalError, List, MapVal, Str, Val};
 use crate::go::text;
 
 pub(super) fn format(template: &str, arguments: &List<'_>, cost: &Cost) -> Result<String, EvalError> {
-    let mut out = String::with_capacity(template.len());
+    let mut out = Out { text: String::new(), cost };
     let mut rest = template;
     let mut next = 0;
     while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
+        out.push(&rest[..at])?;
         rest = &rest[at + 1..];
         if let Some(after) = rest.strip_prefix('%') {
-            out.push('%');
+            out.push("%")?;
             rest = after;
             continue;
         }
-        let argument =
-            arguments.get(next).ok_or_else(|| EvalError::other(format!("index {next} out of range")))??;
+        let argument = arguments
+            .get(next, cost)
+            .ok_or_else(|| EvalError::other(format!("index {next} out of range")))??;
         next += 1;
         let (precision, after) = precision(rest)?;
         let verb = after.chars().next().ok_or_else(|| EvalError::other("unexpected end of string"))?;
         rest = &after[verb.len_utf8()..];
-        let text = clause(verb, precision, &argument)?;
-        cost.spend_on_text(text.len())?;
-        out.push_str(&text);
+        match verb {
+            's' => out.value(&argument)?,
+            verb => {
+                cost.spend_on_bytes(size_of(&argument))?;
+                out.push(&clause(verb, precision, &argument)?)?;
+            }
+        }
     }
-    out.push_str(rest);
-    Ok(out)
+    out.push(rest)?;
+    Ok(out.text)
+}
+
+/// A text that grows, and costs what it grows by before it does: a value that shares its parts is written far longer than it is.
+struct Out<'c> {
+    text: String,
+    cost: &'c Cost,
+}
+
+impl Out<'_> {
+    fn push(&mut self, part: &str) -> Result<(), EvalError> {
+        let after = self.text.len().saturating_add(part.len());
+        self.cost.spend_on_elements(after.div_ceil(10) - self.text.len().div_ceil(10))?;
+        self.text.push_str(part);
+        Ok(())
+    }
+
+    /// `%s`.
+    fn value(&mut self, argument: &Val<'_>) -> Result<(), EvalError> {
+        match argument {
+            Val::Null => self.push("null"),
+            Val::Type(name) => self.push(name),
+            Val::List(list) => {
+                self.push("[")?;
+                for (i, element) in list.iter(self.cost).enumerate() {
+                    if i > 0 {
+                        self.push(", ")?;
+                    }
+                    self.nested(&element?)?;
+                }
+                self.push("]")
+            }
+            Val::Map(map) => self.map(map),
+            Val::Bool(_)
+            | Val::Int(_)
+            | Val::Uint(_)
+            | Val::Double(_)
+            | Val::String(_)
+            | Val::Bytes(_)
+            | Val::Duration(_)
+            | Val::Timestamp(_) => self.push(&scalar(argument, self.cost)?),
+            other => Err(EvalError::other(format!(
+                "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, \
+                 lists, types, durations, and timestamps, was given {}",
+                other.type_name()
+            ))),
+        }
+    }
+
+    /// In the order of the keys as they are written.
+    fn map<'a>(&mut self, map: &MapVal<'a>) -> Result<(), EvalError> {
+        let mut entries: Vec<(String, Val<'a>)> = Vec::new();
+        for key in map.keys(self.cost)? {
+            if let Some(value) = map.find(&key, self.cost)? {
+                let mut written = Out { text: String::new(), cost: self.cost };
+                written.nested(&key)?;
+                entries.push((written.text, value));
+            }
+        }
+        spend_on_sorting(entries.iter().map(|(key, _)| key.len()), self.cost)?;
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        self.push("{")?;
+        for (i, (key, value)) in entries.iter().enumerate() {
+            if i > 0 {
+                self.push(", ")?;
+            }
+            self.push(key)?;
+            self.push(":")?;
+            self.nested(value)?;
+        }
+        self.push("}")
+    }
+
+    /// A value inside of a list or map.
+    fn nested(&mut self, value: &Val<'_>) -> Result<(), EvalError> {
+        self.cost.spend(1)?;
+        let quoted = |text: &str| -> Result<String, EvalError> {
+            self.cost.spend_on_bytes(text.len())?;
+            Ok(text::quote(text))
+        };
+        let written = match value {
+            Val::String(inner) => quoted(inner)?,
+            Val::Double(double) => format!("{double:.6}"),
+            Val::Duration(nanos) => format!("duration({})", quoted(&convert::seconds(*nanos))?),
+            Val::Timestamp(_) => format!("timestamp({})", quoted(&scalar(value, self.cost)?)?),
+            Val::Bytes(_) => format!("b{}", quoted(&scalar(value, self.cost)?)?),
+            other => return self.value(other),
+        };
+        self.push(&written)
+    }
+}
+
+/// A value without parts, as `string()` converts it.
+fn scalar<'a>(value: &Val<'a>, cost: &Cost) -> Result<Str<'a>, EvalError> {
+    cost.spend_on_bytes(size_of(value))?;
+    match convert::to("string", value)? {
+        Val::String(text) => Ok(text),
+        _ => Err(EvalError::overload("format")),
+    }
 }
 
 /// Decimals if none are asked for.
@@ -58,7 +162,6 @@ fn clause(verb: char, precision: Option<usize>, argument: &Val<'_>) -> Result<St
         EvalError::other(format!("error during formatting: {message}, was given {}", argument.type_name()))
     };
     match (verb, argument) {
-        ('s', argument) => string(argument),
         ('d', Val::Int(value)) => Ok(value.to_string()),
         ('d', Val::Uint(value)) => Ok(value.to_string()),
         ('d', _) => Err(wrong("decimal clause can only be used on integers")),
@@ -163,55 +266,4 @@ fn scientific(value: f64) -> String {
         "{mantissa}\u{202f}\u{d7}\u{202f}10{}{sign}{raised}",
         if digits.len() < 2 { "\u{2070}" } else { "" }
     )
-}
-
-/// `%s`.
-fn string(argument: &Val<'_>) -> Result<String, EvalError> {
-    match argument {
-        Val::Null => Ok("null".to_owned()),
-        Val::Type(name) => Ok((*name).to_owned()),
-        Val::List(list) => {
-            let parts: Result<Vec<_>, _> = list.iter().map(|element| nested(&element?)).collect();
-            Ok(format!("[{}]", parts?.join(", ")))
-        }
-        Val::Map(map) => {
-            let mut parts = Vec::new();
-            for key in map.keys() {
-                if let Some(value) = map.find(&key)? {
-                    parts.push((nested(&key)?, nested(&value)?));
-                }
-            }
-            parts.sort();
-            let parts: Vec<String> = parts.into_iter().map(|(key, value)| format!("{key}:{value}")).collect();
-            Ok(format!("{{{}}}", parts.join(", ")))
-        }
-        Val::Bool(_)
-        | Val::Int(_)
-        | Val::Uint(_)
-        | Val::Double(_)
-        | Val::String(_)
-        | Val::Bytes(_)
-        | Val::Duration(_)
-        | Val::Timestamp(_) => match convert::to("string", argument)? {
-            Val::String(text) => Ok(text.to_string()),
-            _ => Err(EvalError::overload("format")),
-        },
-        other => Err(EvalError::other(format!(
-            "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, \
-             lists, types, durations, and timestamps, was given {}",
-            other.type_name()
-        ))),
-    }
-}
-
-/// A value inside of a list or map.
-fn nested(value: &Val<'_>) -> Result<String, EvalError> {
-    Ok(match value {
-        Val::String(inner) => text::quote(inner),
-        Val::Double(double) => format!("{double:.6}"),
-        Val::Duration(nanos) => format!("duration({})", text::quote(&convert::seconds(*nanos))),
-        Val::Timestamp(_) => format!("timestamp({})", text::quote(&string(value)?)),
-        Val::Bytes(_) => format!("b{}", text::quote(&string(value)?)),
-        other => string(other)?,
-    })
 }
