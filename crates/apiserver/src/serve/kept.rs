@@ -173,6 +173,12 @@ impl Subject {
         Self { _held: held, ..Self::served(target) }
     }
 
+    /// The same target of another definition.
+    pub fn with(&self, served: &Arc<Served>) -> Self {
+        let (namespace, status) = (self.namespace.clone(), self.status);
+        Self::served(&Target { served: Arc::clone(served), namespace, status })
+    }
+
     /// The target, if it is still served or held.
     pub fn target(&self) -> Option<Target> {
         let served = self.served.upgrade()?;

@@ -9,7 +9,7 @@
 //! held by the watch until it is read: where that is large, it takes a share of a budget first.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,13 +26,13 @@ use super::kept::{Objects, Reference, Subject};
 use super::pieces::{FRAME, Piece, Pieces};
 use super::{Api, Body, Call};
 use crate::door::{Share, Shares, User};
-use crate::engine::{Target, is_as_stored, selected, to_bytes, to_value};
+use crate::engine::{Engine, Target, is_as_stored, selected, to_bytes, to_value};
 use crate::output::partial;
 use crate::output::table::{Printer, TableOptions};
 use crate::output::watch::{self, EventType};
 use crate::request::accept::{Accepted, Transform, negotiate_watch};
 use crate::request::query::ListOptions;
-use crate::resource::Column;
+use crate::resource::{Column, Version};
 use crate::status::ApiError;
 use crate::store::{Event, Object, Revision, WatchError, Watcher};
 
@@ -93,7 +93,7 @@ impl Api {
         };
         let watcher = self.engine.watch(target, start)?;
         let room = (Arc::clone(&self.made), call.payer.in_budgets());
-        let show = Show { subject: Subject::served(target), accepted, table, headed: false, room };
+        let show = Show { subject: Watched::of(&self.engine, target), accepted, table, headed: false, room };
         let follow = Follow::new(options, initial, start, watcher);
         let events = Events { follow, show, unsent: None, _share: share };
         Ok(stream(futures::stream::unfold(events, |mut events| async move {
@@ -140,7 +140,7 @@ impl Events {
                 }
                 self.unsent = None;
             }
-            match self.follow.next(&self.show.subject).await? {
+            match self.follow.next(&mut self.show.subject).await? {
                 Next::Object(kind, object, at) => match self.show.event(kind, object, at).await? {
                     Shown::Small(event) => return Some(event),
                     Shown::Large(event, share) => self.unsent = Some((event, share)),
@@ -161,6 +161,49 @@ fn stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> 
         .header(header::CONTENT_TYPE, "application/json")
         .body(StreamBody::new(frames).boxed_unsync())
         .expect("headers of our own are valid")
+}
+
+/// What is watched, as it is served now.
+struct Watched {
+    target: Subject,
+    engine: Weak<Engine>,
+    /// The version that the watch began with, and where it is served.
+    version: Weak<Version>,
+    path: [String; 3],
+}
+
+impl Watched {
+    fn of(engine: &Arc<Engine>, target: &Target) -> Self {
+        let served = &target.served;
+        let path = [&served.resource.group, &served.version.name, &served.resource.plural];
+        Self {
+            target: Subject::served(target),
+            engine: Arc::downgrade(engine),
+            version: Arc::downgrade(&served.version),
+            path: path.map(Clone::clone),
+        }
+    }
+
+    /// Goes on with what is served instead, where that means the same: a definition that is being deleted takes its objects along,
+    /// and watches tell of it.
+    fn renew(&mut self) -> bool {
+        let Some(engine) = self.engine.upgrade() else { return false };
+        let (catalogue, [group, version, plural]) = (engine.registry.current(), &self.path);
+        let served = catalogue.find(group, version, plural);
+        let Some(served) = served.filter(|new| Arc::as_ptr(&new.version) == self.version.as_ptr()) else {
+            return false;
+        };
+        self.target = self.target.with(served);
+        true
+    }
+
+    /// It, if it is still served.
+    fn target(&mut self) -> Option<Target> {
+        if let Some(target) = self.target.target() {
+            return Some(target);
+        }
+        if self.renew() { self.target.target() } else { None }
+    }
 }
 
 /// What a watch tells next.
@@ -198,7 +241,7 @@ impl Follow {
 
     /// Waits for the next event; `None` where there is no other, or another definition is served. Dropping the future loses
     /// nothing.
-    async fn next(&mut self, subject: &Subject) -> Option<Next> {
+    async fn next(&mut self, subject: &mut Watched) -> Option<Next> {
         if self.is_over {
             return None;
         }
@@ -216,7 +259,9 @@ impl Follow {
             tokio::select! {
                 biased;
                 () = &mut self.end => return None,
-                () = subject.replaced.cancelled() => return None,
+                () = subject.target.replaced.cancelled() => if !subject.renew() {
+                    return None;
+                },
                 event = self.watcher.next() => match event {
                     Ok(event) => {
                         if let Some(next) = self.seen(&subject.target()?, &event) {
@@ -293,7 +338,7 @@ fn bookmark(target: &Target, revision: Revision, end_of_initial: bool) -> Value 
 /// Writes events in the form the client wants.
 struct Show {
     /// Its definition is not the watch's to keep: there may be thousands of watches, each with an older one.
-    subject: Subject,
+    subject: Watched,
     accepted: Accepted,
     table: Option<(Printer, TableOptions)>,
     /// Whether an event was sent that says what the columns of a table are.

@@ -12,7 +12,7 @@ const HELD: u64 = 64 << 20;
 /// Each definition once, and again while it is judged and made anew.
 const MAKING: u64 = 160 << 20;
 
-fn definition(plural: &str, spec: Value) -> Value {
+fn definition(plural: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.example.com")},
@@ -40,9 +40,9 @@ async fn documents_of_old_catalogues_take_no_memory() {
     for n in 0..4 {
         let long = json!({"type": "string", "description": "d".repeat(600_000)});
         let spec: Map<String, Value> = (0..4).map(|n| (format!("p{n}"), long.clone())).collect();
-        assert_eq!(client.create(CRDS, &definition(&format!("b{n}s"), spec.into())).await.0, 201);
+        assert_eq!(client.create(CRDS, &definition(&format!("b{n}s"), &spec.into())).await.0, 201);
     }
-    assert_eq!(client.create(CRDS, &definition("smalls", json!({"x": {"type": "integer"}}))).await.0, 201);
+    assert_eq!(client.create(CRDS, &definition("smalls", &json!({"x": {"type": "integer"}}))).await.0, 201);
     assert_eq!(client.get("/openapi/v2").await.0, 200);
     let before = target.most_memory();
     let (mut answers, rounds) = (Vec::new(), sized(40, 120));
@@ -62,7 +62,7 @@ async fn watches_of_definitions_that_change_take_no_memory() {
     let mut client = target.client().await;
     let spec: Map<String, Value> =
         (0..sized(4_000, 20_000)).map(|n| (format!("a{n}"), json!({"type": "string"}))).collect();
-    assert_eq!(client.create(CRDS, &definition("ws", spec.into())).await.0, 201);
+    assert_eq!(client.create(CRDS, &definition("ws", &spec.into())).await.0, 201);
     redefine(&mut client, "ws", "q", json!({"type": "string"})).await;
     let before = target.most_memory();
     let (mut answers, rounds) = (Vec::new(), sized(40, 80));
@@ -81,7 +81,7 @@ async fn watches_of_definitions_that_change_take_no_memory() {
 async fn defaults_that_came_later_are_counted() {
     let target = Target::start();
     let mut client = target.client().await;
-    assert_eq!(client.create(CRDS, &definition("ds", json!({"x": {"type": "integer"}}))).await.0, 201);
+    assert_eq!(client.create(CRDS, &definition("ds", &json!({"x": {"type": "integer"}}))).await.0, 201);
     let path = "/apis/example.com/v1/namespaces/default/ds";
     let objects = sized(100, 310);
     for n in 0..objects {
