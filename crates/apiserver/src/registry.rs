@@ -5,14 +5,15 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, OnceLock, PoisonError, RwLock};
 
 use capt_schema::Schema;
+use tokio_util::sync::CancellationToken;
 
 use crate::builtin;
 use crate::fields::{Kind, SchemaError, TypeInfo};
 use crate::later::Later;
-use crate::resource::crd::{Known, Room};
+use crate::resource::crd::{self, Known, Room};
 use crate::resource::{Resource, Version, judged};
 use crate::serve::Descriptions;
 
@@ -37,8 +38,25 @@ pub struct Served {
     pub versions_differ: bool,
     /// Objects that were written before may lack defaults that the schema has by now.
     pub defaults_since: Option<u64>,
+    /// Whether objects that lack defaults may be longer than they are stored when they have them.
+    pub grows: bool,
     /// What definitions share, where this is their kind.
     pub room: Option<Arc<Room>>,
+    /// Cancelled when something else is served in its place, or nothing.
+    pub replaced: CancellationToken,
+    weight: OnceLock<usize>,
+}
+
+impl Served {
+    /// About how many bytes a definition takes, with all its versions; nothing where it is built in.
+    pub fn weight(&self) -> usize {
+        let weight = || {
+            let schemas: Vec<_> =
+                [Some(&*self.schema), self.stored_schema.as_ref()].into_iter().flatten().cloned().collect();
+            crd::weight(&self.resource.versions, &schemas)
+        };
+        if self.resource.custom { *self.weight.get_or_init(weight) } else { 0 }
+    }
 }
 
 /// Why a resource cannot be served.
@@ -188,7 +206,10 @@ fn serve_built_in(resource: &Arc<Resource>) -> Option<Served> {
         stored_schema: None,
         versions_differ: false,
         defaults_since: None,
+        grows: false,
         room: None,
+        replaced: CancellationToken::new(),
+        weight: OnceLock::new(),
         version,
     })
 }
@@ -224,12 +245,16 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     let versions_differ = schemas
         .iter()
         .any(|(version, _)| first.as_ref().is_some_and(|first| first.open_api != version.open_api));
+    let grows = stored.as_ref().is_none_or(|schema| schema.has_defaults());
     let served = schemas.into_iter().map(|(version, schema)| Served {
         resource: Arc::clone(resource),
         api_version: api_version(&resource.group, &version.name),
         defaults_since: schema.has_defaults().then_some(resource.defined_at.0),
         versions_differ,
+        grows,
         room: None,
+        replaced: CancellationToken::new(),
+        weight: OnceLock::new(),
         stored_schema: stored.clone().filter(|_| !is_stored(&version)),
         version,
         store_name: Arc::clone(&store_name),
@@ -263,9 +288,20 @@ impl Registry {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves something else from now on.
+    /// Serves something else from now on. Whoever watches what is served no more is told.
     pub fn replace(&self, catalogue: Catalogue) {
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalogue);
+        let catalogue = Arc::new(catalogue);
+        let before = {
+            let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, Arc::clone(&catalogue))
+        };
+        for (path, served) in &before.served {
+            let is_served = catalogue.served.get(path).is_some_and(|new| Arc::ptr_eq(new, served));
+            // Those that are built in are shared with other servers of the process.
+            if served.resource.custom && !is_served {
+                served.replaced.cancel();
+            }
+        }
     }
 }
 

@@ -35,9 +35,6 @@ pub enum StartError {
     /// The namespaces that are always there cannot be written.
     #[error("write the first namespaces: {0}")]
     Namespaces(ApiError),
-    /// The roles that are always there cannot be written.
-    #[error("write the first roles: {0}")]
-    Roles(ApiError),
     /// What a new store begins with cannot be written.
     #[error("write the first objects")]
     Seed(#[source] WriteError),
@@ -161,7 +158,8 @@ async fn respond(
 /// Makes what is always there.
 pub(crate) async fn ensure(engine: &Engine) -> Result<(), StartError> {
     ensure_namespaces(engine).await.map_err(StartError::Namespaces)?;
-    ensure_roles(engine).await.map_err(StartError::Roles)
+    ensure_roles(engine).await;
+    Ok(())
 }
 
 async fn ensure_namespaces(engine: &Engine) -> Result<(), ApiError> {
@@ -171,26 +169,29 @@ async fn ensure_namespaces(engine: &Engine) -> Result<(), ApiError> {
     for name in NAMESPACES {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         match engine.create(&target, namespace, &WriteOptions::default(), "kube-apiserver").await {
-            Ok(_) | Err(ApiError::AlreadyExists { .. }) => {}
+            // One that is being deleted is made again by the first start after it is gone.
+            Ok(_) | Err(ApiError::AlreadyExists { .. } | ApiError::Deleting { .. }) => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-/// Adds what is missing of the roles and bindings that are always there.
-async fn ensure_roles(engine: &Engine) -> Result<(), ApiError> {
+/// Adds what is missing of the roles and bindings that are always there. Where somebody made of one what cannot be brought up to
+/// date, that is told: a server that does not start for it is worse.
+async fn ensure_roles(engine: &Engine) {
     let catalogue = engine.registry.current();
     let all = [("clusterroles", defaults::roles()), ("clusterrolebindings", defaults::bindings())];
     for (plural, objects) in all {
-        let served = catalogue.find(rbac::GROUP, "v1", plural).ok_or(ApiError::UnknownResource)?;
+        let Some(served) = catalogue.find(rbac::GROUP, "v1", plural) else { continue };
         let target = Target { served: Arc::clone(served), namespace: None, status: false };
         // Together, so that a new store writes them to disk at once.
         let writes = objects.into_iter().map(|object| ensure_role(engine, &target, object));
-        futures::future::try_join_all(writes).await?;
+        for refused in futures::future::join_all(writes).await.into_iter().filter_map(Result::err) {
+            tracing::warn!("cannot bring the default {plural} up to date: {refused}");
+        }
     }
     control::collect_roles(engine).await;
-    Ok(())
 }
 
 async fn ensure_role(engine: &Engine, target: &Target, default: Value) -> Result<(), ApiError> {
@@ -227,3 +228,6 @@ impl Source for System {
         usize::try_from(random).unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,6 +95,15 @@ async fn act(engine: &Engine) -> Deleting {
     deleting
 }
 
+/// Does [`refresh`] on threads of the server itself. A request may be given no thread any more, or no client, in the midst of it,
+/// and others would wait for what it holds.
+pub async fn refreshed(engine: &Arc<Engine>) {
+    let Some(threads) = engine.threads.get() else { return refresh(engine).await };
+    let engine = Arc::clone(engine);
+    // It fails where the server ends.
+    let _ = threads.spawn(async move { refresh(&engine).await }).await;
+}
+
 /// Brings the status of every definition and the catalogue up to date with what is stored now.
 pub async fn refresh(engine: &Engine) {
     let Some(target) = definitions(engine) else { return };

@@ -13,15 +13,20 @@ mod garbage;
 mod namespaces;
 mod roles;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
+
+use backoff::Backoff;
 
 use crate::engine::Engine;
 use crate::server::ServerOptions;
 
-pub use crds::refresh;
+pub use crds::{refresh, refreshed};
 pub use roles::collect as collect_roles;
 
 /// Two, so that one that takes long does not hold up all others.
@@ -62,15 +67,52 @@ pub fn start(engine: &Arc<Engine>, options: &ServerOptions) -> Tasks {
         .build()
         .ok();
     let on = runtime.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone());
+    // Set once: an engine is of one server.
+    let _ = engine.threads.set(on.clone());
     let mut tasks = JoinSet::new();
     if let Some(ttl) = options.event_ttl {
-        tasks.spawn_on(events::run(Arc::clone(engine), ttl), &on);
+        let of = Arc::clone(engine);
+        tasks.spawn_on(kept_up("events", move || events::run(Arc::clone(&of), ttl)), &on);
     }
-    tasks.spawn_on(crds::run(Arc::clone(engine)), &on);
+    let mut add = |name, run: fn(Arc<Engine>) -> BoxFuture<'static, ()>| {
+        let of = Arc::clone(engine);
+        tasks.spawn_on(kept_up(name, move || run(Arc::clone(&of))), &on);
+    };
+    add("definitions", |engine| crds::run(engine).boxed());
     if options.controllers {
-        tasks.spawn_on(garbage::run(Arc::clone(engine)), &on);
-        tasks.spawn_on(namespaces::run(Arc::clone(engine)), &on);
-        tasks.spawn_on(roles::run(Arc::clone(engine)), &on);
+        add("garbage collection", |engine| garbage::run(engine).boxed());
+        add("namespaces", |engine| namespaces::run(engine).boxed());
+        add("roles", |engine| roles::run(engine).boxed());
     }
     Tasks { tasks, runtime }
+}
+
+/// Runs a task to its end. One that panics is started again, later each time: it begins with everything there is.
+async fn kept_up<F: Future<Output = ()>>(name: &str, run: impl Fn() -> F) {
+    let mut backoff = Backoff::default();
+    while let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {
+        let why = panic.downcast_ref::<String>().map(String::as_str);
+        let why = why.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        tracing::error!("the task for {name} failed and is started again: {why}");
+        backoff.note(true);
+        backoff.is_due().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_panics_is_started_again() {
+        let runs = AtomicUsize::new(0);
+        kept_up("tests", || async {
+            let run = runs.fetch_add(1, Ordering::Relaxed);
+            assert!(run == 2, "as a bug would");
+        })
+        .await;
+        assert_eq!(runs.into_inner(), 3);
+    }
 }

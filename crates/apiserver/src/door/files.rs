@@ -57,12 +57,20 @@ pub(super) fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(OWNER_FILE).open(path)
 }
 
+/// Reads `path`; `None` if it is not there. Refuses what is no file: to read a pipe is to wait for its other end.
+pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+        Ok(found) if !found.is_file() => return Err(io::Error::other("it is not a file")),
+        Ok(_) => {}
+    }
+    fs::read_to_string(path).map(Some)
+}
+
 /// Reads `path`; `None` if it is not there. Refuses what others can read: its secret may be known.
 pub(super) fn read_secret(path: &Path) -> io::Result<Option<String>> {
-    let content = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        read => read?,
-    };
+    let Some(content) = read(path)? else { return Ok(None) };
     let mode = fs::metadata(path)?.permissions().mode() & 0o777;
     if mode & OTHERS != 0 {
         return Err(io::Error::new(
@@ -98,5 +106,6 @@ mod tests {
         assert_eq!((mode(&inner), mode(&path)), (0o700, 0o600));
         assert_eq!(fs::read_dir(&inner).unwrap().count(), 1, "no draft is left");
         assert_eq!(read_secret(&inner.join("other")).unwrap(), None);
+        assert!(read_secret(&inner).unwrap_err().to_string().contains("it is not a file"));
     }
 }

@@ -4,7 +4,7 @@
 //! anything but a kubeconfig of this form is somebody else's and is left alone.
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -39,14 +39,14 @@ impl KubeconfigError {
 /// Writes the kubeconfig of the server at `url` (as [`super::Door::url`] tells it) to `path`.
 pub fn write(path: &Path, url: &str, identity: &Identity) -> Result<(), KubeconfigError> {
     let content = render(url, identity);
-    match fs::read_to_string(path) {
+    match files::read(path) {
         // Nothing to write, so that a full disk does not matter.
-        Ok(present) if present == content => {
+        Ok(Some(present)) if present == content => {
             return files::private_file(path).map_err(|error| KubeconfigError::Write(path.to_owned(), error));
         }
-        Ok(present) if is_ours(&present) => {}
-        Ok(_) => return Err(KubeconfigError::NotOurs(path.to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Ok(Some(present)) if is_ours(&present) => {}
+        Ok(Some(_)) => return Err(KubeconfigError::NotOurs(path.to_owned())),
+        Ok(None) => {}
         Err(error) => return Err(KubeconfigError::Read(path.to_owned(), error)),
     }
     files::replace(path, content.as_bytes()).map_err(|error| KubeconfigError::Write(path.to_owned(), error))
@@ -92,6 +92,8 @@ fn is_ours(text: &str) -> bool {
 mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::time::SystemTime;
+
+    use std::fs;
 
     use super::*;
 

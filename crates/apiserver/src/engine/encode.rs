@@ -106,15 +106,31 @@ fn is_new_event(target: &Target) -> bool {
     target.served.resource.group == "events.k8s.io"
 }
 
+/// What the store is given of an object that a deletion marks. One that was given more defaults since it was stored than there
+/// is room for is stored without them: it can be deleted all the same, and nothing is stored that is larger than an object may be.
+pub fn to_store_marked(target: &Target, stored: &Object, marked: &Value) -> store::Value {
+    let value = to_store(target, marked);
+    if !may_grow(target, stored) || bounds::check(marked, value.len()).is_ok() {
+        return value;
+    }
+    let mut bare = read(target, stored, false);
+    bare["metadata"] = marked["metadata"].clone();
+    to_store(target, &bare)
+}
+
 /// A stored object as JSON, in the version of the path.
 pub fn to_value(target: &Target, object: &Object) -> Value {
+    read(target, object, true)
+}
+
+fn read(target: &Target, object: &Object, with_defaults: bool) -> Value {
     let mut value: Value =
         serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
     if is_new_event(target) {
         return events::from_core(value);
     }
     let served = &target.served;
-    if may_lack_defaults(target, object) {
+    if with_defaults && may_lack_defaults(target, object) {
         // What is stored has the defaults of the version that is stored; another one only leaves fields out. A definition
         // that was given more of them since than an object may have takes nothing from what can be read.
         let _ = served.stored_schema.as_ref().unwrap_or(&served.schema).default(&mut value);
@@ -154,6 +170,11 @@ pub fn changes(target: &Target, stored: &Object, old: &Value, new: &Value) -> bo
 fn may_lack_defaults(target: &Target, object: &Object) -> bool {
     let served = &target.served;
     served.versions_differ || served.defaults_since.is_some_and(|since| object.revision().get() < since)
+}
+
+/// Whether an object may be longer when it is read than it is stored, by any number of defaults.
+pub fn may_grow(target: &Target, object: &Object) -> bool {
+    target.served.grows && may_lack_defaults(target, object)
 }
 
 /// Whether a stored object is being deleted. Nearly none is, and it is not parsed to see that.

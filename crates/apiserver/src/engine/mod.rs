@@ -17,9 +17,10 @@ mod scale;
 mod track;
 mod write;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 
 use crate::rbac::Rbac;
 use crate::registry::{Registry, Served};
@@ -27,7 +28,7 @@ use crate::status::ApiError;
 use crate::store::{Key, Object, Store, WriteError};
 
 pub use admit::judge_body;
-pub use encode::{is_as_stored, to_bytes, to_value};
+pub use encode::{is_as_stored, may_grow, to_bytes, to_value};
 pub use read::{Listed, selected};
 pub use write::{Change, PatchBody};
 
@@ -49,6 +50,8 @@ pub struct Engine {
     pub registry: Registry,
     /// Who may do what.
     pub rbac: Rbac,
+    /// Threads of the server itself, once it has some.
+    pub(crate) threads: OnceLock<Handle>,
     source: Arc<dyn Source>,
 }
 
@@ -88,7 +91,7 @@ pub struct Written {
 impl Engine {
     /// An engine on a store; serves nothing yet.
     pub fn new(store: Store, source: Arc<dyn Source>) -> Self {
-        Self { store, registry: Registry::default(), rbac: Rbac::default(), source }
+        Self { store, registry: Registry::default(), rbac: Rbac::default(), threads: OnceLock::new(), source }
     }
 
     /// The time in RFC 3339, to the second.

@@ -13,7 +13,7 @@ use crate::request::cursor::{self, Cursor};
 use crate::request::query::{ListFrom, ListOptions};
 use crate::request::selector::LabelSelector;
 use crate::status::ApiError;
-use crate::store::{At, Continue, Filter, Object, Page, Query, ReadError, Revision, Watcher};
+use crate::store::{At, Continue, Filter, Key, Object, Page, Query, ReadError, Revision, Watcher};
 
 /// How long a read waits for a revision of the future; as long as Kubernetes does.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -29,6 +29,13 @@ pub struct Listed {
     pub next: Option<String>,
     /// How many objects follow, where that is known.
     pub remaining: Option<usize>,
+}
+
+impl Listed {
+    /// What the store calls the objects.
+    pub fn keys(&self) -> Vec<Key> {
+        self.items.iter().map(|object| object.key().clone()).collect()
+    }
 }
 
 impl Engine {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::admit::{self, Origin};
 use super::preconditions::{check_uid, check_version, version_number};
-use super::{Engine, Listed, Target, encode, write_error};
+use super::{Engine, Target, encode, write_error};
 use crate::builtin::rules;
 use crate::object::delete::{self, Deletion, Propagation};
 use crate::object::{Meta, metadata_mut};
@@ -12,10 +12,12 @@ use crate::request::delete::{self as request, DeleteOptions};
 use crate::request::query::ListOptions;
 use crate::request::write::WriteOptions;
 use crate::resource::crd::{self, CLEANUP_FINALIZER};
-use crate::status::{self, ApiError};
+use crate::status::{self, ApiError, GroupResource};
 use crate::store::{Key, WriteError};
 
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
+/// Namespaces that nobody deletes. As upstream's NamespaceLifecycle, which does not count `kube-node-lease` among them.
+const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 impl Engine {
     /// Deletes an object. The answer is the object where it stays for its finalizers, else a `Status`.
@@ -29,34 +31,39 @@ impl Engine {
             let stored = self.find(target, name)?;
             let object = encode::to_value(target, &stored);
             check(target, name, &object, options)?;
+            check_immortal(target, name, &object)?;
             let now = self.source.now();
             let deletion = match hold_definition(target, &object, &now) {
                 Some(held) => Deletion::Mark(held),
                 None if is_emptied(target, &object) => Deletion::Waiting,
                 None => delete::begin(&object, propagation(target, options), &now),
             };
-            let outcome = match deletion {
+            let value = match deletion {
                 // Read in another version, it may have lost what that one does not know.
                 Deletion::Waiting
                     if !options.dry_run && encode::changes(target, &stored, &object, &object) =>
                 {
-                    let value = encode::to_store(target, &object);
-                    let written = self.store.update(target.key(name), value, Some(stored.revision())).await;
-                    written.map(|stored| encode::to_value(target, &stored))
+                    Some(encode::to_store_marked(target, &stored, &object))
                 }
                 Deletion::Waiting => return Ok(object),
                 Deletion::Remove if options.dry_run => return Ok(gone(target, name, &object)),
                 Deletion::Mark(marked) if options.dry_run => return Ok(marked),
-                Deletion::Remove => self
-                    .store
-                    .delete(target.key(name), Some(stored.revision()))
-                    .await
-                    .map(|deleted| gone(target, name, &encode::to_value(target, &deleted))),
-                Deletion::Mark(marked) => {
-                    let value = encode::to_store(target, &marked);
-                    let written = self.store.update(target.key(name), value, Some(stored.revision())).await;
+                Deletion::Remove => None,
+                Deletion::Mark(marked) => Some(encode::to_store_marked(target, &stored, &marked)),
+            };
+            let (key, revision) = (target.key(name), stored.revision());
+            // The store takes its time, and many deletions may wait for it.
+            drop((stored, object));
+            let outcome = match value {
+                Some(value) => {
+                    let written = self.store.update(key, value, Some(revision)).await;
                     written.map(|stored| encode::to_value(target, &stored))
                 }
+                None => self
+                    .store
+                    .delete(key, Some(revision))
+                    .await
+                    .map(|deleted| gone(target, name, &encode::to_value(target, &deleted))),
             };
             match outcome {
                 Ok(answer) => return Ok(answer),
@@ -121,25 +128,48 @@ impl Engine {
         }
     }
 
-    /// Deletes every object that the options select; the answer is the list of what they were.
+    /// Deletes every object that the options select.
     pub async fn delete_collection(
         &self,
         target: &Target,
         list: &ListOptions,
         options: &DeleteOptions,
-    ) -> Result<Listed, ApiError> {
-        let listed = self.list(target, list)?;
-        for object in &listed.items {
-            let Key { namespace, name, .. } = object.key();
-            let namespace = Some(&**namespace).filter(|namespace| !namespace.is_empty());
+    ) -> Result<(), ApiError> {
+        let keys = self.list(target, list)?.keys();
+        self.delete_each(target, keys, options).await
+    }
+
+    /// Deletes these objects, one after the other. They may be many, and change meanwhile: what waits is their names.
+    pub async fn delete_each(
+        &self,
+        target: &Target,
+        keys: Vec<Key>,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        for Key { namespace, name, .. } in keys {
+            let namespace = Some(&*namespace).filter(|namespace| !namespace.is_empty());
             let namespaced = Target { namespace: namespace.map(str::to_owned), ..target.clone() };
-            match self.delete(&namespaced, name, options).await {
+            match self.delete(&namespaced, &name, options).await {
                 Ok(_) | Err(ApiError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(listed)
+        Ok(())
     }
+}
+
+/// Refuses to delete a namespace that the system needs.
+fn check_immortal(target: &Target, name: &str, object: &Value) -> Result<(), ApiError> {
+    let is_one = &*target.served.store_name == "/namespaces" && IMMORTAL.contains(&name);
+    // Of one that is being deleted already, nobody is asked.
+    if !is_one || is_emptied(target, object) {
+        return Ok(());
+    }
+    Err(ApiError::Forbidden {
+        resource: Some(GroupResource::of(&target.served.resource)),
+        name: name.to_owned(),
+        why: "this namespace may not be deleted".to_owned(),
+    })
 }
 
 /// A namespace that is being emptied waits for that, whatever a second request says of dependents.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::pieces::{self, Indented, LargeList, Piece, Pieces};
 use super::{Body, Call, Shared, whole};
 use crate::door::{Finite, Made};
-use crate::engine::{Listed, Target, is_as_stored, to_bytes, to_value};
+use crate::engine::{Listed, Target, is_as_stored, may_grow, to_bytes, to_value};
 use crate::output::list::{ListMeta, ListWriter};
 use crate::output::partial;
 use crate::output::table::{Printer, TableOptions};
@@ -150,7 +150,7 @@ pub(super) fn list(target: &Target, call: &Call<'_>, listed: Listed) -> Result<R
         continue_token: listed.next.clone().unwrap_or_default(),
         remaining: listed.remaining.map(|remaining| remaining as u64),
     };
-    let size: usize = listed.items.iter().map(|item| item.bytes().len()).sum();
+    let size = shown_bytes(target, &listed.items);
     if size > pieces::SMALL {
         return large_list(target, call, listed, &meta, accepted);
     }
@@ -179,6 +179,19 @@ pub(super) fn list(target: &Target, call: &Call<'_>, listed: Listed) -> Result<R
     Ok(send_bytes(call, accepted, StatusCode::OK, bytes.into()))
 }
 
+/// Bytes of the items of a list as they are shown, if that is a small one. Defaults that came after them count: a few bytes may
+/// have become megabytes.
+fn shown_bytes(target: &Target, items: &[Arc<Object>]) -> usize {
+    let mut size: usize = items.iter().map(|item| item.bytes().len()).sum();
+    for item in items.iter().filter(|item| may_grow(target, item)) {
+        if size > pieces::SMALL {
+            break;
+        }
+        size += to_bytes(target, item).len().saturating_sub(item.bytes().len());
+    }
+    size
+}
+
 /// A list that is made piece by piece: of one that nobody reads, a piece is there and not more.
 fn large_list(
     target: &Target,
@@ -197,17 +210,17 @@ fn large_list(
         .max()
         .filter(|bytes| is_made && *bytes > pieces::FRAME);
     let list = match accepted.transform {
-        None => LargeList::plain(target, listed.items, |items| call.keep(items), meta),
+        None => LargeList::plain(target, listed.items, |items| call.wait(target, items), meta),
         Some((Transform::Table, version)) => {
             let options = TableOptions::parse(&call.query, version)?;
             let printer = Printer::new(&served.resource, &served.version);
             let (head, now) = (printer.head(meta, options), Timestamp::now());
             let row = move |object: &Value| printer.row(object, options, now);
-            LargeList::made(target, call.keep(listed.items), count, head, row)
+            LargeList::made(call.wait(target, listed.items), count, head, row)
         }
         Some((Transform::PartialList, version)) => {
             let item = move |object: &Value| partial::partial(object, version);
-            LargeList::made(target, call.keep(listed.items), count, partial::head(meta, version), item)
+            LargeList::made(call.wait(target, listed.items), count, partial::head(meta, version), item)
         }
         Some((Transform::Partial, _)) => return Err(partial::not_one(&served.resource)),
     };

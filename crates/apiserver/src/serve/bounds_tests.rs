@@ -214,3 +214,167 @@ async fn what_can_be_stored_can_be_shown_in_every_form() {
         }
     }
 }
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const THINGS: &str = "/apis/example.com/v1/namespaces/default/things";
+
+async fn define(server: &Server) {
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "properties": {"a": {"type": "string"}}}}}]},
+    });
+    let answer = ask(server, &User::admin(), "POST", CRDS, "application/json", crd.to_string()).await;
+    assert_eq!(answer.status(), StatusCode::CREATED);
+}
+
+/// Gives the definition another property.
+async fn redefine(server: &Server, property: &str) {
+    let patch = json!({"spec": {"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+        {"type": "object", "properties": {"a": {"type": "string"}, property: {"type": "string"}}}}}]}});
+    let path = format!("{CRDS}/things.example.com");
+    let answer = ask(server, &User::admin(), "PATCH", &path, "application/json", patch.to_string()).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+}
+
+/// Deletions of collections once held all they had listed until the last of it was gone.
+#[tokio::test]
+async fn a_deletion_of_a_collection_holds_none_of_its_objects() {
+    let server = Server::in_memory().await.unwrap();
+    let (engine, admin) = (&server.api().engine, User::admin());
+    let (stored, deleted) = loop {
+        fill(&server, 40).await;
+        let stored: Vec<_> = engine.store.snapshot().objects().map(Arc::downgrade).collect();
+        // As much as an answer may hold is taken already.
+        let _held = get(&server, MAPS, "application/json").await;
+        let mut deleted = Box::pin(ask(&server, &admin, "DELETE", MAPS, "application/json", String::new()));
+        // The thread that writes may answer each write before it is looked for: then it is tried again.
+        match futures::poll!(&mut deleted) {
+            std::task::Poll::Pending => break (stored, deleted),
+            std::task::Poll::Ready(answer) => assert_eq!(answer.status(), StatusCode::OK),
+        }
+    };
+    for round in 0..20 {
+        for n in 30..40 {
+            let patch = json!({"metadata": {"annotations": {"round": round.to_string()}}}).to_string();
+            let path = format!("{MAPS}/large-{n:02}");
+            let answer = ask(&server, &User::admin(), "PATCH", &path, "application/json", patch).await;
+            assert_eq!(answer.status(), StatusCode::OK);
+        }
+    }
+    let alive = stored.iter().filter_map(std::sync::Weak::upgrade);
+    let alive =
+        alive.filter(|object| *object.key().resource == *"/configmaps" && object.bytes().len() > 1 << 20);
+    let alive = alive.filter(|object| &*object.key().name >= "large-30").count();
+    assert_eq!(alive, 0, "objects as they were before they changed");
+    let answer = deleted.await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    let told: Value = serde_json::from_slice(&text(answer).await).unwrap();
+    assert_eq!(
+        (&told["kind"], &told["status"]),
+        (&json!("Status"), &json!("Success")),
+        "no list without its objects"
+    );
+    let left: Value =
+        serde_json::from_slice(&text(get(&server, MAPS, "application/json").await).await).unwrap();
+    assert_eq!(left["items"], json!([]));
+}
+
+/// Each takes the names of all that it deletes.
+#[tokio::test]
+async fn one_user_deletes_few_collections_at_once() {
+    let server = Server::in_memory().await.unwrap();
+    let binding = json!({"metadata": {"name": "eve"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve of collections"}]});
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let bound = ask(&server, &User::admin(), "POST", bindings, "application/json", binding.to_string()).await;
+    assert_eq!(bound.status(), StatusCode::CREATED);
+    let eve = User { name: "eve of collections".to_owned(), ..User::anonymous() };
+    let mut waiting = Vec::new();
+    while waiting.len() < 4 {
+        fill(&server, 4).await;
+        let mut deleted = Box::pin(ask(&server, &eve, "DELETE", MAPS, "application/json", String::new()));
+        match futures::poll!(&mut deleted) {
+            std::task::Poll::Pending => waiting.push(deleted),
+            std::task::Poll::Ready(answer) => assert_eq!(answer.status(), StatusCode::OK),
+        }
+        // What its first write is about may be gone, or be there still.
+        let left = ask(&server, &User::admin(), "DELETE", MAPS, "application/json", String::new()).await;
+        assert_eq!(left.status(), StatusCode::OK);
+    }
+    let refused = ask(&server, &eve, "DELETE", MAPS, "application/json", String::new()).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    for deleted in waiting {
+        assert_eq!(deleted.await.status(), StatusCode::OK);
+    }
+    let last = ask(&server, &eve, "DELETE", MAPS, "application/json", String::new()).await;
+    assert_eq!(last.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_collection_that_is_deleted_is_shown() {
+    let server = Server::in_memory().await.unwrap();
+    fill(&server, 3).await;
+    let answer = ask(&server, &User::admin(), "DELETE", MAPS, "application/json", String::new()).await;
+    let list: Value = serde_json::from_slice(&text(answer).await).unwrap();
+    assert_eq!((&list["kind"], list["items"].as_array().unwrap().len()), (&json!("ConfigMapList"), 3));
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_definition_and_holds_none() {
+    let server = Server::in_memory().await.unwrap();
+    define(&server).await;
+    let served = || {
+        let catalogue = server.api().engine.registry.current();
+        Arc::downgrade(catalogue.find("example.com", "v1", "things").unwrap())
+    };
+    let first = served();
+    let path = format!("{THINGS}?watch=true&timeoutSeconds=300");
+    let unread = get(&server, &path, "application/json").await;
+    let mut read = get(&server, &path, "application/json").await.into_body();
+    let mut next = Box::pin(read.frame());
+    assert!(futures::poll!(&mut next).is_pending());
+    let label = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
+    let named = format!("{CRDS}/things.example.com");
+    let answer = ask(&server, &User::admin(), "PATCH", &named, "application/json", label).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert!(futures::poll!(&mut next).is_pending(), "the definition means what it meant");
+    redefine(&server, "b").await;
+    let ended = tokio::time::timeout(Duration::from_secs(60), next).await;
+    assert!(ended.unwrap().is_none(), "it ends");
+    assert!(first.upgrade().is_none(), "nobody has what is served no more");
+    assert!(text(unread).await.is_empty());
+    assert!(served().upgrade().is_some());
+}
+
+#[tokio::test]
+async fn a_watch_tells_of_the_objects_that_go_with_their_definition() {
+    let server = Server::in_memory().await.unwrap();
+    define(&server).await;
+    let thing = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a", "finalizers": ["example.com/hold"]}});
+    let admin = User::admin();
+    let answer = ask(&server, &admin, "POST", THINGS, "application/json", thing.to_string()).await;
+    assert_eq!(answer.status(), StatusCode::CREATED);
+    let path = format!("{THINGS}?watch=true&timeoutSeconds=300");
+    let mut events = get(&server, &path, "application/json").await.into_body();
+    let mut next = async || {
+        let frame = tokio::time::timeout(Duration::from_secs(60), events.frame()).await.unwrap();
+        let event: Value = serde_json::from_slice(&frame?.unwrap().into_data().unwrap()).unwrap();
+        Some((event["type"].clone(), event["object"]["metadata"].get("deletionTimestamp").is_some()))
+    };
+    assert_eq!(next().await, Some((json!("ADDED"), false)));
+    let named = format!("{CRDS}/things.example.com");
+    let answer = ask(&server, &admin, "DELETE", &named, "application/json", String::new()).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert_eq!(next().await, Some((json!("MODIFIED"), true)));
+    let free = json!({"metadata": {"finalizers": null}}).to_string();
+    let answer = ask(&server, &admin, "PATCH", &format!("{THINGS}/a"), "application/json", free).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    // The last event is told where the watch comes to it before the definition is gone.
+    let last = next().await;
+    assert!(last.is_none() || last == Some((json!("DELETED"), true)), "{last:?}");
+    assert!(last.is_none() || next().await.is_none(), "nothing is served any more");
+}

@@ -4,9 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use super::made::{Made, Turn};
+use super::pieces::{self, Piece, Pieces};
 use super::{Api, Body, Call, Shared, health, whole};
 use crate::builtin;
 use crate::discovery;
@@ -18,7 +20,7 @@ use crate::resource::Resource;
 use crate::status::ApiError;
 
 /// The index, and each document.
-type OpenApiV3 = (Bytes, Vec<Document>);
+type OpenApiV3 = (Arc<Bytes>, Vec<Document>);
 
 /// One OpenAPI v3 document.
 #[derive(Debug)]
@@ -27,16 +29,17 @@ struct Document {
     path: String,
     /// Of its content; the index names it in the address.
     hash: String,
-    bytes: Bytes,
+    bytes: Arc<Bytes>,
 }
 
-/// OpenAPI documents of one catalogue, made when they are first asked for. Every answer shares the bytes.
+/// OpenAPI documents of one catalogue, made when they are first asked for. Every answer shares the bytes, and none keeps them
+/// without room.
 #[derive(Debug, Default)]
 pub struct Descriptions {
     all: OnceLock<Vec<Arc<Resource>>>,
     v3: Made<Arc<OpenApiV3>>,
-    v2: Made<Bytes>,
-    v2_protobuf: Made<Bytes>,
+    v2: Made<Arc<Bytes>>,
+    v2_protobuf: Made<Arc<Bytes>>,
 }
 
 impl Descriptions {
@@ -56,14 +59,15 @@ impl Descriptions {
         self.v3.get(turn, of(catalogue, make)).await
     }
 
-    async fn v2(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Bytes, ApiError> {
+    async fn v2(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Arc<Bytes>, ApiError> {
         let make = |resources: &[Arc<Resource>]| json_bytes(&openapi::document_v2(resources));
         self.v2.get(turn, of(catalogue, make)).await
     }
 
-    async fn v2_protobuf(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Bytes, ApiError> {
-        let make =
-            |resources: &[Arc<Resource>]| openapi::gnostic::document(&openapi::document_v2(resources)).into();
+    async fn v2_protobuf(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Arc<Bytes>, ApiError> {
+        let make = |resources: &[Arc<Resource>]| {
+            Arc::new(openapi::gnostic::document(&openapi::document_v2(resources)).into())
+        };
         self.v2_protobuf.get(turn, of(catalogue, make)).await
     }
 }
@@ -107,7 +111,7 @@ impl Api {
             Target::OpenApiV2 if wants_protobuf(call) => Ok(Response::builder()
                 .extension(Shared)
                 .header(header::CONTENT_TYPE, openapi::gnostic::CONTENT_TYPE)
-                .body(whole(descriptions.v2_protobuf(&catalogue, turn).await?))
+                .body(shared(call, &descriptions.v2_protobuf(&catalogue, turn).await?))
                 .expect("headers of our own are valid")),
             Target::OpenApiV2 => openapi_answer(call, &descriptions.v2(&catalogue, turn).await?),
             Target::Version => Ok(json_answer(&crate::version::document())),
@@ -174,11 +178,19 @@ fn discover(
         .expect("headers of our own are valid"))
 }
 
-fn json_bytes(document: &Value) -> Bytes {
-    document.to_string().into()
+fn json_bytes(document: &Value) -> Arc<Bytes> {
+    Arc::new(document.to_string().into())
 }
 
-fn openapi_answer(call: &Call<'_>, document: &Bytes) -> Result<Response<Body>, ApiError> {
+/// A body whose bytes are the catalogue's. When others are served, it is held as far as there is room for it, or cut.
+fn shared(call: &Call<'_>, document: &Arc<Bytes>) -> Body {
+    match document.len() {
+        ..=pieces::FRAME => whole(Bytes::clone(document)),
+        length => Pieces::known([Piece::Text(call.keep_text(document), 0)], length).boxed_unsync(),
+    }
+}
+
+fn openapi_answer(call: &Call<'_>, document: &Arc<Bytes>) -> Result<Response<Body>, ApiError> {
     if negotiate_openapi(call.header(header::ACCEPT)).is_none() {
         let message = "only the following media types are accepted: application/json".to_owned();
         return Err(ApiError::NotAcceptable { message, routed: false });
@@ -186,7 +198,7 @@ fn openapi_answer(call: &Call<'_>, document: &Bytes) -> Result<Response<Body>, A
     Ok(Response::builder()
         .extension(Shared)
         .header(header::CONTENT_TYPE, "application/json")
-        .body(whole(document.clone()))
+        .body(shared(call, document))
         .expect("headers of our own are valid"))
 }
 

@@ -9,9 +9,13 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::vec;
 
+use bytes::Bytes;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::door::{Share, Shares, User};
+use crate::engine::Target;
+use crate::registry::Served;
 use crate::status::ApiError;
 use crate::store::Object;
 
@@ -92,6 +96,13 @@ impl Objects {
     }
 }
 
+impl Objects {
+    /// All of them, if none is gone.
+    pub fn all(self) -> Option<Vec<Arc<Object>>> {
+        self.map(|object| object.get()).collect()
+    }
+}
+
 impl Iterator for Objects {
     type Item = Reference;
 
@@ -102,6 +113,76 @@ impl Iterator for Objects {
         };
         // Even what is left of an object that is gone takes a little memory.
         next.map(|next| if Instant::now() > self.until { Reference::gone() } else { next })
+    }
+}
+
+/// A text of a catalogue: held as far as the budget goes, else there for as long as the catalogue is.
+#[derive(Debug)]
+pub(super) enum Text {
+    Held(Arc<Bytes>, #[expect(dead_code, reason = "given back when it is dropped")] Share),
+    Shared(Weak<Bytes>),
+}
+
+impl Text {
+    /// A text for an answer to a user.
+    pub fn new(room: &Arc<Shares>, user: &User, text: &Arc<Bytes>) -> Self {
+        match room.take(user, text.len().div_ceil(UNIT)) {
+            Some(share) => Self::Held(Arc::clone(text), share),
+            None => Self::Shared(Arc::downgrade(text)),
+        }
+    }
+
+    /// The text, if it is still there.
+    pub fn get(&self) -> Option<Bytes> {
+        match self {
+            Self::Held(text, _) => Some(Bytes::clone(text)),
+            Self::Shared(text) => text.upgrade().map(|text| Bytes::clone(&text)),
+        }
+    }
+}
+
+/// A target whose definition may be served no more when it is wanted.
+#[derive(Debug)]
+pub(super) struct Subject {
+    served: Weak<Served>,
+    namespace: Option<String>,
+    status: bool,
+    /// Cancelled when it is served no more.
+    pub replaced: CancellationToken,
+    /// Where it is held.
+    _held: Option<(Arc<Served>, Share)>,
+}
+
+impl Subject {
+    /// A target for as long as it is served.
+    pub fn served(target: &Target) -> Self {
+        let Target { served, namespace, status } = target;
+        Self {
+            served: Arc::downgrade(served),
+            namespace: namespace.clone(),
+            status: *status,
+            replaced: served.replaced.clone(),
+            _held: None,
+        }
+    }
+
+    /// A target for an answer to a user: held, if there is room for it.
+    pub fn new(room: &Arc<Shares>, user: &User, target: &Target) -> Self {
+        let share = room.take(user, target.served.weight().div_ceil(UNIT));
+        let held = share.map(|share| (Arc::clone(&target.served), share));
+        Self { _held: held, ..Self::served(target) }
+    }
+
+    /// The same target of another definition.
+    pub fn with(&self, served: &Arc<Served>) -> Self {
+        let (namespace, status) = (self.namespace.clone(), self.status);
+        Self::served(&Target { served: Arc::clone(served), namespace, status })
+    }
+
+    /// The target, if it is still served or held.
+    pub fn target(&self) -> Option<Target> {
+        let served = self.served.upgrade()?;
+        Some(Target { served, namespace: self.namespace.clone(), status: self.status })
     }
 }
 

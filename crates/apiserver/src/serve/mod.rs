@@ -149,6 +149,21 @@ impl Call<'_> {
         kept::Objects::new(self.held, self.payer, objects)
     }
 
+    /// A text of the catalogue that waits to be sent to the client.
+    fn keep_text(&self, text: &Arc<Bytes>) -> kept::Text {
+        kept::Text::new(self.held, self.payer, text)
+    }
+
+    /// Objects of a target that become a list while the client reads it.
+    fn wait(&self, target: &crate::engine::Target, objects: Vec<Arc<Object>>) -> pieces::Waiting {
+        let (room, user) = (Arc::clone(self.held), self.payer.in_budgets());
+        let maker = pieces::Maker {
+            target: kept::Subject::new(self.held, self.payer, target),
+            grow: Box::new(move |bytes| kept::share(&room, &user, bytes).ok().flatten()),
+        };
+        pieces::Waiting { objects: self.keep(objects), maker }
+    }
+
     /// Room for bytes of the request that are kept for as long as its answer lasts; a few need none.
     fn keep_bytes(&self, bytes: usize) -> Result<Option<door::Share>, ApiError> {
         kept::share(self.held, self.payer, bytes)

@@ -19,8 +19,8 @@ use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
 use super::Body;
-use super::kept::{Objects, Reference};
-use crate::door::{Shares, User};
+use super::kept::{Objects, Reference, Subject, Text};
+use crate::door::{Share, Shares, User};
 use crate::engine::{Target, is_as_stored, to_bytes, to_value};
 use crate::output::list::{ListMeta, ListWriter};
 use crate::status::ApiError;
@@ -42,37 +42,41 @@ const CUT: &[u8] = b"- \"this list is cut, ask for it again";
 pub(super) enum Piece {
     /// Bytes that were made for it.
     Made(Bytes),
+    /// The same, with room of their own.
+    Grown(Bytes, #[expect(dead_code, reason = "given back when it is dropped")] Share),
     /// An object of the store, from this byte on.
     Stored(Reference, usize),
+    /// A text of the catalogue, from this byte on.
+    Text(Text, usize),
 }
 
 impl Piece {
     /// Moves as much of it into a frame as that takes. Tells whether that was all; `None` where the object is gone.
     fn fill(&mut self, frame: &mut BytesMut) -> Option<bool> {
         let room = FRAME - frame.len();
-        match self {
-            Self::Made(bytes) => {
+        let (bytes, sent) = match self {
+            Self::Made(bytes) | Self::Grown(bytes, _) => {
                 let part = bytes.len().min(room);
                 frame.put_slice(&bytes[..part]);
                 bytes.advance(part);
-                Some(bytes.is_empty())
+                return Some(bytes.is_empty());
             }
-            Self::Stored(object, sent) => {
-                let object = object.get()?;
-                let rest = &object.bytes()[*sent..];
-                let part = rest.len().min(room);
-                frame.put_slice(&rest[..part]);
-                *sent += part;
-                Some(part == rest.len())
-            }
-        }
+            Self::Stored(object, sent) => (object.get()?.bytes().clone(), sent),
+            Self::Text(text, sent) => (text.get()?, sent),
+        };
+        let rest = &bytes[*sent..];
+        let part = rest.len().min(room);
+        frame.put_slice(&rest[..part]);
+        *sent += part;
+        Some(part == rest.len())
     }
 
     /// All of it; `None` where the object is gone.
     fn bytes(&self) -> Option<Bytes> {
         match self {
-            Self::Made(bytes) => Some(bytes.clone()),
+            Self::Made(bytes) | Self::Grown(bytes, _) => Some(bytes.clone()),
             Self::Stored(object, sent) => Some(object.get()?.bytes().slice(*sent..)),
+            Self::Text(text, sent) => Some(text.get()?.slice(*sent..)),
         }
     }
 }
@@ -162,6 +166,36 @@ pub(super) struct LargeList {
 /// Each item in two parts, of which the second may be the store's.
 type Items = Box<dyn Iterator<Item = [Piece; 2]> + Send>;
 
+/// What a list is made of while the client reads it.
+pub(super) struct Waiting {
+    pub objects: Objects,
+    pub maker: Maker,
+}
+
+/// What items are made with that are not sent as they are stored.
+pub(super) struct Maker {
+    pub target: Subject,
+    /// Gives room to an item that is larger than it is stored, if there is some.
+    pub grow: Box<dyn Fn(usize) -> Option<Share> + Send>,
+}
+
+impl Maker {
+    /// What was made of an object; nothing where there is no room for it.
+    fn piece(&self, made: Bytes, of: &Object) -> Piece {
+        // The rest was counted when the answer began.
+        let more = made.len().saturating_sub(of.bytes().len());
+        if more <= FRAME {
+            return Piece::Made(made);
+        }
+        (self.grow)(more).map_or_else(gone, |share| Piece::Grown(made, share))
+    }
+}
+
+/// A part that is there no more.
+const fn gone() -> Piece {
+    Piece::Stored(Reference::gone(), 0)
+}
+
 /// A part that has no bytes.
 const fn nothing() -> Piece {
     Piece::Made(Bytes::new())
@@ -172,7 +206,7 @@ impl LargeList {
     pub fn plain(
         target: &Target,
         items: Vec<Arc<Object>>,
-        keep: impl FnOnce(Vec<Arc<Object>>) -> Objects,
+        keep: impl FnOnce(Vec<Arc<Object>>) -> Waiting,
         meta: &ListMeta,
     ) -> Self {
         let served = &target.served;
@@ -184,33 +218,46 @@ impl LargeList {
         };
         let known = items.iter().all(|item| is_as_stored(target, item));
         let length = known.then(|| items.iter().map(|item| shown(item.bytes())).sum());
-        let target = target.clone();
-        let items = keep(items).map(move |item| {
-            let Some(object) = item.get() else { return [nothing(), Piece::Stored(item, 0)] };
-            if !is_as_stored(&target, &object) {
-                let bytes = to_bytes(&target, &object);
-                let unshown = writer.unshown(&bytes);
-                return [opened(unshown), Piece::Made(bytes.slice(unshown..))];
-            }
+        let Waiting { objects, maker } = keep(items);
+        let stored = |writer: &ListWriter, item: Reference, object: &Object| {
             let unshown = writer.unshown(object.bytes());
             [opened(unshown), Piece::Stored(item, unshown)]
-        });
-        Self { head, items: Box::new(items), count, length }
+        };
+        let items: Items = if known {
+            Box::new(objects.map(move |item| match item.get() {
+                Some(object) => stored(&writer, item, &object),
+                None => [nothing(), gone()],
+            }))
+        } else {
+            Box::new(objects.map(move |item| {
+                let (Some(target), Some(object)) = (maker.target.target(), item.get()) else {
+                    return [nothing(), gone()];
+                };
+                if is_as_stored(&target, &object) {
+                    return stored(&writer, item, &object);
+                }
+                let bytes = to_bytes(&target, &object);
+                let unshown = writer.unshown(&bytes);
+                [opened(unshown), maker.piece(bytes.slice(unshown..), &object)]
+            }))
+        };
+        Self { head, items, count, length }
     }
 
     /// What `item` makes of each object.
     pub fn made(
-        target: &Target,
-        items: Objects,
+        waiting: Waiting,
         count: usize,
         head: Vec<u8>,
         item: impl Fn(&Value) -> Value + Send + 'static,
     ) -> Self {
-        let target = target.clone();
-        let items = items.map(move |reference| {
-            let made = reference.get().map(|object| item(&to_value(&target, &object)));
-            let gone = || Piece::Stored(Reference::gone(), 0);
-            [nothing(), made.map_or_else(gone, |made| Piece::Made(made.to_string().into()))]
+        let Waiting { objects, maker } = waiting;
+        let items = objects.map(move |reference| {
+            let (Some(target), Some(object)) = (maker.target.target(), reference.get()) else {
+                return [nothing(), gone()];
+            };
+            let made = item(&to_value(&target, &object)).to_string();
+            [nothing(), maker.piece(made.into(), &object)]
         });
         Self { head, items: Box::new(items), count, length: None }
     }
@@ -432,110 +479,4 @@ impl http_body::Body for Gzip {
 }
 
 #[cfg(test)]
-mod tests {
-    use http_body::Body as _;
-    use http_body_util::BodyExt as _;
-
-    use super::*;
-
-    fn list(texts: &'static [&'static str]) -> LargeList {
-        let items = texts.iter().map(|text| [opened(1), Piece::Made(Bytes::from_static(text.as_bytes()))]);
-        let length = texts.iter().map(|text| text.len() + 1).sum();
-        let head = br#"{"kind":"L","items":["#.to_vec();
-        LargeList { head, items: Box::new(items), count: texts.len(), length: Some(length) }
-    }
-
-    async fn read(body: impl http_body::Body<Data = Bytes, Error = Infallible>) -> String {
-        let bytes = body.collect().await.unwrap().to_bytes();
-        String::from_utf8(bytes.to_vec()).unwrap()
-    }
-
-    #[tokio::test]
-    async fn forms_of_a_list() {
-        let texts: &[&str] = &[r#""a":[1,2]}"#, r#""b":"x\ny"}"#];
-        let compact = list(texts).compact();
-        let length = compact.size_hint().exact().unwrap();
-        let compact = read(compact).await;
-        assert_eq!(compact, "{\"kind\":\"L\",\"items\":[{\"a\":[1,2]},{\"b\":\"x\\ny\"}]}\n");
-        assert_eq!(compact.len() as u64, length);
-        let value: Value = serde_json::from_str(&compact).unwrap();
-        assert_eq!(read(list(texts).indented()).await, format!("{value:#}"));
-        let user = |name: &str| User { name: name.to_owned(), ..User::anonymous() };
-        let (ann, ben) = (user("ann of forms"), user("ben of forms"));
-        let yaml = list(texts).yaml(&ann).unwrap();
-        assert!(list(texts).yaml(&ann).is_err(), "one at a time");
-        assert!(list(texts).yaml(&ben).is_ok() && list(texts).yaml(&User::admin()).is_ok(), "of each");
-        assert_eq!(read(yaml).await, serde_saphyr::to_string(&value).unwrap());
-        assert!(list(texts).yaml(&ann).is_ok());
-        let gone = [nothing(), Piece::Stored(Reference::gone(), 0)];
-        let whole = list(texts);
-        let cut = LargeList { items: Box::new(whole.items.chain([gone])), ..whole }.yaml(&ann).unwrap();
-        let cut = read(cut).await;
-        assert!(cut.contains("a:") && serde_saphyr::from_str::<Value>(&cut).is_err(), "{cut}");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn every_form_is_that_of_the_whole(items in proptest::collection::vec(super::super::tests::value(), 1..4)) {
-            let items: Vec<Value> = items.into_iter().map(|value| serde_json::json!({"a": value, "b": "\\\"{[,:"})).collect();
-            let whole = serde_json::json!({"kind": "L", "items": items});
-            let text = whole.to_string();
-            let pieces = Pieces::new(text.as_bytes().chunks(7).map(|part| Piece::Made(Bytes::copy_from_slice(part))).collect::<Vec<_>>().into_iter(), None);
-            let mut indented = Indented::new(pieces);
-            let mut shown = Vec::new();
-            while let Some(frame) = indented.frame() {
-                shown.extend_from_slice(&frame);
-            }
-            proptest::prop_assert_eq!(String::from_utf8(shown).unwrap(), format!("{whole:#}"));
-            let yaml: String = items.iter().map(|item| String::from_utf8(yaml_item(item).to_vec()).unwrap()).collect();
-            proptest::prop_assert_eq!(format!("kind: L\nitems:\n{yaml}"), serde_saphyr::to_string(&whole).unwrap());
-        }
-    }
-
-    #[test]
-    fn frames_are_small_and_made_when_they_are_asked_for() {
-        let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let counted = Arc::clone(&made);
-        let pieces = (0..1_000).map(move |_| {
-            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            Piece::Made(vec![b'x'; 10_000].into())
-        });
-        let mut body = Pieces::new(pieces.chain([Piece::Made(vec![b'y'; 1 << 20].into())]), None);
-        assert!(body.frame().is_some());
-        assert!(made.load(std::sync::atomic::Ordering::Relaxed) <= 4, "no more is made than a frame takes");
-        let mut bytes = 0;
-        while let Some(frame) = body.frame() {
-            assert!(frame.len() <= FRAME);
-            bytes += frame.len();
-        }
-        assert!(bytes > (1 << 20) + 9_900_000);
-    }
-
-    #[test]
-    fn indents_take_no_memory() {
-        let deep = format!("{}{}1{}", "[".repeat(100), "1,".repeat(100_000), "]".repeat(100));
-        let mut body = Indented::new(Pieces::known([Piece::Made(deep.clone().into())], deep.len()));
-        let mut bytes = 0;
-        while let Some(frame) = body.frame() {
-            assert!(frame.len() < FRAME + 300, "a line more, at most");
-            bytes += frame.len();
-        }
-        assert!(bytes > 100 * deep.len(), "{bytes}");
-    }
-
-    #[test]
-    fn no_frame_keeps_an_object_and_what_is_gone_ends_a_body() {
-        let value = crate::store::Value::plain(vec![b'x'; 100_000]);
-        let key = crate::store::Key::new("things", "", "a");
-        let revision = crate::store::Revision::new(1);
-        let object = Object::new(key, value, revision, revision);
-        let pieces = [Piece::Stored(Reference::stored(&object), 1), Piece::Made(Bytes::from_static(b"\n"))];
-        let mut body = Pieces::known(pieces, 100_000);
-        let frame = body.frame().unwrap();
-        assert_eq!((frame.len(), body.size_hint().exact()), (FRAME, Some((100_000 - FRAME) as u64)));
-        assert!(object.bytes().is_unique());
-        drop(object);
-        assert_eq!(body.frame(), None);
-        assert!(body.is_cut() && !body.is_end_stream());
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Requests on resources: which verb, on what, with which options.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use http::{Response, StatusCode, header};
 use serde_json::Value;
@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::answer::{self, endpoint};
 use super::{Api, Body, Call};
 use crate::control;
-use crate::engine::{Change, PatchBody, Target, Written};
+use crate::door::Shares;
+use crate::engine::{Change, Listed, PatchBody, Target, Written};
 use crate::registry::{Catalogue, Served};
 use crate::request::accept::{self, BodyFormat, Endpoint, Format, PatchType};
 use crate::request::body::{self, Decoded, Repeated};
@@ -16,7 +17,10 @@ use crate::request::delete::DeleteOptions;
 use crate::request::path::{ResourcePath, Verb};
 use crate::request::query::{GetOptions, ListOptions};
 use crate::request::write::{FieldValidation, Write, WriteOptions};
-use crate::status::{ApiError, GroupResource};
+use crate::status::{self, ApiError, GroupResource};
+
+/// Collections of one user that are deleted at once: each takes the names of all that is in it.
+static COLLECTIONS: LazyLock<Arc<Shares>> = LazyLock::new(|| Shares::of_each(4));
 
 impl Api {
     /// Answers a request on a resource.
@@ -93,7 +97,7 @@ impl Api {
             && served.resource.kind == "CustomResourceDefinition"
             && !served.resource.custom;
         if defines && answer.is_ok() && call.query.get("dryRun").is_none() {
-            control::refresh(&self.engine).await;
+            control::refreshed(&self.engine).await;
         }
         answer
     }
@@ -238,8 +242,17 @@ impl Api {
 
     async fn delete_collection(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
         let list = Self::list_options(target, call)?;
-        let deleted = self.engine.delete_collection(target, &list, &delete_options(call)?).await?;
-        answer::list(target, call, deleted)
+        let options = delete_options(call)?;
+        let _turn = COLLECTIONS.take(call.payer, 1).ok_or_else(ApiError::busy)?;
+        let mut listed = self.engine.list(target, &list)?;
+        let keys = listed.keys();
+        let kept = call.keep(std::mem::take(&mut listed.items));
+        self.engine.delete_each(target, keys, &options).await?;
+        match kept.all() {
+            Some(items) => answer::list(target, call, Listed { items, ..listed }),
+            // Of a list without all of its items nobody would know that everything was deleted.
+            None => answer::object(&target.served, call, StatusCode::OK, &status::done()),
+        }
     }
 
     /// The object that a request brings.

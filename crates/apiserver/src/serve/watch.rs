@@ -9,7 +9,7 @@
 //! held by the watch until it is read: where that is large, it takes a share of a budget first.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,17 +22,17 @@ use serde_json::Value;
 use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 
 use super::answer::endpoint;
-use super::kept::{Objects, Reference};
+use super::kept::{Objects, Reference, Subject};
 use super::pieces::{FRAME, Piece, Pieces};
 use super::{Api, Body, Call};
 use crate::door::{Share, Shares, User};
-use crate::engine::{Target, is_as_stored, selected, to_bytes, to_value};
+use crate::engine::{Engine, Target, is_as_stored, selected, to_bytes, to_value};
 use crate::output::partial;
 use crate::output::table::{Printer, TableOptions};
 use crate::output::watch::{self, EventType};
 use crate::request::accept::{Accepted, Transform, negotiate_watch};
 use crate::request::query::ListOptions;
-use crate::resource::Column;
+use crate::resource::{Column, Version};
 use crate::status::ApiError;
 use crate::store::{Event, Object, Revision, WatchError, Watcher};
 
@@ -45,6 +45,8 @@ const BOOKMARK: Duration = Duration::from_secs(60);
 const MADE: usize = 64 << 20;
 /// The unit in which that is given out.
 const UNIT: usize = 1 << 10;
+/// What an event may be longer than its object without more room: its type, and what a table has around its one row.
+const ENVELOPE: usize = 4 << 10;
 /// How long a watch waits for its share. Longer than a client is kept that takes nothing, and its share with it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -91,7 +93,7 @@ impl Api {
         };
         let watcher = self.engine.watch(target, start)?;
         let room = (Arc::clone(&self.made), call.payer.in_budgets());
-        let show = Show { target: target.clone(), accepted, table, headed: false, room };
+        let show = Show { subject: Watched::of(&self.engine, target), accepted, table, headed: false, room };
         let follow = Follow::new(options, initial, start, watcher);
         let events = Events { follow, show, unsent: None, _share: share };
         Ok(stream(futures::stream::unfold(events, |mut events| async move {
@@ -138,7 +140,7 @@ impl Events {
                 }
                 self.unsent = None;
             }
-            match self.follow.next(&self.show.target).await? {
+            match self.follow.next(&mut self.show.subject).await? {
                 Next::Object(kind, object, at) => match self.show.event(kind, object, at).await? {
                     Shown::Small(event) => return Some(event),
                     Shown::Large(event, share) => self.unsent = Some((event, share)),
@@ -159,6 +161,49 @@ fn stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> 
         .header(header::CONTENT_TYPE, "application/json")
         .body(StreamBody::new(frames).boxed_unsync())
         .expect("headers of our own are valid")
+}
+
+/// What is watched, as it is served now.
+struct Watched {
+    target: Subject,
+    engine: Weak<Engine>,
+    /// The version that the watch began with, and where it is served.
+    version: Weak<Version>,
+    path: [String; 3],
+}
+
+impl Watched {
+    fn of(engine: &Arc<Engine>, target: &Target) -> Self {
+        let served = &target.served;
+        let path = [&served.resource.group, &served.version.name, &served.resource.plural];
+        Self {
+            target: Subject::served(target),
+            engine: Arc::downgrade(engine),
+            version: Arc::downgrade(&served.version),
+            path: path.map(Clone::clone),
+        }
+    }
+
+    /// Goes on with what is served instead, where that means the same: a definition that is being deleted takes its objects along,
+    /// and watches tell of it.
+    fn renew(&mut self) -> bool {
+        let Some(engine) = self.engine.upgrade() else { return false };
+        let (catalogue, [group, version, plural]) = (engine.registry.current(), &self.path);
+        let served = catalogue.find(group, version, plural);
+        let Some(served) = served.filter(|new| Arc::as_ptr(&new.version) == self.version.as_ptr()) else {
+            return false;
+        };
+        self.target = self.target.with(served);
+        true
+    }
+
+    /// It, if it is still served.
+    fn target(&mut self) -> Option<Target> {
+        if let Some(target) = self.target.target() {
+            return Some(target);
+        }
+        if self.renew() { self.target.target() } else { None }
+    }
 }
 
 /// What a watch tells next.
@@ -194,8 +239,9 @@ impl Follow {
         Self { options, initial, start, watcher, end, bookmarks, is_over: false }
     }
 
-    /// Waits for the next event; `None` where there is no other. Dropping the future loses nothing.
-    async fn next(&mut self, target: &Target) -> Option<Next> {
+    /// Waits for the next event; `None` where there is no other, or another definition is served. Dropping the future loses
+    /// nothing.
+    async fn next(&mut self, subject: &mut Watched) -> Option<Next> {
         if self.is_over {
             return None;
         }
@@ -206,16 +252,19 @@ impl Follow {
             self.initial = None;
             self.bookmarks.reset();
             if self.options.initial_events && self.options.bookmarks {
-                return Some(Next::Bookmark(bookmark(target, self.start, true)));
+                return Some(Next::Bookmark(bookmark(&subject.target()?, self.start, true)));
             }
         }
         loop {
             tokio::select! {
                 biased;
                 () = &mut self.end => return None,
+                () = subject.target.replaced.cancelled() => if !subject.renew() {
+                    return None;
+                },
                 event = self.watcher.next() => match event {
                     Ok(event) => {
-                        if let Some(next) = self.seen(target, &event) {
+                        if let Some(next) = self.seen(&subject.target()?, &event) {
                             return Some(next);
                         }
                         // History may be full of events that are not selected: others are served between them.
@@ -225,7 +274,7 @@ impl Follow {
                 },
                 _ = self.bookmarks.tick(), if self.options.bookmarks => {
                     return match self.watcher.progress() {
-                        Ok(revision) => Some(Next::Bookmark(bookmark(target, revision, false))),
+                        Ok(revision) => Some(Next::Bookmark(bookmark(&subject.target()?, revision, false))),
                         Err(error) => self.failed(&error),
                     };
                 }
@@ -288,7 +337,8 @@ fn bookmark(target: &Target, revision: Revision, end_of_initial: bool) -> Value 
 
 /// Writes events in the form the client wants.
 struct Show {
-    target: Target,
+    /// Its definition is not the watch's to keep: there may be thousands of watches, each with an older one.
+    subject: Watched,
     accepted: Accepted,
     table: Option<(Printer, TableOptions)>,
     /// Whether an event was sent that says what the columns of a table are.
@@ -306,39 +356,49 @@ enum Shown {
 }
 
 impl Show {
-    /// Writes an event, once there is room for it; `None` where there is none in time.
+    /// Writes an event, once there is room for it; `None` where there is none in time, or another definition is served.
     async fn event(&mut self, kind: EventType, object: Reference, at: Option<Revision>) -> Option<Shown> {
         let Some(found) = object.get() else { return Some(Shown::Gone) };
-        let length = found.bytes().len();
-        let is_stored =
-            self.accepted.transform.is_none() && at.is_none() && is_as_stored(&self.target, &found);
-        if is_stored && length > FRAME {
+        let mut length = found.bytes().len();
+        let is_plain = self.accepted.transform.is_none() && at.is_none();
+        if is_plain && length > FRAME && is_as_stored(&self.subject.target()?, &found) {
             let [head, _, tail] = watch::parts(kind, Bytes::new());
             let length = head.len() + length + tail.len();
             let pieces = [Piece::Made(head), Piece::Stored(object, 0), Piece::Made(tail)];
             return Some(Shown::Large(Pieces::known(pieces, length), None));
         }
-        if length <= FRAME {
-            return Some(whole(self.stored(kind, &found, at), None));
-        }
         // Nothing is held while others have the room.
         drop(found);
-        let (room, user) = &self.room;
-        let share = room.take_within(user, length.div_ceil(UNIT), PATIENCE).await?;
-        let Some(found) = object.get() else { return Some(Shown::Gone) };
-        Some(whole(self.stored(kind, &found, at), Some(share)))
+        let mut share = None;
+        loop {
+            if length > FRAME {
+                drop(share.take());
+                let (room, user) = &self.room;
+                share = Some(room.take_within(user, length.div_ceil(UNIT), PATIENCE).await?);
+            }
+            let Some(found) = object.get() else { return Some(Shown::Gone) };
+            let headed = self.headed;
+            let parts = self.stored(kind, &found, at)?;
+            let made = parts.iter().map(Bytes::len).sum();
+            if made <= FRAME || made <= length + ENVELOPE {
+                return Some(whole(parts, share));
+            }
+            // Defaults that came later may have made megabytes of a few bytes: it is made again when there is room for them.
+            (length, self.headed) = (made, headed);
+        }
     }
 
     /// An event with an object of the store, with another revision where one is given.
-    fn stored(&mut self, kind: EventType, object: &Object, at: Option<Revision>) -> [Bytes; 3] {
+    fn stored(&mut self, kind: EventType, object: &Object, at: Option<Revision>) -> Option<[Bytes; 3]> {
+        let target = self.subject.target()?;
         if self.accepted.transform.is_none() && at.is_none() {
-            return watch::parts(kind, to_bytes(&self.target, object));
+            return Some(watch::parts(kind, to_bytes(&target, object)));
         }
-        let mut value = to_value(&self.target, object);
+        let mut value = to_value(&target, object);
         if let Some(at) = at {
             value["metadata"]["resourceVersion"] = at.to_string().into();
         }
-        self.made(kind, &value)
+        Some(self.made(kind, &value))
     }
 
     /// An event with an object that is not the store's as it is.

@@ -508,6 +508,11 @@ fn details_of(about: &GroupResource, name: &str) -> Map<String, Value> {
     texts.map(|(key, text)| (key.to_owned(), short(text))).collect()
 }
 
+/// The answer to a request that was done, and has nothing to show.
+pub fn done() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+}
+
 /// The answer to a delete that removed the object at once.
 pub fn deleted(resource: &Resource, name: &str, uid: &str) -> Value {
     let mut details = details_of(&GroupResource::of(resource), name);

@@ -8,6 +8,7 @@
 mod answers;
 mod connections;
 mod definitions;
+mod held;
 mod patches;
 mod queries;
 mod rights;

@@ -127,6 +127,10 @@ pub const ROWS: &[Row] = &[
     get("/api/v1/namespaces/default", 406).accept("text/html"),
     get("/api/v1/namespaces/default/status", 406).accept("text/html"),
     row("DELETE", "/api/v1/namespaces/nobody", 406).accept("text/html"),
+    row("DELETE", "/api/v1/namespaces/default", 403),
+    row("DELETE", "/api/v1/namespaces/default?dryRun=All", 403),
+    row("DELETE", "/api/v1/namespaces/kube-public", 403),
+    row("DELETE", "/api/v1/namespaces/kube-system", 403),
     get("/api", 406).accept(TABLE),
     get("/apis", 406).accept(TABLE),
     // Services: none is here, and clients may see that.

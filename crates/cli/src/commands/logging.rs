@@ -14,9 +14,15 @@ const LARGE: u64 = 16 * 1024 * 1024;
 
 /// Starts logging to a file, for a program whose output is its own. Begins anew where it has become large.
 pub fn to_file(path: &Path) -> io::Result<()> {
-    let large = std::fs::metadata(path).is_ok_and(|file| file.len() > LARGE);
+    let failed = |error| io::Error::other(format!("open the log {}: {error}", path.display()));
+    let found = std::fs::metadata(path).ok();
+    // To open a pipe is to wait for its other end.
+    if found.as_ref().is_some_and(|found| !found.is_file()) {
+        return Err(failed(io::Error::other("it is not a file")));
+    }
+    let large = found.is_some_and(|file| file.len() > LARGE);
     let file = OpenOptions::new().create(true).write(true).append(!large).truncate(large).open(path);
-    let file = file.map_err(|error| io::Error::other(format!("open the log {}: {error}", path.display())))?;
+    let file = file.map_err(failed)?;
     let layer =
         tracing_subscriber::fmt::layer().with_writer(Mutex::new(file)).with_target(false).with_ansi(false);
     let _ = tracing_subscriber::registry().with(targets()).with(layer.compact()).try_init();

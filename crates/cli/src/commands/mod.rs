@@ -41,7 +41,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::CompleteEnv;
@@ -140,9 +140,18 @@ enum Outcome {
     Bad,
 }
 
+/// The year 9900: certificates last beyond the time they are made at, and no time is beyond the year 9999.
+const LAST: Duration = Duration::from_secs(250_246_627_200);
+
 /// Refuses a clock that cannot be right: Leases, certificates and all that is written down need the time.
 fn check_clock(now: SystemTime) -> io::Result<()> {
-    let Err(before) = now.duration_since(SystemTime::UNIX_EPOCH) else { return Ok(()) };
+    let before = match now.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) if since < LAST => return Ok(()),
+        Ok(_) => {
+            return Err(io::Error::other("the clock of this machine is beyond the year 9900: set it"));
+        }
+        Err(before) => before,
+    };
     let days = before.duration().as_secs() / (24 * 60 * 60);
     Err(io::Error::other(format!("the clock of this machine is {days} days before 1970: set it")))
 }
@@ -227,15 +236,16 @@ impl Signals {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
-    fn a_clock_before_1970_is_refused() {
+    fn a_clock_that_cannot_be_right_is_refused() {
         let epoch = SystemTime::UNIX_EPOCH;
         assert!(check_clock(epoch).is_ok());
         let error = check_clock(epoch - Duration::from_secs(3 * 86_400)).unwrap_err();
         assert_eq!(error.to_string(), "the clock of this machine is 3 days before 1970: set it");
+        assert!(check_clock(epoch + LAST - Duration::from_secs(1)).is_ok());
+        let error = check_clock(epoch + LAST).unwrap_err();
+        assert_eq!(error.to_string(), "the clock of this machine is beyond the year 9900: set it");
     }
 }

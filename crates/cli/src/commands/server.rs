@@ -12,7 +12,7 @@ use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, write_k
 use capt_apiserver::{Server, ServerOptions};
 
 use super::client::in_words;
-use super::{Outcome, duration, wait_for_a_signal};
+use super::{Outcome, duration, logging, wait_for_a_signal};
 pub use recover::open_store;
 
 /// Serve a Kubernetes API from this process: no etcd, no Docker.
@@ -65,6 +65,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn serve(args: &Args) -> io::Result<Outcome> {
+    logging::start(false);
     let event_ttl = Some(args.event_ttl).filter(|ttl| !ttl.is_zero());
     let options = ServerOptions { event_ttl, ..ServerOptions::default() };
     let (server, identity) = if let Some(folder) = &args.data_dir {

@@ -60,6 +60,32 @@ fn a_file_that_is_something_else_is_named() {
     }
 }
 
+/// To open a pipe is to wait for its other end.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_named() {
+    for (command, name) in [
+        ("up", "capt.log"),
+        ("server", "kubeconfig"),
+        ("server", "store.db"),
+        ("server", "store.db-wal"),
+        ("server", "store.head"),
+        ("server", "pki/ca.pem"),
+        ("server", "pki/token"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        let path = data.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let output = ended(capt(&[command, "--data-dir"]).arg(&data), name);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{command} {name}: {said}");
+        let named = name.split('/').next_back().unwrap();
+        assert!(said.contains(named) && said.contains("it is not a file"), "{command} {name}: {said}");
+    }
+}
+
 #[test]
 fn a_folder_that_nobody_may_write_is_named() {
     let output = capt(&["server", "--data-dir", "/proc/nothing/here"]).output().unwrap();

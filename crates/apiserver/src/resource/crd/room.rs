@@ -100,7 +100,7 @@ impl Room {
 }
 
 /// Estimated memory of a definition that is served in these versions.
-pub(super) fn weight(versions: &[Arc<Version>], schemas: &[Arc<Schema>]) -> usize {
+pub fn weight(versions: &[Arc<Version>], schemas: &[Arc<Schema>]) -> usize {
     schemas.iter().map(|schema| schema.weight()).sum::<usize>() + as_written(versions)
 }
 

@@ -81,6 +81,8 @@ impl Files<'_> {
 
     /// The head record, as far as there is one.
     pub(super) fn head(&self) -> Result<Found, OpenError> {
+        // To read a pipe is to wait for its other end.
+        self.check_kinds()?;
         let path = self.head_path();
         head::read(&path).map_err(|source| OpenError::File { attempt: "read", path, source })
     }

@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         return Ok(Outcome::Good);
     };
     let workspaces = workspaces(&folder);
-    if recovery.is_missing() && workspaces.is_empty() {
+    if recovery.is_missing() && workspaces.is_empty() && !has_answered(&folder) {
         return Err(io::Error::other(format!("{}, and nothing that needs one", recovery.damage())));
     }
     tell(&recovery, &workspaces)?;
@@ -146,6 +146,14 @@ pub fn open_store(folder: &Path) -> io::Result<Store> {
                 advice(folder, "begins with an empty store")
             )));
         }
+        if has_answered(folder) {
+            return Err(io::Error::other(format!(
+                "the store is gone from {}, but the certificates of a server that had one are there ({CA})\n  \
+                 put back a copy of store.db and store.head{}",
+                folder.display(),
+                advice(folder, "begins with an empty store")
+            )));
+        }
     }
     Store::open(folder, &Options::default()).map_err(|error| match error {
         OpenError::Damaged { .. } => io::Error::other(format!(
@@ -155,6 +163,14 @@ pub fn open_store(folder: &Path) -> io::Result<Store> {
         )),
         error => in_words(StartError::Store(error)),
     })
+}
+
+/// The certificates of a server, which it makes when it has a store.
+const CA: &str = "pki/ca.pem";
+
+/// Returns true if a server had a store here, and may have answered.
+fn has_answered(folder: &Path) -> bool {
+    folder.join(CA).is_file()
 }
 
 fn advice(folder: &Path, what: &str) -> String {

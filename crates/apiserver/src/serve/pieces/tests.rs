@@ -1,0 +1,107 @@
+//! Forms of large answers, and what they hold.
+
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
+
+use super::*;
+
+fn list(texts: &'static [&'static str]) -> LargeList {
+    let items = texts.iter().map(|text| [opened(1), Piece::Made(Bytes::from_static(text.as_bytes()))]);
+    let length = texts.iter().map(|text| text.len() + 1).sum();
+    let head = br#"{"kind":"L","items":["#.to_vec();
+    LargeList { head, items: Box::new(items), count: texts.len(), length: Some(length) }
+}
+
+async fn read(body: impl http_body::Body<Data = Bytes, Error = Infallible>) -> String {
+    let bytes = body.collect().await.unwrap().to_bytes();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn forms_of_a_list() {
+    let texts: &[&str] = &[r#""a":[1,2]}"#, r#""b":"x\ny"}"#];
+    let compact = list(texts).compact();
+    let length = compact.size_hint().exact().unwrap();
+    let compact = read(compact).await;
+    assert_eq!(compact, "{\"kind\":\"L\",\"items\":[{\"a\":[1,2]},{\"b\":\"x\\ny\"}]}\n");
+    assert_eq!(compact.len() as u64, length);
+    let value: Value = serde_json::from_str(&compact).unwrap();
+    assert_eq!(read(list(texts).indented()).await, format!("{value:#}"));
+    let user = |name: &str| User { name: name.to_owned(), ..User::anonymous() };
+    let (ann, ben) = (user("ann of forms"), user("ben of forms"));
+    let yaml = list(texts).yaml(&ann).unwrap();
+    assert!(list(texts).yaml(&ann).is_err(), "one at a time");
+    assert!(list(texts).yaml(&ben).is_ok() && list(texts).yaml(&User::admin()).is_ok(), "of each");
+    assert_eq!(read(yaml).await, serde_saphyr::to_string(&value).unwrap());
+    assert!(list(texts).yaml(&ann).is_ok());
+    let gone = [nothing(), Piece::Stored(Reference::gone(), 0)];
+    let whole = list(texts);
+    let cut = LargeList { items: Box::new(whole.items.chain([gone])), ..whole }.yaml(&ann).unwrap();
+    let cut = read(cut).await;
+    assert!(cut.contains("a:") && serde_saphyr::from_str::<Value>(&cut).is_err(), "{cut}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn every_form_is_that_of_the_whole(items in proptest::collection::vec(super::super::tests::value(), 1..4)) {
+        let items: Vec<Value> = items.into_iter().map(|value| serde_json::json!({"a": value, "b": "\\\"{[,:"})).collect();
+        let whole = serde_json::json!({"kind": "L", "items": items});
+        let text = whole.to_string();
+        let pieces = Pieces::new(text.as_bytes().chunks(7).map(|part| Piece::Made(Bytes::copy_from_slice(part))).collect::<Vec<_>>().into_iter(), None);
+        let mut indented = Indented::new(pieces);
+        let mut shown = Vec::new();
+        while let Some(frame) = indented.frame() {
+            shown.extend_from_slice(&frame);
+        }
+        proptest::prop_assert_eq!(String::from_utf8(shown).unwrap(), format!("{whole:#}"));
+        let yaml: String = items.iter().map(|item| String::from_utf8(yaml_item(item).to_vec()).unwrap()).collect();
+        proptest::prop_assert_eq!(format!("kind: L\nitems:\n{yaml}"), serde_saphyr::to_string(&whole).unwrap());
+    }
+}
+
+#[test]
+fn frames_are_small_and_made_when_they_are_asked_for() {
+    let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&made);
+    let pieces = (0..1_000).map(move |_| {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Piece::Made(vec![b'x'; 10_000].into())
+    });
+    let mut body = Pieces::new(pieces.chain([Piece::Made(vec![b'y'; 1 << 20].into())]), None);
+    assert!(body.frame().is_some());
+    assert!(made.load(std::sync::atomic::Ordering::Relaxed) <= 4, "no more is made than a frame takes");
+    let mut bytes = 0;
+    while let Some(frame) = body.frame() {
+        assert!(frame.len() <= FRAME);
+        bytes += frame.len();
+    }
+    assert!(bytes > (1 << 20) + 9_900_000);
+}
+
+#[test]
+fn indents_take_no_memory() {
+    let deep = format!("{}{}1{}", "[".repeat(100), "1,".repeat(100_000), "]".repeat(100));
+    let mut body = Indented::new(Pieces::known([Piece::Made(deep.clone().into())], deep.len()));
+    let mut bytes = 0;
+    while let Some(frame) = body.frame() {
+        assert!(frame.len() < FRAME + 300, "a line more, at most");
+        bytes += frame.len();
+    }
+    assert!(bytes > 100 * deep.len(), "{bytes}");
+}
+
+#[test]
+fn no_frame_keeps_an_object_and_what_is_gone_ends_a_body() {
+    let value = crate::store::Value::plain(vec![b'x'; 100_000]);
+    let key = crate::store::Key::new("things", "", "a");
+    let revision = crate::store::Revision::new(1);
+    let object = Object::new(key, value, revision, revision);
+    let pieces = [Piece::Stored(Reference::stored(&object), 1), Piece::Made(Bytes::from_static(b"\n"))];
+    let mut body = Pieces::known(pieces, 100_000);
+    let frame = body.frame().unwrap();
+    assert_eq!((frame.len(), body.size_hint().exact()), (FRAME, Some((100_000 - FRAME) as u64)));
+    assert!(object.bytes().is_unique());
+    drop(object);
+    assert_eq!(body.frame(), None);
+    assert!(body.is_cut() && !body.is_end_stream());
+}
