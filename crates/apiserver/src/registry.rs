@@ -38,7 +38,7 @@ pub struct Served {
     pub versions_differ: bool,
     /// Objects that were written before may lack defaults that the schema has by now.
     pub defaults_since: Option<u64>,
-    /// Whether objects that lack defaults may be longer than they are stored when they have them.
+    /// Returns true if objects that lack defaults may be longer than they are stored when they have them.
     pub grows: bool,
     /// What definitions share, where this is their kind.
     pub room: Option<Arc<Room>>,

@@ -260,7 +260,7 @@ async fn kubectl_may_what_it_may_on_kube_apiserver() {
     assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), COMMANDS.len(), wrong.join("\n"));
 }
 
-/// What is there of a kind whose definition is deleted can be changed, so that its finalizers go, and nobody makes more of it.
+/// Objects of a kind whose definition is deleted can be changed, so that its finalizers go, and nobody makes more of it.
 #[tokio::test]
 async fn nobody_makes_objects_of_a_definition_that_is_deleted() {
     let Some(both) = Both::start().await else { return };

@@ -40,7 +40,7 @@ pub struct Redactor {
 /// As many bytes are looked for: in all forms of the first secrets, and in all. What looks for them takes twenty times as much.
 const FORMS: usize = 4 << 20;
 const PLAIN: usize = 8 << 20;
-/// How often a text is cleaned again.
+/// Number of times a text is cleaned again.
 const ROUNDS: usize = 8;
 /// A byte of a value takes at least so many in all of its forms.
 const FORMS_OF_A_BYTE: usize = 10;
@@ -121,7 +121,7 @@ impl Redactor {
         if self.cuts(&clean, &self.anchors).is_empty() { clean } else { Cow::Borrowed(MASK) }
     }
 
-    /// Whether a text holds a secret. A part of one is none here: the text is a whole one, and what two files have in common
+    /// Returns true if a text holds a secret. A part of one is none here: the text is a whole one, and what two files have in common
     /// makes no secret of either.
     pub fn finds(&self, text: &str) -> bool {
         self.blind || self.secrets.patterns_len() > 0 && !self.cuts(text, &Anchors::default()).is_empty()

@@ -106,7 +106,7 @@ fn is_new_event(target: &Target) -> bool {
     target.served.resource.group == "events.k8s.io"
 }
 
-/// What the store is given of an object that a deletion marks. One that was given more defaults since it was stored than there
+/// The stored form of an object that a deletion marks. One that was given more defaults since it was stored than there
 /// is room for is stored without them: it can be deleted all the same, and nothing is stored that is larger than an object may be.
 pub fn to_store_marked(target: &Target, stored: &Object, marked: &Value) -> store::Value {
     let value = to_store(target, marked);
@@ -172,7 +172,7 @@ fn may_lack_defaults(target: &Target, object: &Object) -> bool {
     served.versions_differ || served.defaults_since.is_some_and(|since| object.revision().get() < since)
 }
 
-/// Whether an object may be longer when it is read than it is stored, by any number of defaults.
+/// Returns true if an object may be longer when it is read than it is stored, by any number of defaults.
 pub fn may_grow(target: &Target, object: &Object) -> bool {
     target.served.grows && may_lack_defaults(target, object)
 }

@@ -32,7 +32,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// What the store calls the objects.
+    /// Name of the objects in the store.
     pub fn keys(&self) -> Vec<Key> {
         self.items.iter().map(|object| object.key().clone()).collect()
     }
@@ -180,7 +180,7 @@ fn is_cached(target: &Target) -> bool {
     &*target.served.store_name != "/events"
 }
 
-/// Whether the selectors of a request select an object. Only a field selector beyond name and namespace needs all of it.
+/// Returns true if the selectors of a request select an object. Only a field selector beyond name and namespace needs all of it.
 pub fn selected(target: &Target, object: &Object, options: &ListOptions) -> bool {
     let key = object.key();
     let in_key = |field: &str| match field {
@@ -196,7 +196,7 @@ pub fn selected(target: &Target, object: &Object, options: &ListOptions) -> bool
     options.labels.matches_object(&value) && options.fields.matches_object(&target.served.resource, &value)
 }
 
-/// Whether a label selector selects an object, of which the labels alone are parsed.
+/// Returns true if a label selector selects an object, of which the labels alone are parsed.
 fn labelled(target: &Target, object: &Object, selector: &LabelSelector) -> bool {
     #[derive(Deserialize)]
     struct Labelled<'a> {

@@ -35,7 +35,7 @@ pub enum Write {
     Patch(PatchType),
 }
 
-/// What of a custom object a write validates.
+/// The part of a custom object that a write validates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Validated {
     /// All of it, with its schema and the rules in it.
@@ -62,7 +62,7 @@ pub struct WriteOptions {
     pub repeated: Repeated,
     /// Whether the write comes through `/scale`.
     pub through_scale: bool,
-    /// What of a custom object is validated.
+    /// The part of a custom object that is validated.
     pub validated: Validated,
     /// What the client should know, whether the write succeeds or not.
     pub warnings: Warnings,

@@ -166,13 +166,13 @@ pub(super) struct LargeList {
 /// Each item in two parts, of which the second may be the store's.
 type Items = Box<dyn Iterator<Item = [Piece; 2]> + Send>;
 
-/// What a list is made of while the client reads it.
+/// Parts of a list that is made while the client reads it.
 pub(super) struct Waiting {
     pub objects: Objects,
     pub maker: Maker,
 }
 
-/// What items are made with that are not sent as they are stored.
+/// Definition and form of items that are not sent as they are stored.
 pub(super) struct Maker {
     pub target: Subject,
     /// Gives room to an item that is larger than it is stored, if there is some.
@@ -180,7 +180,7 @@ pub(super) struct Maker {
 }
 
 impl Maker {
-    /// What was made of an object; nothing where there is no room for it.
+    /// The item made of an object; nothing where there is no room for it.
     fn piece(&self, made: Bytes, of: &Object) -> Piece {
         // The rest was counted when the answer began.
         let more = made.len().saturating_sub(of.bytes().len());

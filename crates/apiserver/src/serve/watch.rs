@@ -45,7 +45,7 @@ const BOOKMARK: Duration = Duration::from_secs(60);
 const MADE: usize = 64 << 20;
 /// The unit in which that is given out.
 const UNIT: usize = 1 << 10;
-/// What an event may be longer than its object without more room: its type, and what a table has around its one row.
+/// Bytes by which an event may be longer than its object without more room: its type, and what a table has around its one row.
 const ENVELOPE: usize = 4 << 10;
 /// How long a watch waits for its share. Longer than a client is kept that takes nothing, and its share with it.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -163,7 +163,7 @@ fn stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> 
         .expect("headers of our own are valid")
 }
 
-/// What is watched, as it is served now.
+/// The watched collection, as it is served now.
 struct Watched {
     target: Subject,
     engine: Weak<Engine>,

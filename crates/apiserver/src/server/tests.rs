@@ -84,7 +84,7 @@ async fn namespaces_of_the_system_are_not_deleted() {
     assert_eq!(other.0, 200, "upstream protects three of the four");
 }
 
-/// What is stored is bounded, whatever a definition was given since.
+/// Stored objects are bounded, whatever a definition was given since.
 #[tokio::test]
 async fn a_deletion_stores_no_more_than_an_object_may_be() {
     let server = Server::in_memory().await.unwrap();

@@ -1,4 +1,4 @@
-//! What answers hold of definitions and documents that are replaced while nobody reads them.
+//! Unread answers hold no definitions and documents that were replaced.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::sized;
 use crate::target::{Client, Target};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// What answers may hold of what is there no more, and of what is made for them.
+/// Bytes that answers may hold of replaced objects, and of items made for them.
 const HELD: u64 = 64 << 20;
 /// Each definition once, and again while it is judged and made anew.
 const MAKING: u64 = 160 << 20;

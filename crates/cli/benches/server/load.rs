@@ -323,7 +323,7 @@ async fn deliveries(subject: &Subject, writers: &[Shared], watchers: usize, pace
     Delivery::of(times)
 }
 
-/// What a disk takes for the same writes at the moderate pace, with no server at all: one commit's pages, over and over the same
+/// Time that a disk takes for the same writes at the moderate pace, with no server at all: one commit's pages, over and over the same
 /// file, each synced.
 pub fn bare(folder: &Path) -> Delivery {
     let mut pages = File::create(folder.join("bare")).expect("a file");

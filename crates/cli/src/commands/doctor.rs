@@ -15,7 +15,7 @@ use super::live::size;
 use super::wrap::hanging;
 use super::{Outcome, block_on};
 
-/// Where messages begin, behind verdict and check.
+/// Column of the messages, behind verdict and check.
 const TEXT: usize = 19;
 
 /// Check the binary, plugins, data folder, API, CRDs, permissions, credentials, failing workspaces and what is stuck.

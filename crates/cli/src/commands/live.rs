@@ -15,7 +15,7 @@ use super::wrap::hanging;
 
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
-/// What stands for text that is left out, in any locale.
+/// The mark of text that is left out, in any locale.
 const MORE: &str = "...";
 /// Ages are drawn anew though nothing happens.
 const TICK: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use super::object::Accepts;
 use super::workspace::waiting_plan;
 use super::{Outcome, block_on, completion, last_failed};
 
-/// How long Terraform may take to show a plan; with the largest plugins it takes seconds.
+/// Time limit for Terraform to show a plan; with the largest plugins it takes seconds.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Show the plan that a workspace waits with. Sensitive values are hidden.

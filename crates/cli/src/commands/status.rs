@@ -173,7 +173,7 @@ pub fn brief(roots: &[Node]) -> String {
     parts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
 }
 
-/// How many there are, and how many stand how, the well ones first.
+/// Counts of all objects, and of those in each state, the well ones first.
 fn counts(roots: &[Node]) -> (usize, [(usize, &'static str); 5]) {
     let count = |is: fn(State) -> bool| {
         let mut count = 0_usize;

@@ -183,7 +183,7 @@ fn cut(mut roots: Vec<Node>, lines: usize, height: impl Fn(&[Node]) -> usize) ->
     Folded { roots, left_out }
 }
 
-/// When a part goes: what is well first, of what stands alike the deepest, of these the last. Never before its own parts.
+/// The order in which parts go: what is well first, of what stands alike the deepest, of these the last. Never before its own parts.
 type Rank = (State, Reverse<usize>, Reverse<usize>);
 
 /// As much of a tree as so many lines take; at least its first line.

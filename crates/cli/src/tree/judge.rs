@@ -82,7 +82,7 @@ fn state(kind: Kind, thing: &Thing) -> (State, Option<&Condition>) {
     (of_reason(&said.reason), Some(said))
 }
 
-/// What else is to be known of what is usable: outputs that somebody waits for are not written, what exists is not what was applied, or
+/// Conditions that matter beside `Ready`: outputs that somebody waits for are not written, what exists is not what was applied, or
 /// a control plane was asked and did not answer.
 fn beside(kind: Kind, thing: &Thing) -> Option<(State, Option<&Condition>)> {
     if kind == Kind::CAPTControlPlane {

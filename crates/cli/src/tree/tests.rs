@@ -356,7 +356,7 @@ fn it_always_fits() {
     }
 }
 
-/// What is well goes first: room that is left is filled with what fails.
+/// Well parts go first: room that is left is filled with what fails.
 #[test]
 fn what_fails_is_shown_where_not_all_has_room() {
     let message = "Resource precondition failed: There is no instance type none. (main.tf:52)";

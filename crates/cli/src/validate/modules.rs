@@ -105,7 +105,7 @@ impl<'a> Template<'a> {
         missing.collect()
     }
 
-    /// Whether the module's text or a value of the template has `${key}`, which needs no declaration.
+    /// Returns true if the module's text or a value of the template has `${key}`, which needs no declaration.
     pub fn mentions(&self, key: &str) -> bool {
         let placeholder = format!("${{{key}}}");
         let mut values = self.inputs.iter().map(|input| &input.value);

@@ -10,7 +10,7 @@ use super::report::Finding;
 /// The kind of a timeline.
 pub const KIND: &str = "RolloutSimulation";
 
-/// What is wrong with a timeline: the first mistake, as its type tells one at a time.
+/// Finds the first mistake of a timeline: its type tells one at a time.
 pub fn check(file: &str, object: &Node) -> Option<Finding> {
     let error = serde_path_to_error::deserialize::<_, Simulation>(object.to_json()).err()?;
     let mut path: Vec<Segment> = error

@@ -228,7 +228,7 @@ fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     words.split_once(" (os error").map_or(words.as_str(), |(words, _)| words).to_owned()
 }
 
-/// What is wrong with a certificate.
+/// Describes the problem of a certificate.
 fn certificate(problem: &CertificateError) -> String {
     match problem {
         CertificateError::UnknownIssuer => {

@@ -114,7 +114,7 @@ impl Context {
         Ok(())
     }
 
-    /// Whether an instance has begun to build.
+    /// Returns true if an instance has begun to build.
     pub async fn has_begun(&self, name: &Name) -> Result<bool, Error> {
         Ok(self.look_at(name).await?.is_some_and(|view| view.begun))
     }

@@ -287,11 +287,22 @@ pub async fn a_backend_has_one_workspace(stage: &Stage) {
     assert_eq!(truth(&refused, "Stalled"), "True");
     assert!(condition(&refused, "Ready").1.contains("WorkspaceTemplateApply a:"), "{refused:?}");
     assert_eq!(stage.traces(), ["created a 1"]);
+    // Who has built on it gives way to nobody who only could: both would wait for each other.
+    stage.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": true})).await;
+    let place = stage.get("a").await.status.unwrap().backend_hash;
+    let claims = Patch::Merge(json!({"status": {"backendHash": place.unwrap()}}));
+    stage.applies().patch_status("c", &PatchParams::default(), &claims).await.unwrap();
+    stage.apply("a", "thing", json!({"variables": {"name": "a", "size": 2}})).await;
+    let replaced = async || stage.traces().iter().any(|line| line == "created a 2").then_some(());
+    until("it is replaced", SOON, replaced).await.unwrap();
+    stage.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": false})).await;
+    stage.delete("c").await;
+    stage.gone("c").await;
     // Nobody has it any more: it goes on by itself.
     stage.delete("a").await;
     stage.gone("a").await;
     stage.ready("b").await;
-    assert_eq!(stage.traces(), ["created a 1", "destroyed a 1", "created b 1"]);
+    assert_eq!(stage.traces()[1..], ["destroyed a 1", "created a 2", "destroyed a 2", "created b 1"]);
     stage.delete("b").await;
     stage.gone("b").await;
 }

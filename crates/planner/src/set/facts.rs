@@ -1,4 +1,4 @@
-//! What a plan takes from a machine.
+//! Facts of a machine that plans use.
 //!
 //! It changes with the machine, and with name, selector, template and minReadySeconds of its set, but with time only as
 //! [`Facts::standing`] knows: whoever plans for the same machines again and again can keep it. Labels of ten thousand machines
@@ -13,7 +13,7 @@ use crate::availability::{Standing, standing};
 use crate::owner::{Kinship, Matcher, kinship};
 use crate::{names, template};
 
-/// What a plan takes from a machine.
+/// Facts of a machine that plans use.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "answers to questions that do not depend on each other")]
 pub(crate) struct Facts {
@@ -28,12 +28,12 @@ pub(crate) struct Facts {
     pub(super) up_to_date: bool,
     /// Whether a person wants it to go first.
     pub(super) annotated: bool,
-    /// How it stood when it was read.
+    /// Its standing when it was read.
     standing: Standing,
 }
 
 impl Facts {
-    /// How it stands now, at the time of the reading or later: time alone only makes a ready machine available.
+    /// Its standing now, at the time of the reading or later: time alone only makes a ready machine available.
     pub(super) fn standing(&self, now: Timestamp) -> Standing {
         match self.standing {
             Standing::Ready(due) if due <= now => Standing::Available,

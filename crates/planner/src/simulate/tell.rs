@@ -232,7 +232,7 @@ impl fmt::Display for Phrase {
 /// A report with its summary first and one row for each moment.
 pub struct ByMoment<'a>(pub &'a Report);
 
-/// Where the column WHAT begins.
+/// Start of the column WHAT.
 const WHAT: usize = 39;
 
 impl ByMoment<'_> {

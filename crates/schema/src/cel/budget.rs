@@ -1,4 +1,4 @@
-//! What an evaluation may cost, and what it cost so far.
+//! Budget of an evaluation, and its cost so far.
 //!
 //! Two things are counted. The cost is in units of the order an API server counts in: one for a name, a field or a call, and
 //! more for work that grows with the values. Whatever walks, makes or copies a value spends before it does, so that neither
@@ -21,7 +21,7 @@ const STEPS_TO_BEGIN: u64 = 10;
 /// So many bytes that are only passed over, as when they are hashed, copied or decoded, cost one.
 const BYTES: usize = 32;
 
-/// What the rules of one object, or of all defaults of a schema, may still take.
+/// Budget left for the rules of one object, or of all defaults of a schema.
 pub(crate) struct Budget {
     cost: u64,
     steps: u64,
@@ -58,10 +58,10 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct Exhausted;
 
-/// What an evaluation cost so far.
+/// Cost of an evaluation so far.
 pub(crate) struct Cost {
     spent: Cell<u64>,
-    /// How many are left.
+    /// Number left.
     steps: Cell<u64>,
 }
 
@@ -95,7 +95,7 @@ impl Cost {
         rest.map(drop).ok_or(EvalError::CostLimit)
     }
 
-    /// Whether it was too much, whatever became of the error.
+    /// Returns true if it was too much, whatever became of the error.
     pub fn is_exceeded(&self) -> bool {
         self.spent.get() > CALL_LIMIT || self.steps.get() == 0
     }

@@ -412,16 +412,16 @@ fn has(operand: &Val<'_>, field: &str, cost: &Cost) -> Result<bool, EvalError> {
     }
 }
 
-/// What making a list costs, or a map; one with more literals costs as much as it has.
+/// Cost of making a list or a map; one with more literals costs as much as it has.
 const LIST: usize = 10;
 const MAP: usize = 30;
 
-/// Whether a field can be the last part of a type's name. Whole names are long, and fields are asked for often.
+/// Returns true if a field can be the last part of a type's name. Whole names are long, and fields are asked for often.
 fn ends_a_type(field: &str) -> bool {
     matches!(field, "Duration" | "Timestamp" | "IP" | "CIDR")
 }
 
-/// What may be the namespace of a function; none has a dot.
+/// Returns the possible namespace of a function; none has a dot.
 fn namespace(target: &Expr) -> Option<&str> {
     match &target.kind {
         ExprKind::Ident(name) => Some(name),

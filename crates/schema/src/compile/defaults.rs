@@ -16,7 +16,7 @@ pub(crate) fn check(root: &Node) -> Vec<FieldError> {
     checks.errors.into_inner()
 }
 
-/// What is wrong so far, and what the rules on all defaults together may still cost: they are checked at each start, too.
+/// Mistakes so far, and the budget left for the rules on all defaults together: they are checked at each start, too.
 #[derive(Default)]
 struct Checks {
     errors: Errors,

@@ -63,13 +63,13 @@ pub(super) fn compositions(
     passed
 }
 
-/// What is said of a value as a whole, with its name.
+/// Errors of a value as a whole, with its name.
 fn general(errors: &mut Errors, trail: Trail<'_>, detail: impl FnOnce(String) -> String) {
     errors.push_with(|| FieldError::invalid(&FieldPath::root(), "", detail(text::quote(&trail.name()))));
 }
 
 struct Alternatives<'n> {
-    /// How many are valid.
+    /// Number of valid alternatives.
     valid: usize,
     /// The passed checks of the first valid one, or of the best that failed.
     passed: usize,

@@ -11,7 +11,7 @@ thread_local! {
     static SHOWN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How many words this thread has made so far.
+/// Number of words that this thread has made so far.
 #[cfg(test)]
 pub(crate) fn shown() -> usize {
     SHOWN.with(std::cell::Cell::get)
@@ -44,12 +44,12 @@ impl Enumeration {
         out
     }
 
-    /// Whether the value is not of it.
+    /// Returns true if the value is not of it.
     pub(crate) fn refuses(&self, value: &Value) -> bool {
         !self.values.is_empty() && !self.contains(value)
     }
 
-    /// What is supported, in the words of an error: as long as the definition is, so only for one that is told.
+    /// Supported values, in the words of an error: as long as the definition is, so only for one that is told.
     pub(crate) fn supported(&self) -> Vec<String> {
         #[cfg(test)]
         SHOWN.with(|shown| shown.set(shown.get() + self.values.len()));

@@ -12,11 +12,11 @@ use crate::validate::MOST_TOLD;
 pub(crate) struct Errors {
     told: Vec<FieldError>,
     bytes: usize,
-    /// How many are only counted.
+    /// Number of errors that are only counted.
     counted: Option<usize>,
 }
 
-/// What an error takes besides its texts: about as much as a short one.
+/// Bytes of an error besides its texts: about as much as a short one.
 const SHORT: usize = 64;
 
 impl Errors {

@@ -58,12 +58,12 @@ impl Table {
 }
 
 impl Inner {
-    /// Whether nobody else can have a state.
+    /// Returns true if no other workspace can have a state.
     pub fn is_alone(&self, workspace: &WorkspaceId) -> bool {
         self.table().others(workspace, Timestamp::MAX).next().is_none()
     }
 
-    /// Whether the state that a workspace has here has the lineage of one that another had before.
+    /// Returns true if the state that a workspace has here has the lineage of one that another had before.
     pub fn has_siblings(&self, workspace: &WorkspaceId) -> bool {
         let table = self.table();
         let own = table.entries.get(workspace).and_then(|own| own.view.claim.as_ref());

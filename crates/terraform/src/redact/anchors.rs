@@ -26,7 +26,7 @@ const STARTS: [usize; 3] = [0, 2, 4];
 /// Fewer different bytes are a ruler, indentation or zeros, which stand in every file.
 const VARIETY: usize = 5;
 
-/// What parts of secrets are found by. It takes a small part of the memory of what finds whole ones.
+/// Keys by which parts of secrets are found. They take a small part of the memory of what finds whole ones.
 #[derive(Default)]
 pub(super) struct Anchors {
     keys: HashSet<u128>,
@@ -101,7 +101,7 @@ impl Anchors {
     }
 }
 
-/// How a text prints bits.
+/// An encoding of bits as text.
 #[derive(Clone, Copy)]
 enum Code {
     /// Also base64url.

@@ -73,7 +73,7 @@ fn pieces(value: &str) -> impl Iterator<Item = &str> {
     starts.map(move |start| &value[boundary(value, start)..boundary(value, start + PIECE)])
 }
 
-/// Where a character begins, there or behind.
+/// The next start of a character, there or behind.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }

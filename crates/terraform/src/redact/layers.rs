@@ -71,7 +71,7 @@ impl Layer {
         &self.bytes
     }
 
-    /// Whether lines were joined.
+    /// Set if lines were joined.
     pub fn wrapped(&self) -> bool {
         self.wrapped
     }

@@ -76,7 +76,7 @@ pub enum ShowError {
     TooLong {
         /// The binary.
         program: PathBuf,
-        /// How long it had.
+        /// Its time limit.
         limit: Duration,
     },
 }
@@ -86,9 +86,9 @@ pub enum ShowError {
 pub struct Show<'a> {
     /// The program that guards it, as it guards a run.
     pub guard: &'a Path,
-    /// Whether colours are asked for.
+    /// Returns true if colours are asked for.
     pub colours: bool,
-    /// How long it may take: plugins of the module have a say in that.
+    /// Time limit: plugins of the module have a say in that.
     pub limit: Duration,
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::Server;
 use crate::control::fixture::{ask, define, definition};
 
-/// Who may write objects of a kind may write its definition, too; garbage collection works whatever that says of changes.
+/// A user who may write objects of a kind may write its definition, too; garbage collection works whatever that says of changes.
 #[tokio::test]
 async fn no_rule_keeps_an_owner_that_is_gone() {
     let server = Server::in_memory().await.unwrap();

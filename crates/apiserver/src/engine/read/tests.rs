@@ -16,7 +16,7 @@ const FIELDS: [&str; 6] = [
     "metadata.namespace=",
 ];
 
-/// What selects by key and labels alone agrees with what selects by all of the object.
+/// Selecting by key and labels alone agrees with selecting by all of the object.
 #[tokio::test]
 async fn an_object_is_selected_by_its_labels_as_by_all_of_it() {
     let server = Server::in_memory().await.unwrap();

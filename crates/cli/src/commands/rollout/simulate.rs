@@ -29,7 +29,7 @@ use crate::validate::{ChangeCheck, check_kinds, check_timelines, items};
 const KINDS: [&str; 3] = [DEPLOYMENT, "CaptMachineSet", "CaptMachine"];
 const DEPLOYMENT: &str = "CaptMachineDeployment";
 
-/// Where the columns behind the time begin in a list of steps.
+/// Column behind the time in a list of steps.
 const AFTER_TIME: usize = 9;
 
 /// When to stop a rollout that nobody gave a time to.

@@ -68,7 +68,7 @@ impl Filled<'_> {
         written.map(drop)
     }
 
-    /// What people labelled a Secret with stays.
+    /// Keeps the labels that people gave a Secret.
     fn over(self, mut secret: Secret) -> Secret {
         secret.metadata.name = Some(self.name.name.clone());
         secret.annotations_mut().insert(OF.to_owned(), self.instance.to_string());

@@ -100,7 +100,7 @@ impl Observed {
         !self.view.begun && (self.view.resources > 0 || in_backend(&self.prepared))
     }
 
-    /// How many resources a run may destroy without being asked. A state that does not fit its template would be destroyed by the first
+    /// Number of resources that a run may destroy without approval. A state that does not fit its template would be destroyed by the first
     /// apply.
     pub fn destroy_limit(&self) -> Option<u32> {
         let limit = self.object.spec.max_destroy.and_then(|limit| u32::try_from(limit).ok());
@@ -237,7 +237,7 @@ fn lost(
     Some(Failure::new(Reason::StateLost, message))
 }
 
-/// Whether a controller has noted on an object that is being deleted that nothing is left of its infrastructure. The note is of that object
+/// Returns true if a controller has noted on an object that is being deleted that nothing is left of its infrastructure. The note is of that object
 /// alone, wherever its manifest is copied to.
 pub fn is_destroyed(object: &WorkspaceTemplateApply) -> bool {
     let noted = object.annotations().get(annotations::DESTROYED);

@@ -24,7 +24,7 @@ fn patterns_of_objects_cost() {
     assert!(large.contains("cost"), "one that does not fit, tried again each time: {large}");
 }
 
-/// What a rule says of an object, and of the one before it.
+/// Evaluates a rule on an object, and the one before it.
 fn said(rule: &str, new: &Value, old: Option<&Value>) -> String {
     let integers = |kind: &str| json!({"type": "array", "maxItems": 200_000, "x-kubernetes-list-type": kind, "items": {"type": "integer"}});
     let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
@@ -101,7 +101,7 @@ fn what_is_made_and_compared_costs() {
     }
 }
 
-/// What a rule says of an object with texts of a megabyte, where bounds of the schema hardly count.
+/// Evaluates a rule on an object with texts of a megabyte, where bounds of the schema hardly count.
 fn of_large(rule: &str) -> String {
     let text = || json!({"type": "string", "maxLength": 3_000_000});
     let schema = Schema::compile(&json!({"type": "object", "properties": {"spec": {
@@ -184,7 +184,7 @@ fn shared_parts_cost_whenever_they_are_visited() {
     ]);
 }
 
-/// What is linear by itself is a product in a loop.
+/// Linear work is a product in a loop.
 #[test]
 fn work_on_large_parts_costs_each_time() {
     assert_costs_too_much(&[
