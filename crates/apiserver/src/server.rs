@@ -171,6 +171,10 @@ async fn ensure_namespaces(engine: &Engine) -> Result<(), ApiError> {
         match engine.create(&target, namespace, &WriteOptions::default(), "kube-apiserver").await {
             // One that is being deleted is made again by the first start after it is gone.
             Ok(_) | Err(ApiError::AlreadyExists { .. } | ApiError::Deleting { .. }) => {}
+            // A store that has some already can still be read, and be made room in.
+            Err(error) if engine.store.snapshot().count(&served.store_name, None) > 0 => {
+                tracing::warn!("cannot make the namespace {name}: {error}");
+            }
             Err(error) => return Err(error),
         }
     }

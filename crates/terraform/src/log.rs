@@ -261,10 +261,10 @@ mod tests {
         let path = folder.path().join("log");
         let mut log = Log::open(path.clone(), 4096);
         for n in 0..1000 {
-            log.text(&format!("line {n}"), &Redactor::new([]));
+            log.text(&format!("line {n}"), &Redactor::default());
         }
-        log.text(&"é".repeat(20_000), &Redactor::new([]));
-        log.text("the end", &Redactor::new([]));
+        log.text(&"é".repeat(20_000), &Redactor::default());
+        log.text("the end", &Redactor::default());
         let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
         assert!(size(&path) + size(&older(&path)) < 4096 + 2 * LONGEST as u64);
         assert!(fs::read_to_string(&path).expect("a log").ends_with("the end\n"));
@@ -275,7 +275,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         let mut log = Log::open(path.clone(), 4096);
-        log.text("the password is hunter22 !", &Redactor::new([]));
+        log.text("the password is hunter22 !", &Redactor::default());
         log.redact_again(&Redactor::new(["hunter22".to_owned()]));
         let text = fs::read_to_string(&path).expect("a log");
         assert!(!text.contains("hunter22") && text.contains("the password is"), "{text}");

@@ -40,6 +40,8 @@ pub struct Redactor {
 /// As many bytes are looked for: in all forms of the first secrets, and in all. What looks for them takes twenty times as much.
 const FORMS: usize = 4 << 20;
 const PLAIN: usize = 8 << 20;
+/// A value of so many bytes is looked for in all of its forms, or no text is shown.
+const SHORT: usize = 16 << 10;
 /// Number of times a text is cleaned again.
 const ROUNDS: usize = 8;
 /// A byte of a value takes at least so many in all of its forms.
@@ -54,30 +56,34 @@ impl fmt::Debug for Redactor {
 
 impl Default for Redactor {
     fn default() -> Self {
-        Self::new([])
+        Self::new::<&str>([])
     }
 }
 
 impl Redactor {
     /// A redactor of these values. Those that are too short, or trivial (`true`, `null`, numbers below 1000), are left out.
-    pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+    pub fn new<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> Self {
         let (mut forms, mut anchors, mut bytes) = (BTreeSet::new(), Anchors::default(), 0);
-        for value in values {
-            // Of a great many the later ones are looked for as they are.
-            let all = bytes <= FORMS;
+        // Whatever else is secret, tokens and passwords are looked for in all of their forms.
+        let mut values: Vec<V> = values.into_iter().collect();
+        values.sort_by_key(|value| value.as_ref().len());
+        for value in &values {
+            let value = value.as_ref();
+            // Of a great many the long ones are looked for as they are.
+            let all = bytes <= FORMS || value.len() <= SHORT;
             let least = value.len().saturating_mul(if all { FORMS_OF_A_BYTE } else { 1 });
             // Before any of them is made: a state may hold a value of a few hundred MiB.
-            if !trivial(&value) && least > FORMS + PLAIN - bytes {
+            if !trivial(value) && least > FORMS + PLAIN - bytes {
                 return Self { blind: true, ..Self::default() };
             }
             let mut own = BTreeSet::new();
             if all {
-                add_forms(&value, &mut own);
-                for text in encoded_texts(&value) {
+                add_forms(value, &mut own);
+                for text in encoded_texts(value) {
                     anchors.add(&text);
                 }
             } else {
-                add_plain(&value, &mut own);
+                add_plain(value, &mut own);
             }
             bytes += own.iter().map(String::len).sum::<usize>();
             if bytes > FORMS + PLAIN {

@@ -34,7 +34,8 @@ const PLACES: [&str; 11] = [
 
 /// Takes the secrets of a run out of texts: those of its inputs, and those its state is known to hold.
 pub(crate) fn redactor(inputs: &Inputs, of_state: &[String]) -> Redactor {
-    Redactor::new(of_state.iter().cloned().chain(values(inputs)))
+    let of_inputs = values(inputs);
+    Redactor::new(of_state.iter().chain(&of_inputs))
 }
 
 /// Every secret value of inputs.

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::Server;
 use crate::door::User;
 
-pub(super) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-pub(super) async fn ask(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
+pub(crate) async fn ask(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
     let (method, kind) = match method {
         "PATCH" => (method, "application/merge-patch+json"),
         "APPLY" => ("PATCH", "application/apply-patch+yaml"),
@@ -25,7 +25,7 @@ pub(super) async fn ask(server: &Server, method: &str, path: &str, body: &Value)
 }
 
 /// A definition in `example.com` of one version.
-pub(super) fn definition(plural: &str, kind: &str) -> Value {
+pub(crate) fn definition(plural: &str, kind: &str) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("{plural}.example.com")},
@@ -34,7 +34,7 @@ pub(super) fn definition(plural: &str, kind: &str) -> Value {
     })
 }
 
-pub(super) async fn define(server: &Server, definition: &Value) {
+pub(crate) async fn define(server: &Server, definition: &Value) {
     let (code, told) = ask(server, "POST", CRDS, definition).await;
     assert_eq!(code, 201, "{told}");
 }

@@ -8,7 +8,7 @@ mod backoff;
 mod crds;
 mod events;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod garbage;
 mod namespaces;
 mod roles;

@@ -1,6 +1,6 @@
 //! What the server says of itself: paths, discovery, OpenAPI, version.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -32,11 +32,17 @@ struct Document {
     bytes: Arc<Bytes>,
 }
 
-/// OpenAPI documents of one catalogue, made when they are first asked for. Every answer shares the bytes, and none keeps them
-/// without room.
+/// The resources of one catalogue, and its OpenAPI documents.
 #[derive(Debug, Default)]
 pub struct Descriptions {
     all: OnceLock<Vec<Arc<Resource>>>,
+    documents: Arc<Documents>,
+}
+
+/// OpenAPI documents of one catalogue, made when they are first asked for. Every answer shares the bytes, and none keeps them
+/// without room. Requests that wait for them hold nothing else of the catalogue.
+#[derive(Debug, Default)]
+struct Documents {
     v3: Made<Arc<OpenApiV3>>,
     v2: Made<Arc<Bytes>>,
     v2_protobuf: Made<Arc<Bytes>>,
@@ -49,8 +55,10 @@ impl Descriptions {
             catalogue.resources().iter().cloned().chain(builtin::virtual_resources()).collect()
         })
     }
+}
 
-    async fn v3(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Arc<OpenApiV3>, ApiError> {
+impl Documents {
+    async fn v3(&self, catalogue: &Weak<Catalogue>, turn: Turn) -> Result<Arc<OpenApiV3>, ApiError> {
         let make = |resources: &[Arc<Resource>]| {
             let (index, documents) = openapi::all(resources);
             let document = |(path, hash, document)| Document { path, hash, bytes: json_bytes(&document) };
@@ -59,12 +67,12 @@ impl Descriptions {
         self.v3.get(turn, of(catalogue, make)).await
     }
 
-    async fn v2(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Arc<Bytes>, ApiError> {
+    async fn v2(&self, catalogue: &Weak<Catalogue>, turn: Turn) -> Result<Arc<Bytes>, ApiError> {
         let make = |resources: &[Arc<Resource>]| json_bytes(&openapi::document_v2(resources));
         self.v2.get(turn, of(catalogue, make)).await
     }
 
-    async fn v2_protobuf(&self, catalogue: &Arc<Catalogue>, turn: Turn) -> Result<Arc<Bytes>, ApiError> {
+    async fn v2_protobuf(&self, catalogue: &Weak<Catalogue>, turn: Turn) -> Result<Arc<Bytes>, ApiError> {
         let make = |resources: &[Arc<Resource>]| {
             Arc::new(openapi::gnostic::document(&openapi::document_v2(resources)).into())
         };
@@ -74,10 +82,10 @@ impl Descriptions {
 
 /// Makes something of the resources of a catalogue; nothing, if others are served by then and nobody waits any more.
 fn of<T>(
-    catalogue: &Arc<Catalogue>,
+    catalogue: &Weak<Catalogue>,
     make: impl FnOnce(&[Arc<Resource>]) -> T + Send + 'static,
 ) -> impl FnOnce() -> Option<T> + Send + 'static {
-    let catalogue = Arc::downgrade(catalogue);
+    let catalogue = Weak::clone(catalogue);
     move || {
         let catalogue = catalogue.upgrade()?;
         Some(make(catalogue.descriptions.resources(&catalogue)))
@@ -101,19 +109,10 @@ impl Api {
             Target::CoreVersions | Target::Groups | Target::Group(_) | Target::Resources(_) => {
                 discover(target, call, descriptions.resources(&catalogue))
             }
-            Target::OpenApiV3Index => openapi_answer(call, &descriptions.v3(&catalogue, turn).await?.0),
-            Target::OpenApiV3(version) => {
-                let path = document_path(version);
-                let all = descriptions.v3(&catalogue, turn).await?;
-                let document = all.1.iter().find(|document| document.path == path);
-                hashed_answer(call, document.ok_or(ApiError::PageNotFound)?)
+            Target::OpenApiV3Index | Target::OpenApiV3(_) | Target::OpenApiV2 => {
+                drop(catalogue);
+                self.openapi(target, call, turn).await
             }
-            Target::OpenApiV2 if wants_protobuf(call) => Ok(Response::builder()
-                .extension(Shared)
-                .header(header::CONTENT_TYPE, openapi::gnostic::CONTENT_TYPE)
-                .body(shared(call, &descriptions.v2_protobuf(&catalogue, turn).await?))
-                .expect("headers of our own are valid")),
-            Target::OpenApiV2 => openapi_answer(call, &descriptions.v2(&catalogue, turn).await?),
             Target::Version => Ok(json_answer(&crate::version::document())),
             Target::Root => Ok(root(descriptions.resources(&catalogue))),
             Target::Health(probe, check) => self.health(*probe, check.as_deref(), call),
@@ -121,6 +120,57 @@ impl Api {
             Target::UnknownResource => Err(ApiError::UnknownResource),
             Target::Metrics => Err(ApiError::MethodNotAllowed),
             Target::Unknown | Target::Malformed | Target::Resource(_) => Err(ApiError::PageNotFound),
+        }
+    }
+}
+
+impl Api {
+    /// Waits for a document. Where its definitions are replaced meanwhile, it is that of the new ones.
+    async fn openapi(
+        &self,
+        target: &Target,
+        call: &Call<'_>,
+        turn: Turn,
+    ) -> Result<Response<Body>, ApiError> {
+        let mut tries = 0;
+        loop {
+            let (documents, catalogue) = {
+                let current = self.engine.registry.current();
+                (Arc::clone(&current.descriptions.documents), Arc::downgrade(&current))
+            };
+            match documents.answer(&catalogue, target, call, turn).await {
+                Err(ApiError::Internal(_)) if catalogue.strong_count() == 0 && tries < TRIES => tries += 1,
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// How often a document is asked for again where its definitions change.
+const TRIES: usize = 10;
+
+impl Documents {
+    async fn answer(
+        &self,
+        catalogue: &Weak<Catalogue>,
+        target: &Target,
+        call: &Call<'_>,
+        turn: Turn,
+    ) -> Result<Response<Body>, ApiError> {
+        match target {
+            Target::OpenApiV3Index => openapi_answer(call, &self.v3(catalogue, turn).await?.0),
+            Target::OpenApiV3(version) => {
+                let path = document_path(version);
+                let all = self.v3(catalogue, turn).await?;
+                let document = all.1.iter().find(|document| document.path == path);
+                hashed_answer(call, document.ok_or(ApiError::PageNotFound)?)
+            }
+            _ if wants_protobuf(call) => Ok(Response::builder()
+                .extension(Shared)
+                .header(header::CONTENT_TYPE, openapi::gnostic::CONTENT_TYPE)
+                .body(shared(call, &self.v2_protobuf(catalogue, turn).await?))
+                .expect("headers of our own are valid")),
+            _ => openapi_answer(call, &self.v2(catalogue, turn).await?),
         }
     }
 }
@@ -273,13 +323,18 @@ fn json_answer(value: &Value) -> Response<Body> {
 mod tests {
     use http::Request;
 
+    use std::sync::PoisonError;
+
     use super::*;
+    use crate::Server;
+    use crate::control::fixture::{ask, define, definition};
     use crate::door::User;
+    use crate::serve::made::TURNS;
 
     /// On the one thread of this test, nobody is served while something is made on it.
     #[tokio::test]
     async fn others_are_served_while_documents_are_made() {
-        let server = crate::Server::in_memory().await.unwrap();
+        let server = Server::in_memory().await.unwrap();
         let ask = async |path: &str, accept: &str| {
             let request = Request::get(path).header("accept", accept).body(Bytes::new()).unwrap();
             server.api().respond(&User::admin(), request).await.status().as_u16()
@@ -303,5 +358,29 @@ mod tests {
             let again = Box::pin(ask(path, accept));
             assert!(futures::poll!(again).is_ready(), "{path} {accept} is made once");
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_waits_for_a_document_holds_no_definitions() {
+        let server = Server::in_memory().await.unwrap();
+        define(&server, &definition("widgets", "Widget")).await;
+        let (taken, is_taken) = std::sync::mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::channel::<()>();
+        let before = std::thread::spawn(move || {
+            let _turns = TURNS.each_ref().map(|turn| turn.lock().unwrap_or_else(PoisonError::into_inner));
+            taken.send(()).unwrap();
+            is_done.recv().unwrap();
+        });
+        is_taken.recv().unwrap();
+        let old = Arc::downgrade(&server.api().engine.registry.current());
+        let mut waiting = Box::pin(ask(&server, "GET", "/openapi/v2", &Value::Null));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        define(&server, &definition("gadgets", "Gadget")).await;
+        assert_eq!(old.strong_count(), 0, "it is held by who waits");
+        done.send(()).unwrap();
+        before.join().unwrap();
+        let (code, document) = waiting.await;
+        assert_eq!(code, 200, "{document}");
+        assert!(document.to_string().contains("Gadget"), "of what is served by now");
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Turn {
     Administrator,
 }
 
-static TURNS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+pub(super) static TURNS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 
 /// Ends when what was begun is made, or will not be.
 type Begun = Shared<BoxFuture<'static, ()>>;

@@ -13,7 +13,7 @@ use super::{
     Engine, WorkspaceError, blocking, inner::Inner, job::Job, prepare::Ground, settle, table::Table,
 };
 use crate::{
-    failure::{Failure, Reason},
+    failure::{Class, Failure, Reason},
     folders::{remove, write_private},
     keeper::KeepError,
     order::WorkspaceId,
@@ -122,15 +122,15 @@ impl Job {
     /// Refuses to call done what left a state that another had before, wherever it got that from, or what began beside another in one
     /// backend: neither found anything of the other.
     pub async fn ended_alone(&self, ground: &Ground, state: Option<&State>) -> Result<(), Failure> {
-        self.alone(state, "its run left").await?;
         let sibling =
             state.filter(|_| ground.anew).and_then(|state| self.inner.sibling(&self.workspace, state));
-        let Some(user) = sibling else { return Ok(()) };
+        let Some(user) = sibling else { return self.alone(state, "its run left").await };
         let message = format!(
             "its backend keeps the state of {user}, under another address, and both began at once: one wrote over what the other had \
              written; look which of them is missing there, import it, and give each a place of its own"
         );
-        Err(Failure::new(Reason::BackendInUse, message))
+        // The next run would find what it has written itself, and nothing of what the other lost.
+        Err(Failure { class: Class::Terminal, ..Failure::new(Reason::BackendInUse, message) })
     }
 }
 

@@ -300,7 +300,7 @@ impl Job {
             if let Some(Outcome::Failed(failure)) = outcome
                 && !ran
             {
-                let redactor = crate::redact::Redactor::new([]);
+                let redactor = crate::redact::Redactor::default();
                 Log::open(run.join("log"), log_bytes).text(&failure.message, &redactor);
             }
             if ran {

@@ -1,5 +1,7 @@
 mod wrapped;
 
+use std::fmt::Write as _;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
 
@@ -7,6 +9,27 @@ use super::*;
 
 fn clean(secrets: &[&str], text: &str) -> String {
     Redactor::new(secrets.iter().map(|&secret| secret.to_owned())).clean(text).into_owned()
+}
+
+/// A state or a file may hold large values, and they may come first.
+#[test]
+fn short_secrets_are_found_beside_large_ones() {
+    let mut large = String::new();
+    for n in 0..90_000_u32 {
+        write!(large, "{:05x}", n.wrapping_mul(2_654_435_761) >> 12).expect("a string takes all");
+    }
+    let token = "ghp_Zm9vYmFyMDEyMzQ1Njc4";
+    let redactor = Redactor::new([large.as_str(), token]);
+    let header = format!("Basic {}", STANDARD.encode(format!("user:{token}")));
+    assert!(redactor.finds(&header));
+    let mut hex = String::new();
+    for byte in token.bytes() {
+        write!(hex, "{byte:02x}").expect("a string takes all");
+    }
+    for text in [header, STANDARD.encode(token), hex] {
+        let shown = redactor.clean(&text).into_owned();
+        assert!(shown.contains(MASK) && !shown.contains(&text), "{shown}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use capt_terraform::{
+    failure::Class,
     inputs::{Backend, Inputs},
     module::{Format, Module},
     order::{Operation, Order, WorkspaceId},
@@ -263,4 +264,6 @@ async fn two_that_begin_at_once_at_two_addresses_are_told() {
     fs::write(mark("b", "open"), "").expect("write");
     let second = lab.ended(&WorkspaceId::new("b")).await;
     assert_eq!(reason(&second), "BackendInUse", "it wrote into the state of a: {second:?}");
+    let stalled = matches!(&second.outcome, Outcome::Failed(failure) if failure.class == Class::Terminal);
+    assert!(stalled, "another run would end well, and hide what a lost: {second:?}");
 }

@@ -119,7 +119,14 @@ impl Files<'_> {
 
     /// Refuses what is no file by its own name: SQLite would name the database, whichever it is.
     fn check_kinds(&self) -> Result<(), OpenError> {
-        for path in [self.0.to_owned(), log_of(self.0), self.head_path()] {
+        let beside = |ending: &str| {
+            let mut path = self.0.as_os_str().to_owned();
+            path.push(ending);
+            PathBuf::from(path)
+        };
+        // SQLite opens the last two where they are there.
+        let others = [log_of(self.0), self.head_path(), beside("-journal"), beside("-shm")];
+        for path in [self.0.to_owned()].into_iter().chain(others) {
             if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
                 let source = io::Error::other("it is not a file");
                 return Err(OpenError::File { attempt: "open", path, source });
