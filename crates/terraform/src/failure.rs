@@ -210,15 +210,6 @@ pub struct Failure {
     pub reason: Reason,
     /// In one line.
     pub message: String,
-    /// The file it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// The line in that file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<u32>,
-    /// The object it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<String>,
     /// The variable whose value is missing or wrong: the message begins with it, see [`Failure::given_as`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
@@ -227,15 +218,7 @@ pub struct Failure {
 impl Failure {
     /// A failure that no diagnostic tells of.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            class: reason.class(),
-            reason,
-            message: message.into(),
-            file: None,
-            line: None,
-            address: None,
-            variable: None,
-        }
+        Self { class: reason.class(), reason, message: message.into(), variable: None }
     }
 
     /// The same in the words of whoever gave the variables: `place` is where the value is written, or would be.
@@ -281,9 +264,7 @@ pub fn classify(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>, stder
         }
         _ => reason,
     };
-    let Diagnostic { file, line, address, .. } = error.clone();
-    let variable = inputs::variable(error, reason);
-    Failure { file, line, address, variable, ..Failure::new(reason, message) }
+    Failure { variable: inputs::variable(error, reason), ..Failure::new(reason, message) }
 }
 
 /// The end of what a process wrote besides its stream, in one line.

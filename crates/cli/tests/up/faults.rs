@@ -14,7 +14,11 @@ const MANIFESTS: &str = include_str!("faults.yaml");
 /// Name of a root, what its cause must say, and by whom.
 const CAUSES: [(&str, &str, &[&str]); 9] = [
     ("bad-hcl", "workspace", &["InvalidModule", "main.tf:2"]),
-    ("missing-variable", "workspace", &["MissingVariable", "spec.variables.size is not set", "main.tf:1"]),
+    (
+        "missing-variable",
+        "workspace",
+        &["MissingVariable", "spec.variables.size is not set, and the module has no default for it"],
+    ),
     (
         "third-resource",
         "machine",

@@ -14,7 +14,9 @@ pub(super) fn of(error: &Diagnostic, reason: Reason, more: usize) -> String {
             .or_else(|| fetch::sentence(error))
             .unwrap_or_else(|| sentence(error)),
     };
-    let named = error.file.as_deref().filter(|_| fetch::is_shown(error)).and_then(shown);
+    // What is wrong with an input is put right where its value is given, not where the module declares it.
+    let is_input = inputs::variable(error, reason).is_some();
+    let named = error.file.as_deref().filter(|_| !is_input && fetch::is_shown(error)).and_then(shown);
     let file = match (named, error.line) {
         (Some(file), Some(line)) => Some(format!("{file}:{line}")),
         (file, _) => file,

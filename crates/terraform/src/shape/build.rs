@@ -556,8 +556,7 @@ fn look(
         texts.push((OLDEST_FILE.to_owned(), oldest));
     }
     if let Some(problem) = &declared.refused {
-        let failure = Failure::new(Reason::InvalidModule, problem.message.clone());
-        return Err(Failure { file: problem.file.clone(), line: problem.line, ..failure });
+        return Err(Failure::new(Reason::InvalidModule, problem.to_string()));
     }
     Ok((declared, texts))
 }
@@ -606,7 +605,7 @@ fn of_source(failure: Failure, source: &str) -> Failure {
     } else {
         format!("module {source} cannot be fetched: {}", failure.message)
     };
-    Failure { message, file: None, line: None, ..failure }
+    Failure { message, ..failure }
 }
 
 fn not_found(module: &Module, error: &io::Error) -> Failure {

@@ -44,26 +44,25 @@ async fn bad_modules_say_what_and_where() {
     for tool in tools() {
         let lab = Lab::new(&tool).await;
         let cases = [
-            ("broken", "resource \"terraform_data\" \"a\" {\n  input = \n}\n", "InvalidModule", Some(2)),
-            ("unknown", "output \"x\" {\n  value = var.nothing\n}\n", "InvalidModule", Some(2)),
+            (
+                "broken",
+                "resource \"terraform_data\" \"a\" {\n  input = \n}\n",
+                "InvalidModule",
+                "(main.tf:2)",
+            ),
+            ("unknown", "output \"x\" {\n  value = var.nothing\n}\n", "InvalidModule", "(main.tf:2)"),
             (
                 "missing",
                 "variable \"must\" {}\noutput \"x\" {\n  value = var.must\n}\n",
                 "MissingVariable",
-                Some(1),
+                "has no default for it",
             ),
-            ("nosource", "module \"m\" {\n  source = \"/does/not/exist\"\n}\n", "ModuleNotFound", None),
+            ("nosource", "module \"m\" {\n  source = \"/does/not/exist\"\n}\n", "ModuleNotFound", ""),
         ];
-        for (name, text, expected, line) in cases {
+        for (name, text, expected, part) in cases {
             let failed = failure(lab.apply(name, lab.inputs(text)).await.outcome);
             assert_eq!(failed.reason.as_str(), expected, "{name}: {failed:?}");
-            if line.is_some() {
-                assert_eq!(
-                    (failed.file.as_deref(), failed.line),
-                    (Some("main.tf"), line),
-                    "{name}: {failed:?}"
-                );
-            }
+            assert!(failed.message.contains(part), "{name}: {failed:?}");
         }
         let mut wrong =
             lab.inputs("variable \"n\" {\n  type = number\n}\noutput \"x\" {\n  value = var.n\n}\n");
@@ -101,8 +100,7 @@ async fn values_and_sources_are_named_not_flags_and_files() {
             inputs.variables.extend(value.map(|value| ("n".to_owned(), Variable::from(value))));
             let failed = failure(lab.apply(name, inputs).await.outcome);
             let told = failed.clone().given_as(|name| format!("spec.variables.{name}"));
-            // Some binaries add where the variable is declared.
-            assert_eq!(told.message.trim_end_matches(" (main.tf:1)"), expected, "{failed:?}");
+            assert_eq!(told.message, expected, "{failed:?}");
         }
         let mut nowhere = lab.inputs("");
         let source = "https://127.0.0.1:9/x.zip".to_owned();
@@ -113,7 +111,7 @@ async fn values_and_sources_are_named_not_flags_and_files() {
             failed.message.starts_with("module https://127.0.0.1:9/x.zip cannot be fetched: "),
             "{failed:?}"
         );
-        assert!(!failed.message.contains(".tf.json") && failed.file.is_none(), "{failed:?}");
+        assert!(!failed.message.contains(".tf.json"), "{failed:?}");
         // Of a module in a folder only the binary knows what it declares.
         fs::create_dir_all(lab.path("module")).expect("a folder");
         fs::write(lab.path("module/main.tf"), "output \"x\" { value = 1 }\n").expect("write");
