@@ -102,6 +102,8 @@ impl<'a> Eval<'_, 'a> {
 
     fn ident(&mut self, name: &'a str) -> Evaluated<'a> {
         self.spend(1)?;
+        // It is compared with others.
+        self.cost.spend_on_bytes(name.len())?;
         if let Some((_, value)) = self.variables.iter().rev().find(|(declared, _)| *declared == name) {
             return Ok(value.clone());
         }

@@ -214,6 +214,17 @@ fn work_on_large_parts_costs_each_time() {
     ]);
 }
 
+/// A name of any length is one to an API server.
+#[test]
+fn long_names_cost_by_their_length() {
+    let (long, other) = ("x".repeat(30_000), format!("{}y", "x".repeat(29_999)));
+    assert_costs_too_much(&[&format!("self.list.all({long}, self.list.all({other}, {long} == 0))")]);
+    assert_eq!(
+        of_large("self.list.all(an_ordinary_name_of_30_letters, an_ordinary_name_of_30_letters == 0)"),
+        ""
+    );
+}
+
 /// Neither literals nor `&&` cost anything to an API server.
 #[test]
 fn what_is_free_is_counted_in_steps() {
