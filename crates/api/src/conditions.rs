@@ -100,6 +100,8 @@ pub mod reasons {
     pub const PLAN_TOO_DESTRUCTIVE: &str = "PlanTooDestructive";
     /// Inputs are given that the module does not declare.
     pub const UNDECLARED_VARIABLES: &str = "UndeclaredVariables";
+    /// Values of the template name `${key}`s that nothing gives.
+    pub const UNKNOWN_KEYS: &str = "UnknownKeys";
     /// The template gives variables values of its own where the owner passes others by default.
     pub const TEMPLATE_VALUES_KEPT: &str = "TemplateValuesKept";
     /// Workspaces wait for each other.

@@ -123,7 +123,8 @@ fn of_reason(reason: &str) -> State {
         | reasons::BACKEND_IN_USE
         | reasons::STATE_REFUSED
         | reasons::INVALID
-        | reasons::UNDECLARED_VARIABLES => State::Blocked,
+        | reasons::UNDECLARED_VARIABLES
+        | reasons::UNKNOWN_KEYS => State::Blocked,
         _ if failed => State::Failed,
         _ if absent => State::Blocked,
         _ if reason.starts_with("WaitingFor") => State::Waiting,
@@ -214,8 +215,10 @@ fn detail(kind: Kind, thing: &Thing) -> String {
         Kind::WorkspaceTemplateApply => {
             parts.push(workspace(thing));
             let warned = thing.condition(types::SYNCED).map(|synced| synced.reason.as_str());
-            if warned == Some(reasons::UNDECLARED_VARIABLES) {
-                parts.push("with undeclared variables".to_owned());
+            match warned {
+                Some(reasons::UNDECLARED_VARIABLES) => parts.push("with undeclared variables".to_owned()),
+                Some(reasons::UNKNOWN_KEYS) => parts.push("with unknown keys in its variables".to_owned()),
+                _ => {}
             }
         }
     }

@@ -172,6 +172,16 @@ output "label" { value = "${team}-${WORKSPACE_NAME}-$${team}-${upper("x")}" }
     );
     assert!(!message.contains("team"), "{message}");
     stage.event_text("a-apply", "UndeclaredVariables", |text| text == message).await;
+    // A key that nothing gives stays in the value, and is told.
+    let module = "variable \"label\" {}\noutput \"label\" { value = var.label }";
+    let spec = json!({"module": module, "variables": {"label": {"value": "${taem}-${team}"}}});
+    stage.put_template("slip", spec).await;
+    stage.apply("b", "slip", json!({"variables": {"team": "blue"}})).await;
+    let slipped = stage.ready("b").await;
+    assert_eq!(slipped.status.as_ref().unwrap().outputs["label"], "${taem}-blue");
+    let told = "variable label of WorkspaceTemplate slip: no value is given for ${taem} (did you mean ${team}?); passed as written";
+    assert_eq!(condition(&slipped, "Synced"), ("UnknownKeys".to_owned(), told.to_owned()));
+    stage.event_text("b", "UnknownKeys", |text| text == told).await;
 }
 
 pub async fn paused_means_paused(stage: &Stage) {

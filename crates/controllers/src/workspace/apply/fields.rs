@@ -8,6 +8,7 @@ use capt_terraform::view::{Finished, Outcome, View};
 use kube::ResourceExt;
 
 use super::prepare::Prepared;
+use super::variables::Unfilled;
 
 /// Bytes of a name that somebody typed; a longer one is no slip of any other.
 const LONGEST: usize = 128;
@@ -97,8 +98,21 @@ pub fn undeclared(prepared: &Prepared, last: Option<&Finished>) -> Option<String
     (!told.is_empty()).then(|| format!("{}; not passed", told.join("; ")))
 }
 
+/// What is said of `${key}` in values of the template that nothing gives. Nothing where there are none.
+pub fn unfilled(prepared: &Prepared) -> Option<String> {
+    let told: Vec<String> = prepared
+        .unfilled
+        .iter()
+        .map(|Unfilled { variable, key, near }| {
+            let hint = near.as_ref().map_or_else(String::new, |near| format!(" (did you mean ${{{near}}}?)"));
+            format!("{}: no value is given for ${{{key}}}{hint}", prepared.fields.place(variable))
+        })
+        .collect();
+    (!told.is_empty()).then(|| format!("{}; passed as written", told.join("; ")))
+}
+
 /// The known name that a misspelt one was probably meant to be.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
     }
@@ -191,6 +205,22 @@ mod tests {
         assert_eq!(told.matches("declares no variable").count(), 2, "{told}");
         last.revision = None;
         assert!(!undeclared(&prepared, Some(&last)).expect("told").contains("zone"), "of other inputs");
+    }
+
+    #[test]
+    fn a_key_without_a_value_is_named_with_what_was_meant() {
+        let mut prepared = observed().prepared.expect("prepared");
+        assert_eq!(unfilled(&prepared), None);
+        let left = |key: &str, near: Option<&str>| Unfilled {
+            variable: "name".into(),
+            key: key.into(),
+            near: near.map(str::to_owned),
+        };
+        prepared.fields.of_template("name", &WorkspaceTemplate::new("t", WorkspaceTemplateSpec::default()));
+        prepared.unfilled = vec![left("cluster", Some("cluster_name")), left("x", None)];
+        let told = "variable name of WorkspaceTemplate t: no value is given for ${cluster} (did you mean ${cluster_name}?); variable \
+                    name of WorkspaceTemplate t: no value is given for ${x}; passed as written";
+        assert_eq!(unfilled(&prepared).as_deref(), Some(told));
     }
 
     #[test]

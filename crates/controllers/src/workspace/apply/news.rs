@@ -36,6 +36,7 @@ pub fn news(
     }
     let warned = [
         (types::SYNCED, reasons::UNDECLARED_VARIABLES, "Resolve"),
+        (types::SYNCED, reasons::UNKNOWN_KEYS, "Resolve"),
         (types::CONNECTION_SECRET_READY, reasons::SECRET_ERROR, "Write"),
     ];
     for (kind, reason, action) in warned {

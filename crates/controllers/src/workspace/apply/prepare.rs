@@ -21,7 +21,7 @@ use super::definition::{self, Definition};
 use super::fields::{self, Fields};
 use super::place::{self, Texts};
 use super::values::{Read, Reader, filled, unblocked};
-use super::variables::{self, Given, Merged, is_variable, text};
+use super::variables::{self, Given, Merged, Unfilled, is_variable, text};
 use crate::runtime::{Error, Looker, Name, Referrer, Refused, Writable};
 
 /// Inputs of a run, and what goes with them.
@@ -35,6 +35,8 @@ pub struct Prepared {
     pub undeclared: Vec<String>,
     /// Variables whose value in the template differs from what the owner passes by default.
     pub kept: Vec<String>,
+    /// `${key}` in values of the template that nothing gives.
+    pub unfilled: Vec<Unfilled>,
     /// Variables that it declares, where its text is at hand.
     pub declared: Vec<String>,
     /// Variables that it need not declare.
@@ -155,7 +157,7 @@ async fn resolve(
     let defaults = variables::defaults(object);
     let given = Given { from: &from_others, own: &object.spec.variables, defaults: &defaults };
     let names = substitutes(&BTreeMap::new(), &offered, of.workspace_name, reader.namespace);
-    let Merged { mut variables, kept } = variables::merge(&definition.variables, given, &names);
+    let Merged { mut variables, kept, unfilled } = variables::merge(&definition.variables, given, &names);
     let known = substitutes(&variables, &offered, of.workspace_name, reader.namespace);
     let owner = template.namespace().unwrap_or_default();
     unblocked!(values_stay_values(&definition.module, &known, owner != reader.namespace));
@@ -220,6 +222,7 @@ async fn resolve(
         revision,
         undeclared,
         kept,
+        unfilled,
         declared,
         optional,
         fields,

@@ -284,19 +284,25 @@ fn conditions(
 fn synced(conditions: &mut Conditions, observed: &Observed) {
     match &observed.prepared {
         Err(blocked) => conditions.set(types::SYNCED, false, blocked.reason, blocked.message.clone()),
-        Ok(prepared) => match fields::undeclared(prepared, observed.view.last.as_ref()) {
-            Some(message) => conditions.set(types::SYNCED, true, reasons::UNDECLARED_VARIABLES, message),
-            None if prepared.kept.is_empty() => {
+        Ok(prepared) => {
+            let undeclared = fields::undeclared(prepared, observed.view.last.as_ref());
+            let unfilled = fields::unfilled(prepared);
+            if let Some(undeclared) = undeclared {
+                let message =
+                    [Some(undeclared), unfilled].into_iter().flatten().collect::<Vec<_>>().join("; ");
+                conditions.set(types::SYNCED, true, reasons::UNDECLARED_VARIABLES, message);
+            } else if let Some(unfilled) = unfilled {
+                conditions.set(types::SYNCED, true, reasons::UNKNOWN_KEYS, unfilled);
+            } else if prepared.kept.is_empty() {
                 conditions.set(types::SYNCED, true, reasons::READY, "inputs are resolved");
-            }
-            None => {
+            } else {
                 let message = format!(
                     "the template sets {} itself: its values are passed, and not the defaults of the owner",
                     prepared.kept.join(", ")
                 );
                 conditions.set(types::SYNCED, true, reasons::TEMPLATE_VALUES_KEPT, message);
             }
-        },
+        }
     }
 }
 

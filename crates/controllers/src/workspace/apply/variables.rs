@@ -13,6 +13,8 @@ use capt_terraform::inputs::Variable;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::fields::nearest;
+
 /// The values that a run gets.
 #[derive(Default, PartialEq)]
 pub struct Merged {
@@ -20,6 +22,19 @@ pub struct Merged {
     pub variables: BTreeMap<String, Variable>,
     /// Variables whose value in the template differs from what the owner passes by default.
     pub kept: Vec<String>,
+    /// Variables and what their value in the template has of `${key}` that nothing gives.
+    pub unfilled: Vec<Unfilled>,
+}
+
+/// A `${key}` that was passed as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfilled {
+    /// The variable in whose value it stands.
+    pub variable: String,
+    /// The key.
+    pub key: String,
+    /// The given key that it was probably meant to be.
+    pub near: Option<String>,
 }
 
 /// What the instance gives.
@@ -51,7 +66,18 @@ pub fn merge(
         merged.variables.insert(name.clone(), plainly(value.clone()));
     }
     for (name, value) in template {
-        let value = filled(value, &keys);
+        let mut left = BTreeSet::new();
+        let value = filled(value, &keys, &mut left);
+        let given_elsewhere = given.own.contains_key(name) && !given.defaults.contains(name);
+        if !given_elsewhere && !given.from.contains_key(name) {
+            let near = |key: &str| nearest(key, keys.keys().map(String::as_str)).map(str::to_owned);
+            let left = left.into_iter();
+            merged.unfilled.extend(left.map(|key| Unfilled {
+                variable: name.clone(),
+                near: near(&key),
+                key,
+            }));
+        }
         let passed = given.own.get(name).filter(|_| given.defaults.contains(name));
         if passed.is_some_and(|passed| text(passed) != text(&value)) {
             merged.kept.push(name.clone());
@@ -103,30 +129,33 @@ fn mentions(value: &Value) -> bool {
     }
 }
 
-fn filled(value: &Value, keys: &BTreeMap<String, String>) -> Value {
+/// A value with `${key}` of known keys replaced in its texts; those that are not known are noted.
+fn filled(value: &Value, keys: &BTreeMap<String, String>, left: &mut BTreeSet<String>) -> Value {
     match value {
-        Value::String(text) => Value::String(filled_text(text, keys)),
-        Value::Array(items) => items.iter().map(|item| filled(item, keys)).collect(),
+        Value::String(text) => Value::String(filled_text(text, keys, left)),
+        Value::Array(items) => items.iter().map(|item| filled(item, keys, left)).collect(),
         Value::Object(members) => {
-            members.iter().map(|(name, member)| (name.clone(), filled(member, keys))).collect()
+            members.iter().map(|(name, member)| (name.clone(), filled(member, keys, left))).collect()
         }
         scalar => scalar.clone(),
     }
 }
 
 /// A text with `${key}` of known keys replaced, once.
-fn filled_text(text: &str, keys: &BTreeMap<String, String>) -> String {
+fn filled_text(text: &str, keys: &BTreeMap<String, String>, left: &mut BTreeSet<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, from) = rest.split_at(at);
         let escaped = before.ends_with('$');
         out.push_str(before.strip_suffix('$').filter(|_| escaped).unwrap_or(before));
-        let value = from.find('}').and_then(|end| Some((keys.get(&from[2..end])?, &from[end + 1..])));
-        if let Some((value, after)) = value.filter(|_| !escaped) {
+        let key = from[2..].split_once('}').map(|(key, _)| key).filter(|_| !escaped);
+        if let Some((key, value)) = key.and_then(|key| keys.get_key_value(key)) {
             out.push_str(value);
-            rest = after;
+            rest = &from[key.len() + "${}".len()..];
         } else {
+            // Anything else is the text's own: `${aws:username}`.
+            left.extend(key.filter(|key| is_variable(key)).map(str::to_owned));
             out.push_str("${");
             rest = &from[2..];
         }
@@ -176,6 +205,25 @@ mod tests {
             let merged = merge(&template, Given { from: &from, own: &own, defaults: &none }, &known);
             assert_eq!(values(&merged)["it"], expected, "{value}");
         }
+    }
+
+    #[test]
+    fn keys_that_nothing_gives_are_noted() {
+        let own = map(&json!({"cluster_name": "demo", "other": "own"}));
+        let from = BTreeMap::from([
+            ("token".to_owned(), Variable { value: json!("hunter2"), sensitive: true }),
+            ("mapped".to_owned(), plainly(json!("eu"))),
+        ]);
+        let defaults = BTreeSet::from(["cluster_name".to_owned()]);
+        let template = map(&json!({
+            "it": {"deep": ["${clustername} ${cluster_name} ${clustername}", "$${escaped} ${aws:username} ${token}"]},
+            "mapped": "${gone}", "other": "${gone}", "open": "${",
+        }));
+        let merged =
+            merge(&template, Given { from: &from, own: &own, defaults: &defaults }, &BTreeMap::new());
+        let told: Vec<_> =
+            merged.unfilled.iter().map(|left| (&*left.variable, &*left.key, left.near.as_deref())).collect();
+        assert_eq!(told, [("it", "clustername", Some("cluster_name")), ("it", "token", None)]);
     }
 
     #[test]

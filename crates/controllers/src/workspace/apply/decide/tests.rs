@@ -38,6 +38,7 @@ pub(in crate::workspace::apply) fn observed() -> Observed {
         revision: revision("new"),
         undeclared: Vec::new(),
         kept: Vec::new(),
+        unfilled: Vec::new(),
         declared: Vec::new(),
         optional: Vec::new(),
         fields: Fields::default(),
