@@ -49,7 +49,7 @@ fn up() {
     let labs: Vec<_> = (0..2 * ROUNDS).map(|_| tempfile::tempdir().unwrap()).collect();
     for lab in labs.chunks(2) {
         times[0].push(bare(binary, lab[0].path()));
-        let [ready, end] = demo(lab[1].path());
+        let [ready, end] = demo(&lab[1].path().join("data"));
         times[1].push(ready);
         times[2].push(end);
     }
@@ -144,7 +144,7 @@ fn module_of(name: &str) -> String {
 
 async fn status(machines: usize) {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::open(folder.path()).await.unwrap();
+    let server = Server::open(&folder.path().join("data")).await.unwrap();
     let identity = Identity::in_folder(folder.path(), &[], SystemTime::now()).unwrap();
     let settings = Settings { metrics: Arc::clone(server.metrics()), ..Settings::default() };
     let door = Door::open(Arc::clone(server.api()), &identity, settings).await.unwrap();

@@ -40,11 +40,11 @@ async fn compare() {
         let folder = tempfile::tempdir().expect("a folder");
         let Delivery { p50, p99 } = load::bare(folder.path());
         disk.iter_mut().zip([p50, p99]).for_each(|(best, found)| *best = best.min(millis(found)));
-        let subject = Subject::ours(folder.path()).await;
+        let subject = Subject::ours(&folder.path().join("data")).await;
         ours.started(subject.ready);
         ours.ran(load::run(&subject, seconds, |what| eprintln!("capt: {what}")).await);
         drop(subject);
-        ours.again = ours.again.min(millis(Subject::ours(folder.path()).await.ready));
+        ours.again = ours.again.min(millis(Subject::ours(&folder.path().join("data")).await.ready));
         if let Some(peers) = &peers {
             let subject = Subject::theirs(peers).await;
             theirs.started(subject.ready);
