@@ -87,16 +87,17 @@ fn drop_status(object: &mut Value) {
 /// What the type says of an object that the schema accepts.
 fn parse_error(kind: &Kind, object: Value) -> Option<FieldError> {
     let error = (kind.parse)(object).err()?;
-    let path: FieldPath = error
-        .path()
-        .iter()
-        .filter_map(|segment| match segment {
-            serde_path_to_error::Segment::Map { key } => Some(Segment::Field(key.clone())),
-            serde_path_to_error::Segment::Seq { index } => Some(Segment::Index(*index)),
-            _ => None,
-        })
-        .collect();
+    let path: FieldPath = segments(error.path()).collect();
     Some(FieldError::new(&path, FieldErrorKind::Forbidden, None, error.into_inner().to_string()))
+}
+
+/// The path at which a type refuses a value.
+pub(super) fn segments(path: &serde_path_to_error::Path) -> impl Iterator<Item = Segment> {
+    path.iter().filter_map(|segment| match segment {
+        serde_path_to_error::Segment::Map { key } => Some(Segment::Field(key.clone())),
+        serde_path_to_error::Segment::Seq { index } => Some(Segment::Index(*index)),
+        _ => None,
+    })
 }
 
 pub(super) fn unknown_field(file: &str, places: &mut Places<'_>, field: &UnknownField) -> Finding {

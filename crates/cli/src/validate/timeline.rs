@@ -4,7 +4,7 @@ use capt_planner::simulate::Simulation;
 use capt_schema::{FieldPath, Segment, UnknownField};
 use capt_yaml::{Node, NodeValue};
 
-use super::object::{Places, unknown_field};
+use super::object::{Places, segments, unknown_field};
 use super::report::Finding;
 
 /// The kind of a timeline.
@@ -13,15 +13,7 @@ pub const KIND: &str = "RolloutSimulation";
 /// Finds the first mistake of a timeline: its type tells one at a time.
 pub fn check(file: &str, object: &Node) -> Option<Finding> {
     let error = serde_path_to_error::deserialize::<_, Simulation>(object.to_json()).err()?;
-    let mut path: Vec<Segment> = error
-        .path()
-        .iter()
-        .filter_map(|segment| match segment {
-            serde_path_to_error::Segment::Map { key } => Some(Segment::Field(key.clone())),
-            serde_path_to_error::Segment::Seq { index } => Some(Segment::Index(*index)),
-            _ => None,
-        })
-        .collect();
+    let mut path: Vec<Segment> = segments(error.path()).collect();
     let words = error.into_inner().to_string();
     let mut places = Places::of(object);
     if let Some((name, known)) = unknown(&words) {
