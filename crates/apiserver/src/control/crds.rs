@@ -15,7 +15,7 @@ use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
 use crate::resource::Resource;
-use crate::resource::crd::{self, Cleanup, Definition, Known, Names};
+use crate::resource::crd::{self, Cleanup, Definition, Known, Names, Unserved};
 use crate::status::ApiError;
 use crate::store::{Filter, Object, WatchError};
 
@@ -115,15 +115,15 @@ pub async fn refresh(engine: &Engine) {
     }
     let Ok((objects, revision)) = engine.snapshot(&target, &everything()) else { return };
     known.read(&objects);
-    let full = find_room(&target, &mut known, &objects);
-    let is_done = decide(engine, &target, &mut known, &full).await;
+    let unserved = find_room(&target, &mut known, &objects);
+    let is_done = decide(engine, &target, &mut known, &unserved).await;
     known.up_to = is_done.then_some(revision);
     serve(engine, &mut known);
 }
 
 /// Gives every definition room, first those that have it already and those that were established before a restart. Tells by
-/// the place of each for which there is none why that is.
-fn find_room(target: &Target, known: &mut Known, objects: &[Arc<Object>]) -> HashMap<usize, String> {
+/// the place of each that cannot be served why that is.
+fn find_room(target: &Target, known: &mut Known, objects: &[Arc<Object>]) -> HashMap<usize, Unserved> {
     let Some(room) = &target.served.room else { return HashMap::new() };
     let names: HashSet<&str> = known.all.iter().map(Definition::name).collect();
     room.keep(|name| names.contains(name));
@@ -143,14 +143,16 @@ async fn decide(
     engine: &Engine,
     definitions: &Target,
     known: &mut Known,
-    full: &HashMap<usize, String>,
+    unserved: &HashMap<usize, Unserved>,
 ) -> bool {
     let target = Target { status: true, ..definitions.clone() };
     let mut names = Names::of(known.all.iter().map(|definition| &definition.outline));
     let mut is_done = true;
     for (at, definition) in known.all.iter_mut().enumerate() {
-        let full = full.get(&at).map(String::as_str);
-        let Some(status) = crd::accept(&definition.outline, &names, full, &engine.now()) else { continue };
+        let unserved = unserved.get(&at);
+        let Some(status) = crd::accept(&definition.outline, &names, unserved, &engine.now()) else {
+            continue;
+        };
         let change =
             Change::Patch(PatchBody::Json(json!([{"op": "add", "path": "/status", "value": status}])));
         // A definition that changed meanwhile comes back with its own event.

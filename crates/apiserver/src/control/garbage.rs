@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
 
 use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::gc::graph::{Action, Graph, Uid};
@@ -14,6 +16,9 @@ use crate::request::write::{Validated, WriteOptions};
 use crate::status::ApiError;
 use crate::store::{Event, Filter, Key, Object, Query, Watcher};
 
+/// How long what was refused is left alone: the disk may be full.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// Who is named as manager of what garbage collection changes.
 const MANAGER: &str = "garbage-collector";
 
@@ -22,16 +27,24 @@ pub async fn run(engine: Arc<Engine>) {
     loop {
         let Ok((mut collector, mut watcher)) = Collector::start(&engine) else { return };
         let all: BTreeSet<Uid> = collector.graph.uids().collect();
-        collector.settle(all).await;
+        let mut refused = collector.settle(all).await;
+        let mut again = Instant::now() + AGAIN;
         loop {
-            match watcher.next().await {
-                Ok(event) => {
-                    let touched = collector.note(&event);
-                    collector.settle(touched).await;
-                }
-                Err(crate::store::WatchError::Closed) => return,
-                Err(_) => break,
+            let event = tokio::select! {
+                biased;
+                () = sleep_until(again), if !refused.is_empty() => None,
+                event = watcher.next() => Some(event),
+            };
+            let touched = match event {
+                None => std::mem::take(&mut refused),
+                Some(Ok(event)) => collector.note(&event),
+                Some(Err(crate::store::WatchError::Closed)) => return,
+                Some(Err(_)) => break,
+            };
+            if refused.is_empty() {
+                again = Instant::now() + AGAIN;
             }
+            refused.extend(collector.settle(touched).await);
         }
     }
 }
@@ -66,15 +79,23 @@ impl Collector {
         }
     }
 
-    /// Does what is to be done about these objects. What an action changes comes back as an event.
-    async fn settle(&mut self, touched: BTreeSet<Uid>) {
+    /// Does what is to be done about these objects. What an action changes comes back as an event. Returns those of which it was refused.
+    async fn settle(&mut self, touched: BTreeSet<Uid>) -> BTreeSet<Uid> {
+        let mut refused = BTreeSet::new();
         for uid in touched {
             let Some(action) = self.graph.action(&uid) else { continue };
             let Some(key) = self.graph.key(&uid).cloned() else { continue };
             let Some(target) = self.target(&key) else { continue };
-            // A refusal means that the object changed meanwhile, or is gone: the event of that brings it back here.
-            let _ = self.act(&target, &key.name, &uid, action).await;
+            match self.act(&target, &key.name, &uid, action).await {
+                // It changed meanwhile, or is gone: the event of that brings it back here.
+                Ok(()) | Err(ApiError::Conflict { .. } | ApiError::NotFound { .. }) => {}
+                Err(error) => {
+                    tracing::debug!(name = &*key.name, resource = &*key.resource, %error, "garbage collection is refused");
+                    refused.insert(uid);
+                }
+            }
         }
+        refused
     }
 
     fn target(&self, key: &Key) -> Option<Target> {

@@ -106,8 +106,9 @@ fn is_new_event(target: &Target) -> bool {
     target.served.resource.group == "events.k8s.io"
 }
 
-/// The stored form of an object that a deletion marks. One that was given more defaults since it was stored than there
-/// is room for is stored without them: it can be deleted all the same, and nothing is stored that is larger than an object may be.
+/// The stored form of an object of which deletion or garbage collection changed the metadata. One that was given more defaults since it
+/// was stored than there is room for is stored without them: it can go all the same, and nothing is stored that is larger than an
+/// object may be.
 pub fn to_store_marked(target: &Target, stored: &Object, marked: &Value) -> store::Value {
     let value = to_store(target, marked);
     if !may_grow(target, stored) || bounds::check(marked, value.len()).is_ok() {

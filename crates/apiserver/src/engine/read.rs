@@ -1,12 +1,15 @@
 //! Reads: one object, a collection, a collection as it changes.
 
-use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{Engine, Target, encode};
 use crate::request::cursor::{self, Cursor};
@@ -198,6 +201,21 @@ pub fn selected(target: &Target, object: &Object, options: &ListOptions) -> bool
 
 /// Returns true if a label selector selects an object, of which the labels alone are parsed.
 fn labelled(target: &Target, object: &Object, selector: &LabelSelector) -> bool {
+    let labels = object.part(find_labels).unwrap_or(b"{}");
+    match serde_json::from_slice(labels) {
+        Ok(Labels(labels)) => {
+            // Of a label that is there twice, the last one counts.
+            let last = |key: &str| labels.partition_point(|(label, _)| *label <= key).checked_sub(1);
+            let value = |key: &str| last(key).map(|at| labels[at]).filter(|(label, _)| *label == key);
+            selector.matches(|key| value(key).map(|(_, value)| value))
+        }
+        // Texts with escapes are not borrowed; labels have none.
+        Err(_) => selector.matches_object(&encode::to_value(target, object)),
+    }
+}
+
+/// Where the JSON of its labels stands in an object; nothing where there is none.
+fn find_labels(object: &[u8]) -> Option<Range<usize>> {
     #[derive(Deserialize)]
     struct Labelled<'a> {
         #[serde(borrow, default)]
@@ -206,12 +224,37 @@ fn labelled(target: &Target, object: &Object, selector: &LabelSelector) -> bool 
     #[derive(Default, Deserialize)]
     struct Metadata<'a> {
         #[serde(borrow, default)]
-        labels: HashMap<&'a str, &'a str>,
+        labels: Option<&'a RawValue>,
     }
-    match serde_json::from_slice(object.bytes()) {
-        Ok(Labelled { metadata: Metadata { labels } }) => selector.matches(|key| labels.get(key).copied()),
-        // Texts with escapes are not borrowed; labels have none.
-        Err(_) => selector.matches_object(&encode::to_value(target, object)),
+    let Labelled { metadata } = serde_json::from_slice(object).ok()?;
+    let labels = metadata.labels?.get();
+    let start = labels.as_ptr().addr() - object.as_ptr().addr();
+    Some(start..start + labels.len())
+}
+
+/// Labels in the order of their keys.
+struct Labels<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'de> Deserialize<'de> for Labels<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Labels<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                pairs.sort_by_key(|(label, _)| *label);
+                Ok(Labels(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
     }
 }
 

@@ -30,7 +30,7 @@ use crate::object::Meta;
 pub use known::{Definition, Known};
 pub use order::compare_versions;
 pub use room::{Room, weight};
-pub use status::{Cleanup, Names, accept, is_established, set_condition, set_terminating};
+pub use status::{Cleanup, Names, Unserved, accept, is_established, set_condition, set_terminating};
 pub use validate::{validate_create, validate_status, validate_update};
 
 /// Holds a definition that is being deleted until its objects are gone.

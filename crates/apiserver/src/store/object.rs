@@ -4,7 +4,12 @@
 //! belongs and the writer fills it when it takes the revision. So a read, a list item or a watch event is sent as it
 //! lies in memory, with no parsing and no copy, and the store still knows nothing about the format around the gap.
 
-use std::{fmt, io::Write as _, sync::Arc};
+use std::{
+    fmt,
+    io::Write as _,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 
@@ -69,17 +74,30 @@ pub struct Object {
     pub(crate) bytes: Bytes,
     /// Where the revision stands in `bytes`.
     pub(crate) stamp: Option<usize>,
+    pub(crate) part: Part,
 }
+
+/// Where a part of the bytes stands that readers look for, once one has found it. It says nothing of the object.
+#[derive(Clone, Default)]
+pub(crate) struct Part(OnceLock<Option<Range<u32>>>);
+
+impl PartialEq for Part {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Part {}
 
 impl Object {
     pub(crate) fn new(key: Key, value: Value, created: Revision, revision: Revision) -> Arc<Self> {
         let (bytes, stamp) = value.fill(revision);
-        Arc::new(Self { key, revision, created, bytes, stamp })
+        Arc::new(Self { key, revision, created, bytes, stamp, part: Part::default() })
     }
 
     /// The last state of an object as its deletion shows it: the same bytes with the revision of the deletion.
     pub(crate) fn deleted_at(&self, revision: Revision) -> Arc<Self> {
-        let Self { key, revision: old, created, bytes, stamp } = self;
+        let Self { key, revision: old, created, bytes, stamp, part: _ } = self;
         let bytes = match *stamp {
             None => bytes.clone(),
             Some(at) => {
@@ -87,7 +105,8 @@ impl Object {
                 fill(&bytes[..at], revision, &bytes[end..])
             }
         };
-        Arc::new(Self { key: key.clone(), revision, created: *created, bytes, stamp: *stamp })
+        let part = Part::default();
+        Arc::new(Self { key: key.clone(), revision, created: *created, bytes, stamp: *stamp, part })
     }
 
     /// The name of the object.
@@ -114,12 +133,19 @@ impl Object {
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
+
+    /// The part of the bytes that `find` finds; it has to be the same for all who ask. It is looked for once.
+    pub(crate) fn part(&self, find: impl FnOnce(&[u8]) -> Option<Range<usize>>) -> Option<&[u8]> {
+        let narrow = |part: Range<usize>| Some(part.start.try_into().ok()?..part.end.try_into().ok()?);
+        let part = self.part.0.get_or_init(|| find(&self.bytes).and_then(narrow)).clone()?;
+        self.bytes.get(part.start as usize..part.end as usize)
+    }
 }
 
 /// Without the bytes, as they may be a secret and this may go to a log.
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, revision, created: _, bytes, stamp: _ } = self;
+        let Self { key, revision, created: _, bytes, stamp: _, part: _ } = self;
         write!(f, "Object({key} at {revision}, {} bytes)", bytes.len())
     }
 }

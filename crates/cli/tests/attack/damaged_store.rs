@@ -158,15 +158,17 @@ async fn a_store_that_is_gone_is_not_a_new_one() {
         let text = Server::spawn(&bad).answers(&bad).err().unwrap_or_else(|| panic!("without {missing:?}"));
         assert!(text.contains("capt server recover"), "without {missing:?}: {text}");
     }
-    // Nothing is left but the certificates of a server that had a store.
+    // Nothing is left but a certificate, or the token, of a server that had a store.
     let empty = place.path().join("empty");
     copy(&good, &empty);
     std::fs::create_dir(empty.join("pki")).unwrap();
-    std::fs::copy(good.join("pki/ca.pem"), empty.join("pki/ca.pem")).unwrap();
     for name in FILES {
         std::fs::remove_file(empty.join(name)).unwrap();
     }
-    for command in ["server", "up"] {
+    for (command, left) in [("server", "ca.pem"), ("up", "token")] {
+        std::fs::remove_dir_all(empty.join("pki")).unwrap();
+        std::fs::create_dir(empty.join("pki")).unwrap();
+        std::fs::copy(good.join("pki").join(left), empty.join("pki").join(left)).unwrap();
         let output = capt(&[command, "--data-dir"]).arg(&empty).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("the store is gone from "), "{}", said(&output));

@@ -212,3 +212,29 @@ async fn a_definition_without_room_waits_for_it() {
     define(&server, &definition("as", "as")).await;
     assert_eq!(count(&server, "as").await, 0);
 }
+
+/// It was stored before its rule was refused.
+#[tokio::test]
+async fn a_definition_that_is_refused_by_now_says_so() {
+    let server = Server::in_memory().await.unwrap();
+    let mut old = definition("as", "as");
+    old["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+        json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.nobody.knows"}]});
+    crd::apply_defaults(&mut old);
+    crd::prepare_create(&mut old);
+    let key = Key::new("apiextensions.k8s.io/customresourcedefinitions", "", "as.example.com");
+    let stored = store::Value::plain(Bytes::from(old.to_string()));
+    server.api().engine.store.create(key, stored).await.unwrap();
+    refresh(&server.api().engine).await;
+    let refused = get(&server, "as").await;
+    let told = condition(&refused, "Established");
+    assert_eq!((&told["status"], &told["reason"]), (&json!("False"), &json!("SchemaRefused")), "{told}");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.starts_with("version v1 is refused by now: ") && message.contains("nobody"), "{message}");
+    assert_eq!(ask(&server, "GET", "/apis/example.com/v1/as", &Value::Null).await.0, 404);
+    let mended = json!({"spec": definition("as", "as")["spec"]});
+    let (code, told) = ask(&server, "PATCH", &format!("{CRDS}/as.example.com"), &mended).await;
+    assert_eq!(code, 200, "{told}");
+    assert_eq!(condition(&get(&server, "as").await, "Established")["status"], "True");
+    make(&server, "as", "as", "one").await;
+}

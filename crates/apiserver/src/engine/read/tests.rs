@@ -32,6 +32,7 @@ async fn an_object_is_selected_by_its_labels_as_by_all_of_it() {
         json!({"labels": {"app": null}}),
         json!({"labels": {"app": 5, "tier": "1"}}),
         json!({"labels": ["app"]}),
+        json!({"annotations": {"labels": "{}"}, "labels": {"tier": "1", "app": "web"}}),
     ];
     for (resource, namespace) in [("configmaps", "one"), ("configmaps", "two"), ("namespaces", "")] {
         let served = Arc::clone(engine.registry.current().find("", "v1", resource).unwrap());

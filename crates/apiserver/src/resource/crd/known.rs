@@ -8,7 +8,7 @@ use capt_schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Room, is_established, resource_with, room, text, versions};
+use super::{Room, Unserved, is_established, resource_with, room, text, versions};
 use crate::builtin;
 use crate::resource::{Resource, Version, judged};
 use crate::store::{Object, Revision};
@@ -31,6 +31,8 @@ pub struct Definition {
     /// Their schemas, to be served, and what all of it weighs, once somebody asked.
     schemas: Vec<Arc<Schema>>,
     weight: Option<usize>,
+    /// What is wrong with a schema that was stored before that was refused, once somebody asked.
+    refused: Option<String>,
     /// Whether it waits for room, without its versions.
     waits: bool,
     /// What it defines, once somebody asked.
@@ -73,16 +75,23 @@ impl Definition {
             versions,
             schemas: Vec::new(),
             weight: None,
+            refused: None,
             waits: false,
             resource: None,
             revision: Some(object.revision()),
         }
     }
 
-    /// Gets room for it, or keeps as little of it as there may be and tells why.
-    pub fn find_room(&mut self, room: &Room, object: &Object) -> Result<(), String> {
+    /// Gets room for it, or keeps as little of it as there may be and tells why it is not served.
+    pub fn find_room(&mut self, room: &Room, object: &Object) -> Result<(), Unserved> {
         let weight = self.weigh();
-        let found = room.give(self.name(), weight);
+        let found = match &self.refused {
+            Some(problem) => {
+                room.leave(self.name());
+                Err(Unserved::SchemaRefused(problem.clone()))
+            }
+            None => room.give(self.name(), weight).map_err(Unserved::NoRoom),
+        };
         if found.is_err() {
             self.versions.clear();
             self.schemas.clear();
@@ -99,9 +108,15 @@ impl Definition {
         if let Some(weight) = self.weight {
             return weight;
         }
-        // What cannot be compiled is not served either.
-        let compiled = self.versions.iter().filter_map(|version| judged::take(&version.open_api).ok());
-        self.schemas = compiled.collect();
+        for version in &self.versions {
+            match judged::take(&version.open_api) {
+                Ok(schema) => self.schemas.push(schema),
+                Err(problem) => {
+                    let problem = problem.first().map_or_else(String::new, ToString::to_string);
+                    self.refused = Some(format!("version {} is refused by now: {problem}", version.name));
+                }
+            }
+        }
         *self.weight.insert(room::weight(&self.versions, &self.schemas))
     }
 

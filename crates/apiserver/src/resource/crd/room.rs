@@ -54,6 +54,11 @@ impl Room {
         self.taken().contains_key(name)
     }
 
+    /// Takes back the room that a definition has.
+    pub fn leave(&self, name: &str) {
+        self.taken().remove(name);
+    }
+
     /// Gives a definition room for so many bytes instead of what it has, or takes that back and tells why.
     pub fn give(&self, name: &str, bytes: usize) -> Result<(), String> {
         let mut taken = self.taken();

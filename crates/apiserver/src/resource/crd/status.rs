@@ -11,24 +11,42 @@ use serde_json::{Value, json};
 use crate::builtin::rules::{get, list, text};
 
 /// Why a definition is not established that has its names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// All definitions together take too much memory.
+    NoRoom(String),
+    /// A schema was stored that is refused by now.
+    SchemaRefused(String),
+}
+
 const NO_ROOM: &str = "NoRoom";
+const SCHEMA_REFUSED: &str = "SchemaRefused";
+
+impl Unserved {
+    fn reason(&self) -> (&'static str, &str) {
+        match self {
+            Self::NoRoom(message) => (NO_ROOM, message),
+            Self::SchemaRefused(message) => (SCHEMA_REFUSED, message),
+        }
+    }
+}
 
 /// Whether objects of this definition are served.
 pub fn is_established(crd: &Value) -> bool {
     find(get(crd, &["status"]), "Established").is_some_and(|condition| text(condition, &["status"]) == "True")
 }
 
-/// Whether there is no room for it. Objects may have been made when there was.
+/// Whether it has its names and is not served. Objects may have been made when it was.
 pub(super) fn is_left_out(crd: &Value) -> bool {
     find(get(crd, &["status"]), "Established")
-        .is_some_and(|condition| text(condition, &["reason"]) == NO_ROOM)
+        .is_some_and(|condition| [NO_ROOM, SCHEMA_REFUSED].contains(&text(condition, &["reason"])))
 }
 
 /// The status of a definition once its names were decided; `None` if nothing changes.
 ///
 /// `names` are those of all definitions, and of this one among them: a name that it has itself is taken for another use, too.
-/// `full` says why there is no room for it, and `now` is the time in RFC 3339 form, in whole seconds.
-pub fn accept(crd: &Value, names: &Names, full: Option<&str>, now: &str) -> Option<Value> {
+/// `unserved` says why it cannot be served, and `now` is the time in RFC 3339 form, in whole seconds.
+pub fn accept(crd: &Value, names: &Names, unserved: Option<&Unserved>, now: &str) -> Option<Value> {
     let nothing = Taken::default();
     let taken = names.0.get(text(crd, &["spec", "group"])).unwrap_or(&nothing);
     let (names, conflict) = decide(crd, taken);
@@ -48,9 +66,12 @@ pub fn accept(crd: &Value, names: &Names, full: Option<&str>, now: &str) -> Opti
             ("False", "NotAccepted", "not all names are accepted")
         }
     };
-    // Once established, always established: objects exist. But what there is no room for cannot be served.
-    if !was_established || full.is_some() {
-        let (value, reason, message) = full.map_or(established, |full| ("False", NO_ROOM, full));
+    // Once established, always established: objects exist. But nobody is told so of what is not served.
+    if !was_established || unserved.is_some() {
+        let (value, reason, message) = match unserved.map(Unserved::reason) {
+            Some((reason, message)) => ("False", reason, message),
+            None => established,
+        };
         set_condition(&mut status, "Established", value, reason, message, now);
     }
     (status != *get(crd, &["status"])).then_some(status)

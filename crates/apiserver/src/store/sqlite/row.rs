@@ -17,7 +17,7 @@ use crate::store::{
     clock::Millis,
     history::{Entry, Event},
     key::{Key, Revision},
-    object::{Object, digits},
+    object::{Object, Part, digits},
     snapshot::State,
     table::Table,
 };
@@ -59,7 +59,7 @@ struct Version<'a> {
 
 impl<'a> Version<'a> {
     fn of(event: &'a Event, written: Millis) -> Self {
-        let Object { key, revision, created, bytes: _, stamp: _ } = &**event.object();
+        let Object { key, revision, created, bytes: _, stamp: _, part: _ } = &**event.object();
         let current = event.current();
         Self {
             revision: *revision,
@@ -357,7 +357,7 @@ pub(super) fn restore_all(
 ) -> rusqlite::Result<Commit> {
     let (mut statement, mut rows, mut head) = (connection.prepare(INSERT)?, RowSum::default(), Vec::new());
     for object in objects {
-        let Object { key, revision, created, bytes, stamp } = &**object;
+        let Object { key, revision, created, bytes, stamp, part: _ } = &**object;
         let version = Version {
             revision: *revision,
             resource: &key.resource,
@@ -417,7 +417,7 @@ fn object(key: Key, version: &Version<'_>) -> Result<Arc<Object>, RowError> {
     if stamp.is_some_and(|at| at.saturating_add(digits(revision)) > bytes.len()) {
         return Err(damaged(revision, "its revision stands outside its value"));
     }
-    Ok(Arc::new(Object { key, revision, created, bytes, stamp }))
+    Ok(Arc::new(Object { key, revision, created, bytes, stamp, part: Part::default() }))
 }
 
 fn damaged(revision: Revision, what: &str) -> RowError {

@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         return Ok(Outcome::Good);
     };
     let workspaces = workspaces(&folder);
-    if recovery.is_missing() && workspaces.is_empty() && !has_answered(&folder) {
+    if recovery.is_missing() && workspaces.is_empty() && trace_of_answers(&folder).is_none() {
         return Err(io::Error::other(format!("{}, and nothing that needs one", recovery.damage())));
     }
     tell(&recovery, &workspaces)?;
@@ -146,9 +146,9 @@ pub fn open_store(folder: &Path) -> io::Result<Store> {
                 advice(folder, "begins with an empty store")
             )));
         }
-        if has_answered(folder) {
+        if let Some(trace) = trace_of_answers(folder) {
             return Err(io::Error::other(format!(
-                "the store is gone from {}, but the certificates of a server that had one are there ({CA})\n  \
+                "the store is gone from {}, but the certificates of a server that had one are there ({trace})\n  \
                  put back a copy of store.db and store.head{}",
                 folder.display(),
                 advice(folder, "begins with an empty store")
@@ -165,12 +165,10 @@ pub fn open_store(folder: &Path) -> io::Result<Store> {
     })
 }
 
-/// The certificates of a server, which it makes when it has a store.
-const CA: &str = "pki/ca.pem";
-
-/// Returns true if a server had a store here, and may have answered.
-fn has_answered(folder: &Path) -> bool {
-    folder.join(CA).is_file()
+/// What a server makes for itself and its administrator once it has a store: where one of these is, it may have answered.
+fn trace_of_answers(folder: &Path) -> Option<&'static str> {
+    let traces = ["pki/ca.pem", "pki/server.pem", "pki/admin.pem", "pki/token"];
+    traces.into_iter().find(|trace| folder.join(trace).is_file())
 }
 
 fn advice(folder: &Path, what: &str) -> String {
