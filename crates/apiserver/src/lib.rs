@@ -6,12 +6,13 @@
 //! |---|---|
 //! | [`store`] | a durable, ordered, watchable map of objects |
 //! | [`resource`], [`builtin`], [`registry`] | what is served: built-in resources, and those that CRDs define |
-//! | [`object`], [`fields`], [`patch`], [`bounds`] | what happens to an object on its way in, and how large it may become |
-//! | [`engine`] | what each verb does, without HTTP |
+//! | [`object`], [`managed_fields`], [`patch`], [`bounds`] | what happens to an object on its way in, and how large it may become |
+//! | [`storage`] | what each verb does, without HTTP |
 //! | [`request`], [`status`], [`output`] | requests and answers as Kubernetes writes them |
 //! | [`discovery`], [`openapi`] | how the server describes itself |
-//! | [`serve`] | HTTP in, HTTP out |
-//! | [`door`] | TLS, who is who, limits, audit |
+//! | [`handlers`] | HTTP in, HTTP out |
+//! | [`authn`] | who a request is from; certificates and tokens |
+//! | [`secure_serving`] | TLS, connections, limits, impersonation, audit |
 //! | [`rbac`] | who may do what |
 //! | [`control`], [`gc`] | what the server does by itself |
 //! | [`seed`] | what a new store begins with |
@@ -20,15 +21,15 @@
 
 #![warn(missing_docs)]
 
+pub mod authn;
 pub mod bounds;
 pub mod builtin;
 pub mod control;
 pub mod discovery;
-pub mod door;
-pub mod engine;
-pub mod fields;
 pub mod gc;
+pub mod handlers;
 mod later;
+pub mod managed_fields;
 pub mod object;
 pub mod openapi;
 pub mod output;
@@ -37,10 +38,11 @@ pub mod rbac;
 pub mod registry;
 pub mod request;
 pub mod resource;
+pub mod secure_serving;
 pub mod seed;
-pub mod serve;
 mod server;
 pub mod status;
+pub mod storage;
 pub mod store;
 pub mod version;
 

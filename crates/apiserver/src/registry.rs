@@ -11,11 +11,11 @@ use capt_schema::Schema;
 use tokio_util::sync::CancellationToken;
 
 use crate::builtin;
-use crate::fields::{Kind, SchemaError, TypeInfo};
+use crate::handlers::Descriptions;
 use crate::later::Later;
+use crate::managed_fields::{Kind, SchemaError, TypeInfo};
 use crate::resource::crd::{self, Known, Room};
-use crate::resource::{Resource, Version, judged};
-use crate::serve::Descriptions;
+use crate::resource::{Resource, Version, schema_cache};
 
 /// One version of a resource with all that a request needs of it.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ fn serve_built_in(resource: &Arc<Resource>) -> Option<Served> {
         resource: Arc::clone(resource),
         api_version: api_version(&resource.group, &version.name),
         store_name: store_name(resource),
-        schema: Later::new(move || judged::take(&of.open_api).expect("a built-in schema")),
+        schema: Later::new(move || schema_cache::take(&of.open_api).expect("a built-in schema")),
         kind: Later::new(move || Arc::new(builtin::field_kind(&group, &kind).expect("a built-in kind"))),
         stored_schema: None,
         versions_differ: false,
@@ -231,7 +231,7 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
         let no_types = |error| ServeError::Types(title(version), error);
         let types = TypeInfo::from_crd_schema(&version.open_api).map_err(no_types)?;
         kind = kind.with_version(&api_version(&resource.group, &version.name), types);
-        let schema = judged::take(&version.open_api).map_err(|errors| {
+        let schema = schema_cache::take(&version.open_api).map_err(|errors| {
             let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
             ServeError::Schema(title(version), said.join("; "))
         })?;

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::control;
-use crate::engine::{Change, Engine, PatchBody, Source, Target};
 use crate::registry::Catalogue;
 use crate::request::write::WriteOptions;
 use crate::server::{self, StartError};
+use crate::storage::{Change, PatchBody, Source, Storage, Target};
 use crate::store::{self, Key, Op, Options, Store};
 
 /// What stands for a uid, and for a time.
@@ -26,23 +26,23 @@ const REVISION: &str = "\"resourceVersion\":\"";
 
 /// The seed of a server with these definitions, each applied by the manager that is named with it.
 pub async fn write(definitions: impl IntoIterator<Item = (&str, Value)>) -> Result<String, StartError> {
-    let engine = Engine::new(Store::in_memory(&Options::default())?, Arc::new(Blank));
-    engine.registry.replace(Catalogue::built_in()?);
-    server::ensure(&engine).await?;
+    let storage = Storage::new(Store::in_memory(&Options::default())?, Arc::new(Blank));
+    storage.registry.replace(Catalogue::built_in()?);
+    server::ensure(&storage).await?;
     let definition = |served| Target { served, namespace: None, status: false };
-    let catalogue = engine.registry.current();
+    let catalogue = storage.registry.current();
     let target = catalogue.find("apiextensions.k8s.io", "v1", "customresourcedefinitions").cloned();
     if let Some(target) = target.map(definition) {
         for (manager, crd) in definitions {
             let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let change = Change::Patch(PatchBody::Apply(crd));
-            let applied = engine.change(&target, &name, &change, &WriteOptions::default(), manager).await;
+            let applied = storage.change(&target, &name, &change, &WriteOptions::default(), manager).await;
             applied.map_err(StartError::Definitions)?;
         }
     }
-    control::refresh(&engine).await;
+    control::refresh(&storage).await;
     let mut text = String::new();
-    for object in engine.store.snapshot().objects() {
+    for object in storage.store.snapshot().objects() {
         let Key { resource, namespace, name } = object.key();
         let namespace = if namespace.is_empty() { "-" } else { namespace };
         let json = String::from_utf8_lossy(object.bytes());

@@ -9,15 +9,16 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
+use crate::authn::User;
 use crate::control;
-use crate::door::{Metrics, User};
-use crate::engine::{Change, Engine, PatchBody, Source, Target};
+use crate::handlers::{Api, Body};
 use crate::rbac::{self, defaults};
 use crate::registry::{Catalogue, ServeError};
 use crate::request::write::WriteOptions;
+use crate::secure_serving::Metrics;
 use crate::seed;
-use crate::serve::{Api, Body};
 use crate::status::ApiError;
+use crate::storage::{Change, PatchBody, Source, Storage, Target};
 use crate::store::{OpenError, Options, Revision, Store, WriteError};
 
 /// Namespaces that are always there.
@@ -101,15 +102,15 @@ impl Server {
         if let Some(seed) = seed {
             seed::sow(&store, seed, &System).await?;
         }
-        let engine = Arc::new(Engine::new(store, Arc::new(System)));
-        engine.registry.replace(Catalogue::built_in()?);
+        let storage = Arc::new(Storage::new(store, Arc::new(System)));
+        storage.registry.replace(Catalogue::built_in()?);
         if seed.is_none() {
-            ensure(&engine).await?;
+            ensure(&storage).await?;
         }
         // What CRDs define is served before the first request, not some time after it.
-        control::refresh(&engine).await;
-        let tasks = control::start(&engine, options);
-        Ok(Self { api: Arc::new(Api::new(engine)), tasks, sown: seed.is_some() })
+        control::refresh(&storage).await;
+        let tasks = control::start(&storage, options);
+        Ok(Self { api: Arc::new(Api::new(storage)), tasks, sown: seed.is_some() })
     }
 
     /// Stops, and closes the store even while clients are still around. Without it the store is closed when the last of
@@ -117,7 +118,7 @@ impl Server {
     pub async fn close(self) {
         let Self { api, tasks, sown: _ } = self;
         tasks.shutdown().await;
-        api.engine.store.close().await;
+        api.storage.store.close().await;
     }
 
     /// Whether the store was new, and began with the seed.
@@ -130,7 +131,7 @@ impl Server {
         &self.api
     }
 
-    /// What `/metrics` shows; a door in front of the API is to count here.
+    /// What `/metrics` shows; secure serving in front of the API is to count here.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.api.metrics
     }
@@ -156,23 +157,23 @@ async fn respond(
 }
 
 /// Makes what is always there.
-pub(crate) async fn ensure(engine: &Engine) -> Result<(), StartError> {
-    ensure_namespaces(engine).await.map_err(StartError::Namespaces)?;
-    ensure_roles(engine).await;
+pub(crate) async fn ensure(storage: &Storage) -> Result<(), StartError> {
+    ensure_namespaces(storage).await.map_err(StartError::Namespaces)?;
+    ensure_roles(storage).await;
     Ok(())
 }
 
-async fn ensure_namespaces(engine: &Engine) -> Result<(), ApiError> {
-    let catalogue = engine.registry.current();
+async fn ensure_namespaces(storage: &Storage) -> Result<(), ApiError> {
+    let catalogue = storage.registry.current();
     let served = catalogue.find("", "v1", "namespaces").ok_or(ApiError::UnknownResource)?;
     let target = Target { served: Arc::clone(served), namespace: None, status: false };
     for name in NAMESPACES {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        match engine.create(&target, namespace, &WriteOptions::default(), "kube-apiserver").await {
+        match storage.create(&target, namespace, &WriteOptions::default(), "kube-apiserver").await {
             // One that is being deleted is made again by the first start after it is gone.
             Ok(_) | Err(ApiError::AlreadyExists { .. } | ApiError::Deleting { .. }) => {}
             // A store that has some already can still be read, and be made room in.
-            Err(error) if engine.store.snapshot().count(&served.store_name, None) > 0 => {
+            Err(error) if storage.store.snapshot().count(&served.store_name, None) > 0 => {
                 tracing::warn!("cannot make the namespace {name}: {error}");
             }
             Err(error) => return Err(error),
@@ -183,33 +184,33 @@ async fn ensure_namespaces(engine: &Engine) -> Result<(), ApiError> {
 
 /// Adds what is missing of the roles and bindings that are always there. Where somebody made of one what cannot be brought up to
 /// date, that is told: a server that does not start for it is worse.
-async fn ensure_roles(engine: &Engine) {
-    let catalogue = engine.registry.current();
+async fn ensure_roles(storage: &Storage) {
+    let catalogue = storage.registry.current();
     let all = [("clusterroles", defaults::roles()), ("clusterrolebindings", defaults::bindings())];
     for (plural, objects) in all {
         let Some(served) = catalogue.find(rbac::GROUP, "v1", plural) else { continue };
         let target = Target { served: Arc::clone(served), namespace: None, status: false };
         // Together, so that a new store writes them to disk at once.
-        let writes = objects.into_iter().map(|object| ensure_role(engine, &target, object));
+        let writes = objects.into_iter().map(|object| ensure_role(storage, &target, object));
         for refused in futures::future::join_all(writes).await.into_iter().filter_map(Result::err) {
             tracing::warn!("cannot bring the default {plural} up to date: {refused}");
         }
     }
-    control::collect_roles(engine).await;
+    control::collect_roles(storage).await;
 }
 
-async fn ensure_role(engine: &Engine, target: &Target, default: Value) -> Result<(), ApiError> {
+async fn ensure_role(storage: &Storage, target: &Target, default: Value) -> Result<(), ApiError> {
     let (options, manager) = (WriteOptions::default(), "kube-apiserver");
     let name = default["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    match engine.get_value(target, &name) {
+    match storage.get_value(target, &name) {
         Ok(live) => match defaults::repair(&live, &default) {
             Some(patch) => {
                 let change = Change::Patch(PatchBody::Merge(patch));
-                engine.change(target, &name, &change, &options, manager).await.map(drop)
+                storage.change(target, &name, &change, &options, manager).await.map(drop)
             }
             None => Ok(()),
         },
-        Err(ApiError::NotFound { .. }) => engine.create(target, default, &options, manager).await.map(drop),
+        Err(ApiError::NotFound { .. }) => storage.create(target, default, &options, manager).await.map(drop),
         Err(error) => Err(error),
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use capt_apiserver::door::User;
-use capt_apiserver::engine::{Engine, Source};
+use capt_apiserver::authn::User;
+use capt_apiserver::handlers::Api;
 use capt_apiserver::registry::Catalogue;
 use capt_apiserver::resource::{Resource, Version};
-use capt_apiserver::serve::Api;
+use capt_apiserver::storage::{Source, Storage};
 use capt_apiserver::store::{Options, Store};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
@@ -76,9 +76,9 @@ struct Client(Arc<Api>);
 impl Client {
     fn new() -> Self {
         let store = Store::in_memory(&Options::default()).unwrap();
-        let engine = Engine::new(store, Arc::new(Counter::default()));
-        engine.registry.replace(Catalogue::of(vec![widgets()]).unwrap());
-        Self(Arc::new(Api::new(Arc::new(engine))))
+        let storage = Storage::new(store, Arc::new(Counter::default()));
+        storage.registry.replace(Catalogue::of(vec![widgets()]).unwrap());
+        Self(Arc::new(Api::new(Arc::new(storage))))
     }
 
     async fn send(&self, method: &str, path: &str, kind: &str, body: &Value) -> (StatusCode, Value) {

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use capt_apiserver::{
-    Server, ServerOptions, bounds, builtin,
-    door::User,
-    fields,
-    fields::TypeInfo,
+    Server, ServerOptions,
+    authn::User,
+    bounds, builtin, managed_fields,
+    managed_fields::TypeInfo,
     output::table::JsonPath,
     patch,
     request::{
@@ -220,10 +220,10 @@ fn patches(object: &Value, patch: &Value) {
     let name = builtin::definition_name("", "Node").unwrap();
     let types = TypeInfo::from_definitions(builtin::definitions(), &name).unwrap();
     let _ = patch::strategic_merge_patch(&mut object.clone(), &mut patch.clone(), &types);
-    let _ = fields::validate(patch, &types, fields::Duplicates::Refused);
-    let _ = fields::merge(object, patch, &types);
-    let _ = fields::compare(object, patch, &types);
-    let _ = fields::to_field_set(patch, &types);
+    let _ = managed_fields::validate(patch, &types, managed_fields::Duplicates::Refused);
+    let _ = managed_fields::merge(object, patch, &types);
+    let _ = managed_fields::compare(object, patch, &types);
+    let _ = managed_fields::to_field_set(patch, &types);
     for (group, kind) in [("", "Secret"), ("", "Node"), ("apiextensions.k8s.io", "CustomResourceDefinition")]
     {
         if let Ok(decoded) = builtin::decode(group, kind, patch.clone()) {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capt_apiserver::Server;
-use capt_apiserver::door::{Door, Identity, Settings, write_kubeconfig};
+use capt_apiserver::authn::{Identity, write_kubeconfig};
+use capt_apiserver::secure_serving::{SecureServer, Settings};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace, Secret};
@@ -107,20 +108,20 @@ fn run_controller(client: &Client) -> tokio::task::JoinHandle<()> {
 /// A server behind its listener, and a client that knows it by a kubeconfig alone.
 struct Remote {
     client: Client,
-    _door: Door,
+    _serving: SecureServer,
     _server: Server,
 }
 
 async fn over_tls() -> Remote {
     let server = Server::in_memory().await.unwrap();
     let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
-    let door = Door::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
+    let serving = SecureServer::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
-    write_kubeconfig(&path, &door.url(), &identity).unwrap();
+    write_kubeconfig(&path, &serving.url(), &identity).unwrap();
     let kubeconfig = Kubeconfig::read_from(&path).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Remote { client: Client::try_from(config).unwrap(), _door: door, _server: server }
+    Remote { client: Client::try_from(config).unwrap(), _serving: serving, _server: server }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Laws of field management, for random objects of a type with every kind of map and list, and for any JSON at all.
 
 use capt_apiserver::{
-    fields::{
+    managed_fields::{
         FieldSet, FieldsError, Kind, ResetFields, Timestamp, TypeInfo, Write, apply, compare, extract,
         keep_times, merge, remove_items, to_field_set, update,
     },

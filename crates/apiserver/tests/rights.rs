@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use capt_apiserver::Server;
-use capt_apiserver::door::{Door, Identity, Settings};
+use capt_apiserver::authn::Identity;
+use capt_apiserver::secure_serving::{SecureServer, Settings};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
@@ -344,8 +345,8 @@ async fn metrics_are_for_those_who_may() {
     let server = Server::in_memory().await.unwrap();
     let identity = Identity::in_memory(&[], SystemTime::now()).unwrap();
     let settings = Settings { metrics: Arc::clone(server.metrics()), ..Settings::default() };
-    let door = Door::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
-    let mut config = kube::Config::new(door.url().parse().unwrap());
+    let serving = SecureServer::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
+    let mut config = kube::Config::new(serving.url().parse().unwrap());
     config.accept_invalid_certs = true;
     let anonymous = kube::Client::try_from(config.clone()).unwrap();
     config.auth_info.token = Some(identity.token().to_owned().into());

@@ -8,7 +8,7 @@ mod support;
 
 use bytes::Bytes;
 use capt_apiserver::Server;
-use capt_apiserver::door::User;
+use capt_apiserver::authn::User;
 use http::{Request, Response, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};

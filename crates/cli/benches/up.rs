@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use capt_apiserver::Server;
-use capt_apiserver::door::{Door, Identity, Settings, write_kubeconfig};
+use capt_apiserver::authn::{Identity, write_kubeconfig};
+use capt_apiserver::secure_serving::{SecureServer, Settings};
 use futures::{StreamExt, TryStreamExt};
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -147,9 +148,9 @@ async fn status(machines: usize) {
     let server = Server::open(&folder.path().join("data")).await.unwrap();
     let identity = Identity::in_folder(folder.path(), &[], SystemTime::now()).unwrap();
     let settings = Settings { metrics: Arc::clone(server.metrics()), ..Settings::default() };
-    let door = Door::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
+    let serving = SecureServer::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
-    write_kubeconfig(&kubeconfig, &door.url(), &identity).unwrap();
+    write_kubeconfig(&kubeconfig, &serving.url(), &identity).unwrap();
     fill(&server.client("default"), machines).await;
 
     let mut lines = 0;
@@ -178,7 +179,7 @@ async fn status(machines: usize) {
         let ratio = best[1].as_secs_f64() / best[0].as_secs_f64();
         println!("  kubectl get of the same       {:>7.0} ms   {ratio:.2}x", best[1].as_secs_f64() * 1000.0);
     }
-    door.close().await;
+    serving.close().await;
 }
 
 /// A deployment, a set, machines of which one in a hundred failed, and a workspace for each.

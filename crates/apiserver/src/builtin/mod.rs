@@ -24,8 +24,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 
-use crate::fields::{Kind, SchemaError, TypeInfo};
 use crate::later::Later;
+use crate::managed_fields::{Kind, SchemaError, TypeInfo};
 use crate::registry::api_version;
 use crate::resource::{Resource, Version};
 

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::backoff::Backoff;
 use crate::builtin;
-use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::object::Meta;
 use crate::registry;
 use crate::request::delete::DeleteOptions;
@@ -17,24 +16,27 @@ use crate::request::write::WriteOptions;
 use crate::resource::Resource;
 use crate::resource::crd::{self, Cleanup, Definition, Known, Names, Unserved};
 use crate::status::ApiError;
+use crate::storage::{Change, PatchBody, Storage, Target};
 use crate::store::{Filter, Object, WatchError};
 
 const MANAGER: &str = "kube-apiserver";
 const STORE_NAME: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 /// Runs until the store is closed.
-pub async fn run(engine: Arc<Engine>) {
+pub async fn run(storage: Arc<Storage>) {
     loop {
         // Everything is followed: a definition that is being deleted waits for objects of its own kind.
-        let Ok(mut watcher) = engine.store.watch(Filter::default(), engine.store.revision()) else { return };
+        let Ok(mut watcher) = storage.store.watch(Filter::default(), storage.store.revision()) else {
+            return;
+        };
         let mut backoff = Backoff::default();
-        let mut deleting = act(&engine).await;
+        let mut deleting = act(&storage).await;
         backoff.note(deleting.refused);
         loop {
             let next = tokio::select! {
                 next = watcher.next() => next,
                 () = backoff.is_due() => {
-                    deleting = act(&engine).await;
+                    deleting = act(&storage).await;
                     backoff.note(deleting.refused);
                     continue;
                 }
@@ -48,7 +50,7 @@ pub async fn run(engine: Arc<Engine>) {
                     }
                     if due {
                         let refused = deleting.refused;
-                        deleting = act(&engine).await;
+                        deleting = act(&storage).await;
                         // One that was refused before and is refused again waits on.
                         if deleting.refused != refused {
                             backoff.note(deleting.refused);
@@ -74,14 +76,14 @@ struct Deleting {
 }
 
 /// Serves what is defined now, and cleans up after what is not any more. Tells which of them go.
-async fn act(engine: &Engine) -> Deleting {
-    refresh(engine).await;
+async fn act(storage: &Storage) -> Deleting {
+    refresh(storage).await;
     let mut deleting = Deleting::default();
-    let Some(target) = definitions(engine) else { return deleting };
+    let Some(target) = definitions(storage) else { return deleting };
     let is_going = |outline: &&Value| Meta::of(outline).deletion_timestamp().is_some();
     // Nobody else waits until all their objects are gone.
     let going: Vec<Value> = {
-        let known = engine.registry.definitions.lock().await;
+        let known = storage.registry.definitions.lock().await;
         known.all.iter().map(|definition| &definition.outline).filter(is_going).cloned().collect()
     };
     for outline in &going {
@@ -89,7 +91,7 @@ async fn act(engine: &Engine) -> Deleting {
         deleting.kinds.insert(format!("{}/{}", part("/group"), part("/names/plural")));
     }
     let all = everything();
-    let cleaned = going.iter().map(|outline| clean_up(engine, &target, outline, &all));
+    let cleaned = going.iter().map(|outline| clean_up(storage, &target, outline, &all));
     // All at once, so that one with many objects does not hold up the others.
     deleting.refused = join_all(cleaned).await.iter().any(Result::is_err);
     deleting
@@ -97,28 +99,28 @@ async fn act(engine: &Engine) -> Deleting {
 
 /// Does [`refresh`] on threads of the server itself. A request may be given no thread any more, or no client, in the midst of it,
 /// and others would wait for what it holds.
-pub async fn refreshed(engine: &Arc<Engine>) {
-    let Some(threads) = engine.threads.get() else { return refresh(engine).await };
-    let engine = Arc::clone(engine);
+pub async fn refreshed(storage: &Arc<Storage>) {
+    let Some(threads) = storage.threads.get() else { return refresh(storage).await };
+    let storage = Arc::clone(storage);
     // It fails where the server ends.
-    let _ = threads.spawn(async move { refresh(&engine).await }).await;
+    let _ = threads.spawn(async move { refresh(&storage).await }).await;
 }
 
 /// Brings the status of every definition and the catalogue up to date with what is stored now.
-pub async fn refresh(engine: &Engine) {
-    let Some(target) = definitions(engine) else { return };
-    let now = engine.store.revision();
-    let mut known = engine.registry.definitions.lock().await;
+pub async fn refresh(storage: &Storage) {
+    let Some(target) = definitions(storage) else { return };
+    let now = storage.store.revision();
+    let mut known = storage.registry.definitions.lock().await;
     // Of those who waited together, the first did it for all.
     if known.up_to.is_some_and(|up_to| up_to >= now) {
         return;
     }
-    let Ok((objects, revision)) = engine.snapshot(&target, &everything()) else { return };
+    let Ok((objects, revision)) = storage.snapshot(&target, &everything()) else { return };
     known.read(&objects);
     let unserved = find_room(&target, &mut known, &objects);
-    let is_done = decide(engine, &target, &mut known, &unserved).await;
+    let is_done = decide(storage, &target, &mut known, &unserved).await;
     known.up_to = is_done.then_some(revision);
-    serve(engine, &mut known);
+    serve(storage, &mut known);
 }
 
 /// Gives every definition room, first those that have it already and those that were established before a restart. Tells by
@@ -140,7 +142,7 @@ fn find_room(target: &Target, known: &mut Known, objects: &[Arc<Object>]) -> Has
 
 /// Decides the names of every definition, and tells whether all statuses could be written.
 async fn decide(
-    engine: &Engine,
+    storage: &Storage,
     definitions: &Target,
     known: &mut Known,
     unserved: &HashMap<usize, Unserved>,
@@ -150,14 +152,14 @@ async fn decide(
     let mut is_done = true;
     for (at, definition) in known.all.iter_mut().enumerate() {
         let unserved = unserved.get(&at);
-        let Some(status) = crd::accept(&definition.outline, &names, unserved, &engine.now()) else {
+        let Some(status) = crd::accept(&definition.outline, &names, unserved, &storage.now()) else {
             continue;
         };
         let change =
             Change::Patch(PatchBody::Json(json!([{"op": "add", "path": "/status", "value": status}])));
         // A definition that changed meanwhile comes back with its own event.
         let written =
-            engine.change(&target, definition.name(), &change, &WriteOptions::default(), MANAGER).await;
+            storage.change(&target, definition.name(), &change, &WriteOptions::default(), MANAGER).await;
         is_done &= written.is_ok();
         names.take(&definition.outline);
         definition.decided(status, written.as_ref().ok().map(|written| &*written.object));
@@ -172,18 +174,18 @@ fn everything() -> ListOptions {
 
 /// Deletes the objects of a definition that is being deleted; lets it go when there are none.
 async fn clean_up(
-    engine: &Engine,
+    storage: &Storage,
     definitions: &Target,
     definition: &Value,
     all: &ListOptions,
 ) -> Result<(), ApiError> {
     if let Some(served) = crd::of_objects(definition).and_then(registry::alone) {
         let target = Target { served, namespace: None, status: false };
-        if !engine.list(&target, all)?.items.is_empty() {
-            engine.delete_collection(&target, all, &DeleteOptions::default()).await?;
+        if !storage.list(&target, all)?.items.is_empty() {
+            storage.delete_collection(&target, all, &DeleteOptions::default()).await?;
         }
-        if !engine.list(&target, all)?.items.is_empty() {
-            return tell_cleanup(engine, definitions, definition, Cleanup::InProgress).await;
+        if !storage.list(&target, all)?.items.is_empty() {
+            return tell_cleanup(storage, definitions, definition, Cleanup::InProgress).await;
         }
     }
     let meta = Meta::of(definition);
@@ -193,21 +195,21 @@ async fn clean_up(
         return Ok(());
     }
     let done = if crd::is_established(definition) { Cleanup::Completed } else { Cleanup::NeverEstablished };
-    tell_cleanup(engine, definitions, definition, done).await?;
+    tell_cleanup(storage, definitions, definition, done).await?;
     let patch = json!({"metadata": {"uid": meta.uid(), "finalizers": kept}});
     let change = Change::Patch(PatchBody::Merge(patch));
     let name = meta.name().unwrap_or_default();
-    engine.change(definitions, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
+    storage.change(definitions, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
 }
 
 async fn tell_cleanup(
-    engine: &Engine,
+    storage: &Storage,
     definitions: &Target,
     definition: &Value,
     cleanup: Cleanup,
 ) -> Result<(), ApiError> {
     let mut told = definition.clone();
-    crd::set_terminating(&mut told, cleanup, &engine.now());
+    crd::set_terminating(&mut told, cleanup, &storage.now());
     if told == *definition {
         return Ok(());
     }
@@ -215,11 +217,11 @@ async fn tell_cleanup(
     let target = Target { status: true, ..definitions.clone() };
     let name = Meta::of(definition).name().unwrap_or_default();
     let change = Change::Patch(PatchBody::Json(patch));
-    engine.change(&target, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
+    storage.change(&target, name, &change, &WriteOptions::default(), MANAGER).await.map(drop)
 }
 
-fn definitions(engine: &Engine) -> Option<Target> {
-    let served = Arc::clone(engine.registry.current().find(
+fn definitions(storage: &Storage) -> Option<Target> {
+    let served = Arc::clone(storage.registry.current().find(
         "apiextensions.k8s.io",
         "v1",
         "customresourcedefinitions",
@@ -228,16 +230,16 @@ fn definitions(engine: &Engine) -> Option<Target> {
 }
 
 /// Serves the built-in resources and what these definitions define.
-fn serve(engine: &Engine, known: &mut Known) {
+fn serve(storage: &Storage, known: &mut Known) {
     let mut resources: Vec<Arc<Resource>> = builtin::resources();
     resources.extend(known.all.iter_mut().filter_map(Definition::resource));
-    let current = engine.registry.current();
+    let current = storage.registry.current();
     if current.is_of(&resources) {
         return;
     }
     // Validation lets no definition pass that could not be served.
     if let Ok(catalogue) = current.with(resources) {
-        engine.registry.replace(catalogue);
+        storage.registry.replace(catalogue);
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::engine::Engine;
+use crate::storage::Storage;
 use crate::store::{Event, Filter, Key, Object, Query, Revision, WatchError, Watcher};
 
 /// Events of both groups are stored here.
@@ -22,18 +22,18 @@ type Seconds = i64;
 const NAP: Duration = Duration::from_secs(60);
 
 /// Runs until the store is closed.
-pub async fn run(engine: Arc<Engine>, ttl: Duration) {
+pub async fn run(storage: Arc<Storage>, ttl: Duration) {
     loop {
-        let Ok((mut expiry, mut watcher)) = Expiry::start(&engine, ttl) else { return };
+        let Ok((mut expiry, mut watcher)) = Expiry::start(&storage, ttl) else { return };
         loop {
-            expiry.expire(&engine).await;
+            expiry.expire(&storage).await;
             let nap = expiry.next().map_or(NAP, |due| {
-                let left = due.saturating_sub(now(&engine)).max(1);
+                let left = due.saturating_sub(now(&storage)).max(1);
                 Duration::from_secs(left.unsigned_abs()).min(NAP)
             });
             tokio::select! {
                 event = watcher.next() => match event {
-                    Ok(event) => expiry.see(&event, now(&engine)),
+                    Ok(event) => expiry.see(&event, now(&storage)),
                     Err(WatchError::Closed) => return,
                     Err(_) => break,
                 },
@@ -43,8 +43,8 @@ pub async fn run(engine: Arc<Engine>, ttl: Duration) {
     }
 }
 
-fn now(engine: &Engine) -> Seconds {
-    seconds(&engine.now()).unwrap_or(Seconds::MAX)
+fn now(storage: &Storage) -> Seconds {
+    seconds(&storage.now()).unwrap_or(Seconds::MAX)
 }
 
 fn seconds(text: &str) -> Option<Seconds> {
@@ -59,13 +59,13 @@ struct Expiry {
 }
 
 impl Expiry {
-    fn start(engine: &Engine, ttl: Duration) -> Result<(Self, Watcher), WatchError> {
-        let snapshot = engine.store.snapshot();
+    fn start(storage: &Storage, ttl: Duration) -> Result<(Self, Watcher), WatchError> {
+        let snapshot = storage.store.snapshot();
         let filter = Filter { resource: Some(STORE_NAME.into()), namespace: None };
-        let watcher = engine.store.watch(filter, snapshot.revision())?;
+        let watcher = storage.store.watch(filter, snapshot.revision())?;
         let ttl = Seconds::try_from(ttl.as_secs()).unwrap_or(Seconds::MAX);
         let mut expiry = Self { ttl, due: BTreeSet::new(), known: HashMap::new() };
-        let now = now(engine);
+        let now = now(storage);
         let query = Query { resource: STORE_NAME, ..Query::default() };
         // The newest revision can always be read.
         for object in snapshot.list(&query).map(|page| page.objects).unwrap_or_default() {
@@ -100,13 +100,13 @@ impl Expiry {
     }
 
     /// Deletes what is due.
-    async fn expire(&mut self, engine: &Engine) {
-        let now = now(engine);
+    async fn expire(&mut self, storage: &Storage) {
+        let now = now(storage);
         while let Some((_, key)) = self.due.first().filter(|(due, _)| *due <= now).cloned() {
             let revision = self.known.get(&key).map(|(_, revision)| *revision);
             self.forget(&key);
             // One that changed or went meanwhile comes back with its own event.
-            let _ = engine.store.delete(key, revision).await;
+            let _ = storage.store.delete(key, revision).await;
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::Source;
+    use crate::storage::Source;
     use crate::store::{self, Options, Store};
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -150,9 +150,9 @@ mod tests {
         }
     }
 
-    fn engine(store: Store) -> (Engine, Arc<Hand>) {
+    fn storage(store: Store) -> (Storage, Arc<Hand>) {
         let hand = Arc::new(Hand(AtomicI64::new(1_000_000)));
-        (Engine::new(store, Arc::new(Arc::clone(&hand))), hand)
+        (Storage::new(store, Arc::new(Arc::clone(&hand))), hand)
     }
 
     fn event(name: &str, last: i64) -> (Key, store::Value) {
@@ -163,39 +163,39 @@ mod tests {
         (Key::new(STORE_NAME, "default", name), store::Value::plain(event.to_string()))
     }
 
-    fn names(engine: &Engine) -> Vec<String> {
+    fn names(storage: &Storage) -> Vec<String> {
         let query = Query { resource: STORE_NAME, ..Query::default() };
-        engine.store.list(&query).unwrap().objects.iter().map(|it| it.key().name.to_string()).collect()
+        storage.store.list(&query).unwrap().objects.iter().map(|it| it.key().name.to_string()).collect()
     }
 
     #[tokio::test]
     async fn an_event_goes_an_hour_after_its_last_write() {
-        let (engine, hand) = engine(Store::in_memory(&Options::default()).unwrap());
-        let (mut expiry, mut watcher) = Expiry::start(&engine, HOUR).ok().unwrap();
+        let (storage, hand) = storage(Store::in_memory(&Options::default()).unwrap());
+        let (mut expiry, mut watcher) = Expiry::start(&storage, HOUR).ok().unwrap();
         for name in ["old", "written-again"] {
             let (key, value) = event(name, 0);
-            engine.store.create(key, value).await.unwrap();
-            expiry.see(&watcher.next().await.unwrap(), now(&engine));
+            storage.store.create(key, value).await.unwrap();
+            expiry.see(&watcher.next().await.unwrap(), now(&storage));
         }
         hand.0.fetch_add(1800, Ordering::Relaxed);
         let (key, value) = event("written-again", 0);
-        engine.store.update(key, value, None).await.unwrap();
-        expiry.see(&watcher.next().await.unwrap(), now(&engine));
+        storage.store.update(key, value, None).await.unwrap();
+        expiry.see(&watcher.next().await.unwrap(), now(&storage));
         hand.0.fetch_add(1799, Ordering::Relaxed);
-        expiry.expire(&engine).await;
-        assert_eq!(names(&engine), ["old", "written-again"]);
+        expiry.expire(&storage).await;
+        assert_eq!(names(&storage), ["old", "written-again"]);
         hand.0.fetch_add(1, Ordering::Relaxed);
-        expiry.expire(&engine).await;
-        assert_eq!(names(&engine), ["written-again"]);
+        expiry.expire(&storage).await;
+        assert_eq!(names(&storage), ["written-again"]);
         let deleted = watcher.next().await.unwrap();
         assert!(deleted.current().is_none() && *deleted.key().name == *"old");
         assert_eq!(expiry.next(), Some(1_000_000 + 1800 + 3600));
         // Written after the look at it: it stays.
         hand.0.fetch_add(1800, Ordering::Relaxed);
         let (key, value) = event("written-again", 0);
-        engine.store.update(key, value, None).await.unwrap();
-        expiry.expire(&engine).await;
-        assert_eq!(names(&engine), ["written-again"]);
+        storage.store.update(key, value, None).await.unwrap();
+        expiry.expire(&storage).await;
+        assert_eq!(names(&storage), ["written-again"]);
     }
 
     #[tokio::test]
@@ -209,10 +209,10 @@ mod tests {
                 store.create(key, value).await.unwrap();
             }
         }
-        let (engine, _) = engine(Store::open(folder.path(), &Options::default()).unwrap());
-        let (mut expiry, _watcher) = Expiry::start(&engine, HOUR).ok().unwrap();
-        expiry.expire(&engine).await;
+        let (storage, _) = storage(Store::open(folder.path(), &Options::default()).unwrap());
+        let (mut expiry, _watcher) = Expiry::start(&storage, HOUR).ok().unwrap();
+        expiry.expire(&storage).await;
         // A time in the future says nothing: the creation is long past.
-        assert_eq!(names(&engine), ["new"]);
+        assert_eq!(names(&storage), ["new"]);
     }
 }

@@ -6,7 +6,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use crate::Server;
-use crate::door::User;
+use crate::authn::User;
 
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::gc::graph::{Action, Graph, Uid};
 use crate::object::Meta;
 use crate::request::delete::{DeleteOptions, Propagation};
 use crate::request::write::{Validated, WriteOptions};
 use crate::status::ApiError;
+use crate::storage::{Change, PatchBody, Storage, Target};
 use crate::store::{Event, Filter, Key, Object, Query, Watcher};
 
 /// How long what was refused is left alone: the disk may be full.
@@ -23,9 +23,9 @@ const AGAIN: Duration = Duration::from_secs(10);
 const MANAGER: &str = "garbage-collector";
 
 /// Runs until the store is closed. A watch that fell behind starts anew with everything there is.
-pub async fn run(engine: Arc<Engine>) {
+pub async fn run(storage: Arc<Storage>) {
     loop {
-        let Ok((mut collector, mut watcher)) = Collector::start(&engine) else { return };
+        let Ok((mut collector, mut watcher)) = Collector::start(&storage) else { return };
         let all: BTreeSet<Uid> = collector.graph.uids().collect();
         let mut refused = collector.settle(all).await;
         let mut again = Instant::now() + AGAIN;
@@ -50,14 +50,14 @@ pub async fn run(engine: Arc<Engine>) {
 }
 
 struct Collector {
-    engine: Arc<Engine>,
+    storage: Arc<Storage>,
     graph: Graph,
 }
 
 impl Collector {
-    fn start(engine: &Arc<Engine>) -> Result<(Self, Watcher), crate::store::WatchError> {
-        let snapshot = engine.store.snapshot();
-        let watcher = engine.store.watch(Filter::default(), snapshot.revision())?;
+    fn start(storage: &Arc<Storage>) -> Result<(Self, Watcher), crate::store::WatchError> {
+        let snapshot = storage.store.snapshot();
+        let watcher = storage.store.watch(Filter::default(), snapshot.revision())?;
         let mut graph = Graph::default();
         let resources: Vec<Arc<str>> =
             snapshot.resources().map(|(resource, _)| Arc::clone(resource)).collect();
@@ -68,7 +68,7 @@ impl Collector {
                 graph.observe(object.key(), &parse(&object));
             }
         }
-        Ok((Self { engine: Arc::clone(engine), graph }, watcher))
+        Ok((Self { storage: Arc::clone(storage), graph }, watcher))
     }
 
     fn note(&mut self, event: &Event) -> BTreeSet<Uid> {
@@ -100,7 +100,7 @@ impl Collector {
 
     fn target(&self, key: &Key) -> Option<Target> {
         let (group, plural) = key.resource.split_once('/')?;
-        let catalogue = self.engine.registry.current();
+        let catalogue = self.storage.registry.current();
         let resource = catalogue
             .resources()
             .iter()
@@ -118,7 +118,7 @@ impl Collector {
                     propagation: foreground.then_some(Propagation::Foreground),
                     ..DeleteOptions::default()
                 };
-                self.engine.delete(target, name, &options).await.map(drop)
+                self.storage.delete(target, name, &options).await.map(drop)
             }
             Action::Disown(owners) => {
                 let owners: HashSet<&str> = owners.iter().map(String::as_str).collect();
@@ -140,7 +140,7 @@ impl Collector {
         uid: &str,
         edit: impl FnOnce(&mut Value),
     ) -> Result<(), ApiError> {
-        let live = self.engine.get_value(target, name)?;
+        let live = self.storage.get_value(target, name)?;
         if Meta::of(&live).uid() != Some(uid) {
             return Ok(());
         }
@@ -154,7 +154,7 @@ impl Collector {
         }});
         let change = Change::Patch(PatchBody::Merge(patch));
         let options = WriteOptions { validated: Validated::Metadata, ..WriteOptions::default() };
-        self.engine.change(target, name, &change, &options, MANAGER).await.map(drop)
+        self.storage.change(target, name, &change, &options, MANAGER).await.map(drop)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the server does by itself: serve what CRDs define, collect garbage, empty namespaces, collect the
 //! rules of roles, let events expire.
 //!
-//! Each task follows the store and acts through the engine, as a client would; all are level-triggered, so a task
+//! Each task follows the store and acts through the storage, as a client would; all are level-triggered, so a task
 //! that was interrupted does the rest when it runs again.
 
 mod backoff;
@@ -23,8 +23,8 @@ use tokio::task::JoinSet;
 
 use backoff::Backoff;
 
-use crate::engine::Engine;
 use crate::server::ServerOptions;
+use crate::storage::Storage;
 
 pub use crds::{refresh, refreshed};
 pub use roles::collect as collect_roles;
@@ -58,7 +58,7 @@ impl Drop for Tasks {
 }
 
 /// Starts every task that is wanted. Without a time to live, events stay.
-pub fn start(engine: &Arc<Engine>, options: &ServerOptions) -> Tasks {
+pub fn start(storage: &Arc<Storage>, options: &ServerOptions) -> Tasks {
     // Where no thread can be started, the caller's are better than no tasks.
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -67,22 +67,22 @@ pub fn start(engine: &Arc<Engine>, options: &ServerOptions) -> Tasks {
         .build()
         .ok();
     let on = runtime.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone());
-    // Set once: an engine is of one server.
-    let _ = engine.threads.set(on.clone());
+    // Set once: an storage is of one server.
+    let _ = storage.threads.set(on.clone());
     let mut tasks = JoinSet::new();
     if let Some(ttl) = options.event_ttl {
-        let of = Arc::clone(engine);
+        let of = Arc::clone(storage);
         tasks.spawn_on(kept_up("events", move || events::run(Arc::clone(&of), ttl)), &on);
     }
-    let mut add = |name, run: fn(Arc<Engine>) -> BoxFuture<'static, ()>| {
-        let of = Arc::clone(engine);
+    let mut add = |name, run: fn(Arc<Storage>) -> BoxFuture<'static, ()>| {
+        let of = Arc::clone(storage);
         tasks.spawn_on(kept_up(name, move || run(Arc::clone(&of))), &on);
     };
-    add("definitions", |engine| crds::run(engine).boxed());
+    add("definitions", |storage| crds::run(storage).boxed());
     if options.controllers {
-        add("garbage collection", |engine| garbage::run(engine).boxed());
-        add("namespaces", |engine| namespaces::run(engine).boxed());
-        add("roles", |engine| roles::run(engine).boxed());
+        add("garbage collection", |storage| garbage::run(storage).boxed());
+        add("namespaces", |storage| namespaces::run(storage).boxed());
+        add("roles", |storage| roles::run(storage).boxed());
     }
     Tasks { tasks, runtime }
 }

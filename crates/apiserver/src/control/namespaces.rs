@@ -6,22 +6,24 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::backoff::Backoff;
-use crate::engine::{Engine, Target};
 use crate::object::Meta;
 use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::status::ApiError;
+use crate::storage::{Storage, Target};
 use crate::store::{Filter, Key, WatchError};
 
 const STORE_NAME: &str = "/namespaces";
 
 /// Runs until the store is closed.
-pub async fn run(engine: Arc<Engine>) {
+pub async fn run(storage: Arc<Storage>) {
     loop {
-        let Ok(mut watcher) = engine.store.watch(Filter::default(), engine.store.revision()) else { return };
-        let mut deleting = Deleting::find(&engine);
+        let Ok(mut watcher) = storage.store.watch(Filter::default(), storage.store.revision()) else {
+            return;
+        };
+        let mut deleting = Deleting::find(&storage);
         loop {
-            deleting.empty(&engine).await;
+            deleting.empty(&storage).await;
             let next = tokio::select! {
                 next = watcher.next() => next,
                 () = deleting.backoff.is_due() => {
@@ -55,8 +57,8 @@ struct Deleting {
 }
 
 impl Deleting {
-    fn find(engine: &Engine) -> Self {
-        let listed = namespaces(engine).and_then(|target| engine.list(&target, &everything()).ok());
+    fn find(storage: &Storage) -> Self {
+        let listed = namespaces(storage).and_then(|target| storage.list(&target, &everything()).ok());
         let items = listed.into_iter().flat_map(|listed| listed.items);
         Self { due: items.map(|object| object.key().name.to_string()).collect(), ..Self::default() }
     }
@@ -75,12 +77,12 @@ impl Deleting {
     }
 
     /// Empties what is due.
-    async fn empty(&mut self, engine: &Engine) {
-        let Some(target) = namespaces(engine) else { return };
+    async fn empty(&mut self, storage: &Storage) {
+        let Some(target) = namespaces(storage) else { return };
         let due = std::mem::take(&mut self.due);
         let (tried, before) = (!due.is_empty(), self.refused.len());
         for name in due {
-            match empty_if_deleted(engine, &target, &name).await {
+            match empty_if_deleted(storage, &target, &name).await {
                 Ok(true) => drop(self.all.insert(name)),
                 Ok(false) => drop(self.all.remove(&name)),
                 Err(_) => {
@@ -97,17 +99,17 @@ impl Deleting {
 }
 
 /// Empties a namespace that is being deleted; tells whether it is.
-async fn empty_if_deleted(engine: &Engine, target: &Target, name: &str) -> Result<bool, ApiError> {
+async fn empty_if_deleted(storage: &Storage, target: &Target, name: &str) -> Result<bool, ApiError> {
     // One that is gone is not being deleted any more.
-    let Ok(namespace) = engine.get_value(target, name) else { return Ok(false) };
+    let Ok(namespace) = storage.get_value(target, name) else { return Ok(false) };
     if Meta::of(&namespace).deletion_timestamp().is_none() {
         return Ok(false);
     }
-    empty(engine, target, &namespace).await.map(|()| true)
+    empty(storage, target, &namespace).await.map(|()| true)
 }
 
-fn namespaces(engine: &Engine) -> Option<Target> {
-    let served = Arc::clone(engine.registry.current().find("", "v1", "namespaces")?);
+fn namespaces(storage: &Storage) -> Option<Target> {
+    let served = Arc::clone(storage.registry.current().find("", "v1", "namespaces")?);
     Some(Target { served, namespace: None, status: false })
 }
 
@@ -116,22 +118,22 @@ fn everything() -> ListOptions {
 }
 
 /// Deletes what is in a namespace; lets it go when that is nothing.
-async fn empty(engine: &Engine, namespaces: &Target, namespace: &Value) -> Result<(), ApiError> {
+async fn empty(storage: &Storage, namespaces: &Target, namespace: &Value) -> Result<(), ApiError> {
     let name = Meta::of(namespace).name().unwrap_or_default();
-    let catalogue = engine.registry.current();
+    let catalogue = storage.registry.current();
     let mut left = 0;
     for resource in catalogue.resources().iter().filter(|resource| resource.namespaced) {
         let Some(served) = catalogue.preferred(resource) else { continue };
         let target = Target { served: Arc::clone(served), namespace: Some(name.to_owned()), status: false };
-        if !engine.list(&target, &everything())?.items.is_empty() {
-            engine.delete_collection(&target, &everything(), &DeleteOptions::default()).await?;
-            left += engine.list(&target, &everything())?.items.len();
+        if !storage.list(&target, &everything())?.items.is_empty() {
+            storage.delete_collection(&target, &everything(), &DeleteOptions::default()).await?;
+            left += storage.list(&target, &everything())?.items.len();
         }
     }
     if left > 0 {
         return Ok(());
     }
-    engine.finalize(namespaces, name, &json!([])).await.map(drop)
+    storage.finalize(namespaces, name, &json!([])).await.map(drop)
 }
 
 #[cfg(test)]

@@ -8,22 +8,22 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::bounds::MAX_BYTES;
-use crate::engine::{Change, Engine, PatchBody, Target};
 use crate::rbac::GROUP;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
+use crate::storage::{Change, PatchBody, Storage, Target};
 use crate::store::{Filter, Object, WatchError};
 
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
 /// Runs until the store is closed.
-pub async fn run(engine: Arc<Engine>) {
+pub async fn run(storage: Arc<Storage>) {
     let resource: Arc<str> = format!("{GROUP}/clusterroles").into();
     loop {
         let filter = Filter { resource: Some(Arc::clone(&resource)), namespace: None };
-        let Ok(mut watcher) = engine.store.watch(filter, engine.store.revision()) else { return };
+        let Ok(mut watcher) = storage.store.watch(filter, storage.store.revision()) else { return };
         loop {
-            collect(&engine).await;
+            collect(&storage).await;
             match watcher.next().await {
                 Ok(_) => while matches!(watcher.try_next(), Ok(Some(_))) {},
                 Err(WatchError::Closed) => return,
@@ -37,9 +37,9 @@ pub async fn run(engine: Arc<Engine>) {
 const PASSES: usize = 8;
 
 /// Brings every role that collects others up to date, also those that collect such roles.
-pub async fn collect(engine: &Engine) {
+pub async fn collect(storage: &Storage) {
     for _ in 0..PASSES {
-        if !pass(engine).await {
+        if !pass(storage).await {
             return;
         }
     }
@@ -65,13 +65,13 @@ fn read<T: DeserializeOwned>(object: &Object) -> T {
 }
 
 /// Looks at every role once; tells whether one changed.
-async fn pass(engine: &Engine) -> bool {
-    let Some(served) = engine.registry.current().find(GROUP, "v1", "clusterroles").cloned() else {
+async fn pass(storage: &Storage) -> bool {
+    let Some(served) = storage.registry.current().find(GROUP, "v1", "clusterroles").cloned() else {
         return false;
     };
     let target = Target { served, namespace: None, status: false };
     let options = ListOptions::parse(&Query::parse("")).expect("no options are valid options");
-    let Ok(listed) = engine.list(&target, &options) else { return false };
+    let Ok(listed) = storage.list(&target, &options) else { return false };
     let heads: Vec<Head> = listed.items.iter().map(|object| read(object)).collect();
     let mut changed = false;
     for (head, object) in heads.iter().zip(&listed.items) {
@@ -88,7 +88,7 @@ async fn pass(engine: &Engine) -> bool {
         let change = Change::Patch(PatchBody::Apply(applied));
         let options = WriteOptions { force: true, ..WriteOptions::default() };
         // What is refused now is tried again at the next change.
-        changed |= engine.change(&target, name, &change, &options, MANAGER).await.is_ok();
+        changed |= storage.change(&target, name, &change, &options, MANAGER).await.is_ok();
     }
     changed
 }

@@ -8,7 +8,7 @@ use std::io;
 use serde_json::{Map, Value};
 
 use crate::bounds::{self, MAX_DEPTH};
-use crate::fields::equal;
+use crate::managed_fields::equal;
 
 /// More operations than this are refused.
 pub const MAX_OPERATIONS: usize = 10_000;

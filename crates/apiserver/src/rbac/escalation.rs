@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::coverage::{self, Shortfall};
 use super::rule::quoted;
 use super::{GROUP, Object, Parsed, Rbac, Resource, RoleRef, Rule};
-use crate::door::User;
+use crate::authn::User;
 use crate::object::Meta;
 use crate::resource;
 use crate::status::{ApiError, GroupResource, go};

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 
-use crate::door::User;
+use crate::authn::User;
 use crate::status::go;
 use crate::store::{self, Key, Query, Revision, Store};
 

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     fn yaml(text: &str) -> Option<Value> {
-        crate::serve::read_yaml(text).ok().map(|(value, _)| value)
+        crate::handlers::read_yaml(text).ok().map(|(value, _)| value)
     }
 
     #[test]

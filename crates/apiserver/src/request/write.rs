@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub use super::warnings::Warnings;
 use super::{accept::PatchType, body::Repeated, query::Query};
-use crate::door::User;
+use crate::authn::User;
 use crate::status::{ApiError, Cause, go};
 
 /// What a manager's name may have, in bytes.

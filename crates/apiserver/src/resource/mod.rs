@@ -5,7 +5,7 @@
 //! makes a new `Resource`.
 
 pub mod crd;
-pub(crate) mod judged;
+pub(crate) mod schema_cache;
 
 use std::sync::Arc;
 

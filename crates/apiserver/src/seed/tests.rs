@@ -37,7 +37,7 @@ fn objects(server: &Server) -> BTreeMap<String, Value> {
         }
         value.as_array_mut().into_iter().flatten().for_each(plain);
     }
-    let store = &server.api().engine.store;
+    let store = &server.api().storage.store;
     let mut all = BTreeMap::new();
     for object in store.snapshot().objects() {
         let mut value: Value = serde_json::from_slice(object.bytes()).unwrap();
@@ -55,18 +55,18 @@ async fn a_server_that_begins_with_a_seed_is_as_one_that_was_told_everything() {
     assert!(sown.is_sown());
     let told = Server::in_memory().await.unwrap();
     assert!(!told.is_sown());
-    let catalogue = told.api().engine.registry.current();
+    let catalogue = told.api().storage.registry.current();
     let target = catalogue.find("apiextensions.k8s.io", "v1", "customresourcedefinitions").cloned().unwrap();
     let target = Target { served: target, namespace: None, status: false };
     for (manager, plural) in [("one", "as"), ("two", "bs")] {
         let change = Change::Patch(PatchBody::Apply(definition(plural)));
         let name = format!("{plural}.example.dev");
-        told.api().engine.change(&target, &name, &change, &WriteOptions::default(), manager).await.unwrap();
+        told.api().storage.change(&target, &name, &change, &WriteOptions::default(), manager).await.unwrap();
     }
-    control::refresh(&told.api().engine).await;
+    control::refresh(&told.api().storage).await;
     assert_eq!(objects(&sown), objects(&told));
     // And it serves what the seed defines.
-    let catalogue = sown.api().engine.registry.current();
+    let catalogue = sown.api().storage.registry.current();
     assert!(
         catalogue.find("example.dev", "v1", "as").is_some()
             && catalogue.find("example.dev", "v1", "bs").is_some()
@@ -77,7 +77,7 @@ async fn a_server_that_begins_with_a_seed_is_as_one_that_was_told_everything() {
 async fn every_object_is_its_own_and_of_now() {
     let server = Server::in_memory_with(&options(seed().await)).await.unwrap();
     let mut uids = HashSet::new();
-    for object in server.api().engine.store.snapshot().objects() {
+    for object in server.api().storage.store.snapshot().objects() {
         let text = String::from_utf8_lossy(object.bytes());
         assert!(!text.contains(UID) && !text.contains(TIME), "{text}");
         let value: Value = serde_json::from_str(&text).unwrap();
@@ -94,11 +94,11 @@ async fn a_store_that_has_something_is_left_alone() {
     drop(Store::open(&path, &Options::default()).unwrap());
     let first = Server::open_with(&path, &options(seed().await)).await.unwrap();
     assert!(first.is_sown());
-    let before = first.api().engine.store.revision();
+    let before = first.api().storage.store.revision();
     first.close().await;
     let again = Server::open_with(&path, &options(seed().await)).await.unwrap();
     assert!(!again.is_sown());
-    assert_eq!(again.api().engine.store.revision(), before, "nothing is written");
+    assert_eq!(again.api().storage.store.revision(), before, "nothing is written");
     again.close().await;
 }
 

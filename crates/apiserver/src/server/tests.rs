@@ -54,7 +54,7 @@ async fn it_starts_without_a_role_that_cannot_be_written() {
     // As large as an object may be, and without its own rules.
     let bytes = || {
         let key = Key::new("rbac.authorization.k8s.io/clusterroles", "", "system:basic-user");
-        server.api().engine.store.get(&key).unwrap().bytes().len()
+        server.api().storage.store.get(&key).unwrap().bytes().len()
     };
     let mut name = 1_000_000;
     for _ in 0..2 {
@@ -101,7 +101,7 @@ async fn a_deletion_stores_no_more_than_an_object_may_be() {
         let (code, marked) = ask(&server, "DELETE", &format!("{path}/a"), &Value::Null).await;
         assert_eq!(code, 200, "{}", marked["message"]);
         assert!(marked["metadata"]["deletionTimestamp"].is_string());
-        let stored = server.api().engine.store.get(&Key::new("example.com/as", "default", "a")).unwrap();
+        let stored = server.api().storage.store.get(&Key::new("example.com/as", "default", "a")).unwrap();
         let bytes = stored.bytes().len();
         assert!(bytes <= crate::bounds::MAX_BYTES + 1024, "{bytes} bytes are stored");
     }
@@ -130,7 +130,7 @@ async fn nobody_waits_for_the_threads_of_whoever_defines_something_else() {
                 stalled.push(asked);
                 break;
             }
-            is_stored = server.api().engine.store.get(&key).is_some();
+            is_stored = server.api().storage.store.get(&key).is_some();
             tokio::task::yield_now().await;
         }
     }

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use capt_apiserver::Server;
-use capt_apiserver::door::{Door, Identity, Limits, Settings};
+use capt_apiserver::authn::Identity;
+use capt_apiserver::secure_serving::{Limits, SecureServer, Settings};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -37,9 +38,9 @@ fn serves_until_its_input_ends() {
         let server = Server::in_memory().await.unwrap();
         let identity = Identity::in_memory(&[], SystemTime::now()).unwrap();
         let settings = Settings { limits, ..Settings::default() };
-        let door = Door::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
+        let serving = SecureServer::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
         let told =
-            json!({"address": door.address(), "ca": identity.ca_certificate(), "token": identity.token()});
+            json!({"address": serving.address(), "ca": identity.ca_certificate(), "token": identity.token()});
         writeln!(std::io::stdout(), "\nSERVING {told}").unwrap();
         tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await.unwrap().unwrap();
     });

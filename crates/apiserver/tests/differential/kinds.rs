@@ -1,6 +1,6 @@
 //! The kinds that are compared.
 
-use capt_apiserver::fields::{Kind, TypeInfo};
+use capt_apiserver::managed_fields::{Kind, TypeInfo};
 use serde_json::{Map, Value, json};
 
 use crate::{

@@ -1,7 +1,7 @@
 //! What the server does around field management, as far as it is needed to compare.
 
 use capt_apiserver::{
-    fields::{FieldSet, FieldsError, Kind, ResetFields, Timestamp, Write, apply, keep_times, update},
+    managed_fields::{FieldSet, FieldsError, Kind, ResetFields, Timestamp, Write, apply, keep_times, update},
     patch::{json_patch, merge_patch},
 };
 use serde_json::{Value, json};

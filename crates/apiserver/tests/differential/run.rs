@@ -3,7 +3,7 @@
 use std::fmt;
 
 use capt_apiserver::{
-    fields::{Conflicts, FieldsError, Timestamp},
+    managed_fields::{Conflicts, FieldsError, Timestamp},
     patch::FAILED_MESSAGE,
 };
 use http::Method;

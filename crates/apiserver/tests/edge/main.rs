@@ -16,7 +16,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use capt_apiserver::Server;
-use capt_apiserver::door::{Door, Identity, Settings, write_kubeconfig};
+use capt_apiserver::authn::{Identity, write_kubeconfig};
+use capt_apiserver::secure_serving::{SecureServer, Settings};
 use capt_e2e::{KubeApiserver, Peers};
 use http_body_util::BodyExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -43,7 +44,7 @@ async fn real() -> Option<Real> {
 
 static EMBEDDED: OnceCell<Config> = OnceCell::const_new();
 
-/// A client of the one embedded server of this process, behind its door and with the same objects. What the parts of the edge
+/// A client of the one embedded server of this process, behind secure serving and with the same objects. What the parts of the edge
 /// say does not tell whether a request gets to them.
 async fn embedded() -> Real {
     let client = |config: &Config| Real { client: Client::try_from(config.clone()).unwrap() };
@@ -66,16 +67,16 @@ async fn embedded() -> Real {
 }
 
 /// How to reach a new server, and what it lives by.
-async fn serve() -> (Config, (Server, Door)) {
+async fn serve() -> (Config, (Server, SecureServer)) {
     let server = Server::in_memory().await.unwrap();
     let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
-    let door = Door::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
+    let serving = SecureServer::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
-    write_kubeconfig(&path, &door.url(), &identity).unwrap();
+    write_kubeconfig(&path, &serving.url(), &identity).unwrap();
     let kubeconfig = Kubeconfig::read_from(&path).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    (config, (server, door))
+    (config, (server, serving))
 }
 
 struct Real {

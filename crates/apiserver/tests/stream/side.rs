@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use capt_apiserver::{
     Server, ServerOptions,
-    door::{Door, Identity, Settings, write_kubeconfig},
+    authn::{Identity, write_kubeconfig},
+    secure_serving::{SecureServer, Settings},
 };
 use capt_e2e::KubeApiserver;
 use http_body_util::BodyExt as _;
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(55);
 pub struct Sides {
     pub real: Side,
     pub ours: Side,
-    _door: Door,
+    _serving: SecureServer,
     _server: Server,
 }
 
@@ -55,15 +56,16 @@ impl Sides {
         let options = ServerOptions { controllers: false, ..ServerOptions::default() };
         let server = Server::in_memory_with(&options).await.unwrap();
         let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
-        let door =
-            Door::open(std::sync::Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
+        let serving = SecureServer::open(std::sync::Arc::clone(server.api()), &identity, Settings::default())
+            .await
+            .unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
-        write_kubeconfig(&path, &door.url(), &identity).unwrap();
+        write_kubeconfig(&path, &serving.url(), &identity).unwrap();
         let kubeconfig = Kubeconfig::read_from(&path).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let (real, ours) = (Side::new(real.config().clone()), Side::new(config));
-        Self { real, ours, _door: door, _server: server }
+        Self { real, ours, _serving: serving, _server: server }
     }
 
     /// Asks both the same thing, at the same time.

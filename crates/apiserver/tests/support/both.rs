@@ -1,4 +1,4 @@
-//! The real kubectl beside this server, with a door, and beside kube-apiserver.
+//! The real kubectl beside this server, with secure serving, and beside kube-apiserver.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use capt_apiserver::Server;
-use capt_apiserver::door::{Door, Identity, Settings, write_kubeconfig};
+use capt_apiserver::authn::{Identity, write_kubeconfig};
+use capt_apiserver::secure_serving::{SecureServer, Settings};
 use capt_e2e::{KubeApiserver, Peer, Peers};
 use serde_json::Value;
 
@@ -45,7 +46,7 @@ pub struct Both {
     pub ours: Kubectl,
     pub theirs: Kubectl,
     pub server: Server,
-    pub door: Door,
+    pub serving: SecureServer,
     pub identity: Identity,
     pub real: KubeApiserver,
     pub folder: tempfile::TempDir,
@@ -60,16 +61,16 @@ impl Both {
         let server = Server::in_memory().await.unwrap();
         let identity = Identity::in_memory(&[], SystemTime::now()).unwrap();
         let settings = Settings { metrics: Arc::clone(server.metrics()), ..Settings::default() };
-        let door = Door::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
+        let serving = SecureServer::open(Arc::clone(server.api()), &identity, settings).await.unwrap();
         let kubeconfig = folder.path().join("kubeconfig");
-        write_kubeconfig(&kubeconfig, &door.url(), &identity).unwrap();
+        write_kubeconfig(&kubeconfig, &serving.url(), &identity).unwrap();
         let kubectl = |kubeconfig: &Path, cache: &str| Kubectl {
             program: peers.path(Peer::Kubectl),
             kubeconfig: kubeconfig.to_owned(),
             cache: folder.path().join(cache),
         };
         let (ours, theirs) = (kubectl(&kubeconfig, "ours"), kubectl(real.kubeconfig_path(), "theirs"));
-        Some(Self { ours, theirs, server, door, identity, real, folder })
+        Some(Self { ours, theirs, server, serving, identity, real, folder })
     }
 
     /// Runs the same on both; both must do the same and say the same.

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use capt_apiserver::door::{AuditLog, Door, Identity, Rotation, Settings, write_kubeconfig};
+use capt_apiserver::authn::{Identity, write_kubeconfig};
+use capt_apiserver::secure_serving::{AuditLog, Rotation, SecureServer, Settings};
 use capt_apiserver::{Server, ServerOptions};
 
 use super::client::in_words;
@@ -86,49 +87,50 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
         metrics: Arc::clone(server.metrics()),
         ..Settings::default()
     };
-    let door = Door::open(Arc::clone(server.api()), &identity, settings).await.map_err(in_words)?;
+    let serving =
+        SecureServer::open(Arc::clone(server.api()), &identity, settings).await.map_err(in_words)?;
     let kubeconfig = args.kubeconfig.clone().unwrap_or_else(|| match &args.data_dir {
         Some(folder) => folder.join("kubeconfig"),
         None => "capt.kubeconfig".into(),
     });
-    match write_kubeconfig(&kubeconfig, &door.url(), &identity) {
+    match write_kubeconfig(&kubeconfig, &serving.url(), &identity) {
         // Whoever makes room needs the API for it: the kubeconfig that is there is of the same user.
         Err(error) if error.is_full_disk() => {
-            let server = door.url();
+            let server = serving.url();
             anstream::eprintln!("{}; use what is there with --server {server}", in_words(error));
         }
         written => written.map_err(in_words)?,
     }
-    anstream::println!("listening on {}", door.url());
+    anstream::println!("listening on {}", serving.url());
     anstream::println!("export KUBECONFIG={}", std::path::absolute(&kubeconfig)?.display());
     if let Some(folder) = &args.data_dir {
         tokio::select! {
             ended = wait_for_a_signal() => ended?,
-            () = renew_daily(folder, &door, &kubeconfig) => {}
+            () = renew_daily(folder, &serving, &kubeconfig) => {}
         }
     } else {
         wait_for_a_signal().await?;
     }
     anstream::println!("stopping");
-    door.close().await;
+    serving.close().await;
     Ok(Outcome::Good)
 }
 
 /// Renews certificates that wear out, for as long as the server runs.
-pub async fn renew_daily(folder: &Path, door: &Door, kubeconfig: &Path) {
+pub async fn renew_daily(folder: &Path, serving: &SecureServer, kubeconfig: &Path) {
     // Each is renewed when a third of its life is left: a day is soon enough, and so is the next one after a failure.
     let mut days = tokio::time::interval(Duration::from_secs(24 * 60 * 60));
     days.tick().await;
     loop {
         days.tick().await;
-        if let Err(error) = renew(folder, door, kubeconfig) {
+        if let Err(error) = renew(folder, serving, kubeconfig) {
             anstream::eprintln!("renew the certificates: {error}");
         }
     }
 }
 
-fn renew(folder: &Path, door: &Door, kubeconfig: &Path) -> io::Result<()> {
+fn renew(folder: &Path, serving: &SecureServer, kubeconfig: &Path) -> io::Result<()> {
     let identity = Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?;
-    door.renew(&identity).map_err(in_words)?;
-    write_kubeconfig(kubeconfig, &door.url(), &identity).map_err(in_words)
+    serving.renew(&identity).map_err(in_words)?;
+    write_kubeconfig(kubeconfig, &serving.url(), &identity).map_err(in_words)
 }

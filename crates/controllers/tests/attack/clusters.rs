@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::borders::{REFUSED, grant_in};
-use crate::stage::{House, Stage};
+use crate::stage::{Harness, Stage};
 use crate::town::{self, Told, cluster_spec, message, network_spec, plane_spec, said};
 
 /// Applies the grant that a condition names.
@@ -28,9 +28,9 @@ async fn a_cluster_needs_grants_for_its_templates() {
     if !crate::can_run() {
         return;
     }
-    let house = Arc::new(town::open(House::embedded().await).await);
-    let vault = Stage::new(Arc::clone(&house), "vault").await;
-    let tenant = Stage::new(house, "tenant").await;
+    let harness = Arc::new(town::open(Harness::embedded().await).await);
+    let vault = Stage::new(Arc::clone(&harness), "vault").await;
+    let tenant = Stage::new(harness, "tenant").await;
     vault.template("network", &tenant.network_module()).await;
     vault.template("plane", &tenant.plane_module()).await;
     let (mut network, mut plane) = (network_spec(), plane_spec("1.31"));

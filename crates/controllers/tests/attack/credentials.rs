@@ -14,7 +14,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::borders::{Borders, condition};
-use crate::stage::House;
+use crate::stage::Harness;
 
 const APPLY: &str = "WorkspaceTemplateApply";
 const TOKEN: &str = "hunter-two-and-more";
@@ -34,13 +34,13 @@ fn curious(notes: &std::path::Path) -> String {
 }
 
 /// A template and credentials of the vault, granted to the tenant; and a curious template of the tenant's own.
-async fn begin(name: &str) -> Option<(House, Borders, PathBuf)> {
+async fn begin(name: &str) -> Option<(Harness, Borders, PathBuf)> {
     if !crate::can_run() {
         return None;
     }
-    let house = House::embedded().await;
-    let borders = Borders::new(&house.client, name).await;
-    let notes = house.folder.path().join("notes");
+    let harness = Harness::embedded().await;
+    let borders = Borders::new(&harness.client, name).await;
+    let notes = harness.folder.path().join("notes");
     let vault = borders.vault.clone();
     borders.put(&vault, "Secret", "cloud", &json!({"stringData": {"token": TOKEN}})).await;
     let credentials = json!([{"env": "TOKEN", "secretRef": {"name": "cloud", "key": "token"}}]);
@@ -51,7 +51,7 @@ async fn begin(name: &str) -> Option<(House, Borders, PathBuf)> {
     borders.put(&vault, "WorkspaceTemplate", "granted", &json!({"spec": {"template": {"spec": spec}}})).await;
     let own = json!({"spec": {"template": {"spec": {"module": curious(&notes)}}}});
     borders.put(&borders.tenant, "WorkspaceTemplate", "own", &own).await;
-    Some((house, borders, notes))
+    Some((harness, borders, notes))
 }
 
 /// Builds an instance of the granted template, with the grants that it asks for.
@@ -194,13 +194,13 @@ fn unpacked(bytes: &[u8]) -> String {
 /// folder has again all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kept_inputs_are_sealed() {
-    let Some((mut house, borders, notes)) = begin("sealed").await else { return };
+    let Some((mut harness, borders, notes)) = begin("sealed").await else { return };
     let keeper = |fence| {
-        let keeper = SecretKeeper::new(house.client.clone(), fence, true, &borders.vault);
+        let keeper = SecretKeeper::new(harness.client.clone(), fence, true, &borders.vault);
         Some(Arc::new(keeper) as Arc<dyn Keeper>)
     };
     let [first, second, third] = [1, 2, 3].map(keeper);
-    house.restart(&house.folder.path().join("first"), first).await;
+    harness.restart(&harness.folder.path().join("first"), first).await;
     built_with_grants(&borders, "granted").await;
     let spec = json!({"module": curious(&notes), "providerConfigRef": {"name": "cloud"}});
     let template = json!({"spec": {"template": {"spec": spec}}});
@@ -214,7 +214,7 @@ async fn kept_inputs_are_sealed() {
     assert!(!readable.contains(TOKEN), "credentials beside the state");
 
     // The folder is lost, and everything the inputs were made from is gone.
-    house.restart(&house.folder.path().join("second"), second).await;
+    harness.restart(&harness.folder.path().join("second"), second).await;
     let secrets: Api<Secret> = Api::namespaced(borders.client.clone(), &borders.vault);
     borders.delete(&borders.vault, "Secret", "cloud").await;
     borders.delete(&borders.vault, APPLY, "here").await;
@@ -224,7 +224,7 @@ async fn kept_inputs_are_sealed() {
     // So is the key, and the Secret is back: what the object says now is what counts.
     borders.put(&borders.vault, "Secret", "cloud", &json!({"stringData": {"token": TOKEN}})).await;
     secrets.delete("capt-state-key", &kube::api::DeleteParams::default()).await.unwrap();
-    house.restart(&house.folder.path().join("third"), third).await;
+    harness.restart(&harness.folder.path().join("third"), third).await;
     borders.delete(&borders.vault, APPLY, "there").await;
     borders.gone(&borders.vault, APPLY, "there").await;
     assert_eq!(std::fs::read_to_string(&notes).unwrap().trim(), format!("saw {TOKEN}\nsaw {TOKEN}"));

@@ -19,20 +19,20 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::borders::{Borders, condition};
-use crate::stage::House;
+use crate::stage::Harness;
 
 const APPLY: &str = "WorkspaceTemplateApply";
 const MODULE: &str = "resource \"terraform_data\" \"other\" {}\n";
 
 /// Controllers with states in Secrets; a template of the vault's, granted to the tenant with its credentials.
-async fn begin(name: &str) -> Option<(House, Borders)> {
+async fn begin(name: &str) -> Option<(Harness, Borders)> {
     if !crate::can_run() {
         return None;
     }
-    let mut house = House::embedded().await;
-    let borders = Borders::new(&house.client, name).await;
-    let folder = house.folder.path().join("first");
-    restart(&mut house, &folder, 1, &borders.vault).await;
+    let mut harness = Harness::embedded().await;
+    let borders = Borders::new(&harness.client, name).await;
+    let folder = harness.folder.path().join("first");
+    restart(&mut harness, &folder, 1, &borders.vault).await;
     let (vault, tenant) = (&borders.vault, &borders.tenant);
     borders.put(vault, "Secret", "cloud", &json!({"stringData": {"token": "hunter-two-and-more"}})).await;
     let credentials = json!([{"env": "TOKEN", "secretRef": {"name": "cloud", "key": "token"}}]);
@@ -48,14 +48,14 @@ async fn begin(name: &str) -> Option<(House, Borders)> {
         ],
     }});
     borders.put(vault, "ReferenceGrant", "granted", &grant).await;
-    Some((house, borders))
+    Some((harness, borders))
 }
 
 /// Starts the controllers again as in a cluster: with states in Secrets, and the key in a namespace.
-async fn restart(house: &mut House, folder: &Path, fence: u64, own: &str) {
-    let keeper = Arc::new(SecretKeeper::new(house.client.clone(), fence, true, own));
-    house.keeper = Some(Arc::clone(&keeper));
-    house.restart(folder, Some(keeper)).await;
+async fn restart(harness: &mut Harness, folder: &Path, fence: u64, own: &str) {
+    let keeper = Arc::new(SecretKeeper::new(harness.client.clone(), fence, true, own));
+    harness.keeper = Some(Arc::clone(&keeper));
+    harness.restart(folder, Some(keeper)).await;
 }
 
 async fn granted(borders: &Borders, module: &str) {
@@ -118,7 +118,7 @@ fn ready(object: &Value) -> Option<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_secret_meets_no_lent_credentials() {
-    let Some((mut house, borders)) = begin("forged").await else { return };
+    let Some((mut harness, borders)) = begin("forged").await else { return };
     let tenant = borders.tenant.clone();
     let secrets: Api<Secret> = Api::namespaced(borders.client.clone(), &tenant);
     let template = json!({"spec": {"templateRef": {"name": "granted", "namespace": borders.vault}}});
@@ -140,8 +140,8 @@ async fn a_forged_secret_meets_no_lent_credentials() {
     // One that nobody forged is gone on with, also where the folder is lost.
     borders.put(&tenant, APPLY, "good", &template).await;
     borders.when(APPLY, "good", "ready", ready).await;
-    let folder = house.folder.path().join("second");
-    restart(&mut house, &folder, 2, &borders.vault).await;
+    let folder = harness.folder.path().join("second");
+    restart(&mut harness, &folder, 2, &borders.vault).await;
     granted(&borders, &format!("{MODULE}output \"label\" {{ value = \"two\" }}\n")).await;
     let changed = |object: &Value| (object["status"]["outputs"]["label"] == "two").then_some(());
     borders.when(APPLY, "good", "changed", changed).await;
@@ -149,9 +149,9 @@ async fn a_forged_secret_meets_no_lent_credentials() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forged_secret_holds_no_backend() {
-    let Some((mut house, borders)) = begin("held").await else { return };
+    let Some((mut harness, borders)) = begin("held").await else { return };
     let (vault, tenant) = (borders.vault.clone(), borders.tenant.clone());
-    let path = house.folder.path().join("victim.tfstate");
+    let path = harness.folder.path().join("victim.tfstate");
     let module = format!(
         "terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n{MODULE}",
         path.display()
@@ -167,7 +167,7 @@ async fn a_forged_secret_holds_no_backend() {
     borders.gone(&vault, APPLY, "victim").await;
 
     // Whoever knows the backend claims it before it is there.
-    house.stop().await;
+    harness.stop().await;
     let secrets: Api<Secret> = Api::namespaced(borders.client.clone(), &tenant);
     let running = json!({"running": {"id": "theirs", "seconds": 1_u64 << 40}});
     for name in ["garbage", "built", "running"] {
@@ -184,8 +184,8 @@ async fn a_forged_secret_holds_no_backend() {
         api.patch_status(name, &PatchParams::default(), &Patch::Merge(&forged)).await.unwrap();
     }
     borders.put(&vault, APPLY, "victim", &victim).await;
-    let folder = house.folder.path().join("second");
-    restart(&mut house, &folder, 2, &vault).await;
+    let folder = harness.folder.path().join("second");
+    restart(&mut harness, &folder, 2, &vault).await;
     let goes = |object: &Value| {
         assert_ne!(condition(object, "Ready")["reason"], reasons::BACKEND_IN_USE, "{object:#}");
         ready(object)
@@ -202,34 +202,34 @@ async fn replace(secrets: &Api<Secret>, secret: &Secret) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_secret_is_told_and_restored() {
-    let Some((mut house, borders)) = begin("damaged").await else { return };
+    let Some((mut harness, borders)) = begin("damaged").await else { return };
     let (tenant, vault) = (borders.tenant.clone(), borders.vault.clone());
     let template = json!({"spec": {"template": {"spec": {"module": MODULE}}}});
     borders.put(&tenant, "WorkspaceTemplate", "own", &template).await;
     borders.put(&tenant, APPLY, "s", &json!({"spec": {"templateRef": {"name": "own"}}})).await;
     borders.when(APPLY, "s", "ready", ready).await;
-    house.stop().await;
+    harness.stop().await;
     let secrets: Api<Secret> = Api::namespaced(borders.client.clone(), &tenant);
     let good = secrets.get("capt-state-s").await.unwrap();
     let mut flipped = good.clone();
     flipped.data.as_mut().unwrap().get_mut("chunk").unwrap().0[20] ^= 1;
     for (fence, damaged) in [(2, &flipped), (3, &garbage("s"))] {
         replace(&secrets, damaged).await;
-        let folder = house.folder.path().join(format!("lost-{fence}"));
-        restart(&mut house, &folder, fence, &vault).await;
+        let folder = harness.folder.path().join(format!("lost-{fence}"));
+        restart(&mut harness, &folder, fence, &vault).await;
         borders.when(APPLY, "s", "told", is("StateDamaged")).await;
         // It is back, and somebody says so.
         replace(&secrets, &good).await;
         let note = json!({"metadata": {"annotations": {"example.com/note": fence.to_string()}}});
         borders.change(APPLY, "s", &note).await;
         borders.when(APPLY, "s", "ready", ready).await;
-        house.stop().await;
+        harness.stop().await;
     }
     // The folder is here, and good copies in it.
     for (fence, damaged) in [(4, &flipped), (5, &garbage("s"))] {
         replace(&secrets, damaged).await;
-        let folder = house.folder.path().join("first");
-        restart(&mut house, &folder, fence, &vault).await;
+        let folder = harness.folder.path().join("first");
+        restart(&mut harness, &folder, fence, &vault).await;
         borders.when(APPLY, "s", "told", is("StateDamaged")).await;
         let note = json!({"metadata": {"annotations": {annotations::RESTORE_STATE: "newest"}}});
         borders.change(APPLY, "s", &note).await;
@@ -237,7 +237,7 @@ async fn a_damaged_secret_is_told_and_restored() {
         let kept = SecretKeeper::new(borders.client.clone(), fence, true, &vault);
         let kept = kept.load(&WorkspaceId::new(format!("{tenant}/s"))).await.unwrap().unwrap();
         assert!(String::from_utf8_lossy(&kept.state).contains("terraform_data"));
-        house.stop().await;
+        harness.stop().await;
     }
 }
 
@@ -245,7 +245,7 @@ async fn a_damaged_secret_is_told_and_restored() {
 /// has a folder from earlier.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_that_was_noted_is_no_loss() {
-    let Some((mut house, borders)) = begin("noted").await else { return };
+    let Some((mut harness, borders)) = begin("noted").await else { return };
     let (tenant, vault) = (borders.tenant.clone(), borders.vault.clone());
     let template = json!({"spec": {"template": {"spec": {"module": MODULE}}}});
     borders.put(&tenant, "WorkspaceTemplate", "own", &template).await;
@@ -257,7 +257,7 @@ async fn an_end_that_was_noted_is_no_loss() {
         borders.put(&tenant, APPLY, name, &instance).await;
         borders.when(APPLY, name, "ready", ready).await;
     }
-    house.stop().await;
+    harness.stop().await;
     let finalizers = |object: &Value| object["metadata"]["finalizers"].as_array().map_or(0, Vec::len);
     let note = |uid: &Value| json!({"metadata": {"annotations": {annotations::DESTROYED: uid}}});
     let uid = async |name| {
@@ -265,13 +265,13 @@ async fn an_end_that_was_noted_is_no_loss() {
     };
 
     // The one that destroys notes it first.
-    let elsewhere = house.folder.path().join("second");
-    restart(&mut house, &elsewhere, 2, &vault).await;
+    let elsewhere = harness.folder.path().join("second");
+    restart(&mut harness, &elsewhere, 2, &vault).await;
     borders.delete(&tenant, APPLY, "seen").await;
     let released = |object: &Value| (finalizers(object) == 1).then(|| object["metadata"].clone());
     let metadata = borders.when(APPLY, "seen", "released", released).await;
     assert_eq!(metadata["annotations"][annotations::DESTROYED], metadata["uid"], "{metadata:#}");
-    house.stop().await;
+    harness.stop().await;
 
     // What a kill leaves; one note is of another object, of which the manifest was copied.
     let (noted, copied) = (uid("noted").await, uid("seen").await);
@@ -282,8 +282,8 @@ async fn an_end_that_was_noted_is_no_loss() {
             borders.change(APPLY, name, &note(&uid)).await;
         }
     }
-    let first = house.folder.path().join("first");
-    restart(&mut house, &first, 3, &vault).await;
+    let first = harness.folder.path().join("first");
+    restart(&mut harness, &first, 3, &vault).await;
     borders.when(APPLY, "noted", "released", released).await;
     for name in ["copied", "lost"] {
         borders.when(APPLY, name, "told", is("StateLost")).await;

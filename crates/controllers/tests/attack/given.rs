@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 use kube::api::{Patch, PatchParams};
 
 use crate::borders::{Borders, condition};
-use crate::stage::House;
+use crate::stage::Harness;
 
 const APPLY: &str = "WorkspaceTemplateApply";
 const TEMPLATE: &str = "WorkspaceTemplate";
 
-async fn begin(name: &str) -> Option<(House, Borders)> {
+async fn begin(name: &str) -> Option<(Harness, Borders)> {
     if !crate::can_run() {
         return None;
     }
-    let house = House::embedded().await;
-    let borders = Borders::new(&house.client, name).await;
-    Some((house, borders))
+    let harness = Harness::embedded().await;
+    let borders = Borders::new(&harness.client, name).await;
+    Some((harness, borders))
 }
 
 /// The outputs of an instance that is ready.

@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::borders::{Borders, REFUSED, condition, refusal};
-use crate::stage::House;
+use crate::stage::Harness;
 
 const APPLY: &str = "WorkspaceTemplateApply";
 const MODULE: &str = "resource \"terraform_data\" \"thing\" {}\noutput \"label\" { value = \"built\" }\n";
@@ -15,19 +15,19 @@ fn template() -> Value {
     json!({"spec": {"template": {"spec": {"module": MODULE}}}})
 }
 
-/// A house, both namespaces, and a workspace that stands in each.
-async fn begin(name: &str) -> Option<(House, Borders)> {
+/// A harness, both namespaces, and a workspace that stands in each.
+async fn begin(name: &str) -> Option<(Harness, Borders)> {
     if !crate::can_run() {
         return None;
     }
-    let house = House::embedded().await;
-    let borders = Borders::new(&house.client, name).await;
+    let harness = Harness::embedded().await;
+    let borders = Borders::new(&harness.client, name).await;
     for namespace in [&borders.tenant, &borders.vault] {
         borders.put(namespace, "WorkspaceTemplate", "own", &template()).await;
     }
     borders.put(&borders.tenant, APPLY, "a", &json!({"spec": {"templateRef": {"name": "own"}}})).await;
     borders.when(APPLY, "a", "ready", ready).await;
-    Some((house, borders))
+    Some((harness, borders))
 }
 
 fn ready(object: &Value) -> Option<()> {
@@ -62,9 +62,9 @@ async fn a_mention_holds_nothing_up() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_status_holds_no_backend() {
-    let Some((mut house, borders)) = begin("backend").await else { return };
+    let Some((mut harness, borders)) = begin("backend").await else { return };
     let (vault, tenant) = (borders.vault.clone(), borders.tenant.clone());
-    let state = house.folder.path().join("victim.tfstate");
+    let state = harness.folder.path().join("victim.tfstate");
     let module = |label: &str| {
         let backend =
             format!("terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n", state.display());
@@ -98,13 +98,13 @@ async fn a_status_holds_no_backend() {
     borders.put(&vault, "WorkspaceTemplate", "victim", &module("two")).await;
     borders.when_in(&vault, APPLY, "victim", "changed", is("two")).await;
     // Nor after a restart, when nobody remembers who had what.
-    let folder = house.folder.path().join("engine");
-    house.stop().await;
+    let folder = harness.folder.path().join("engine");
+    harness.stop().await;
     for name in ["nowhere", "a"] {
         let api = borders.api(&tenant, APPLY);
         api.patch_status(name, &PatchParams::default(), &Patch::Merge(&forged)).await.unwrap();
     }
-    house.restart(&folder, None).await;
+    harness.restart(&folder, None).await;
     borders.put(&vault, "WorkspaceTemplate", "victim", &module("three")).await;
     borders.when_in(&vault, APPLY, "victim", "changed", is("three")).await;
     // Who really would share it is refused, whatever its own status says.
@@ -190,10 +190,10 @@ async fn annotations_and_owners_lend_no_rights() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn open_follows_every_reference() {
-    let Some((mut house, borders)) = begin("open").await else { return };
-    house.cross_namespace = CrossNamespace::Open;
-    let folder = house.folder.path().join("engine");
-    house.restart(&folder, None).await;
+    let Some((mut harness, borders)) = begin("open").await else { return };
+    harness.cross_namespace = CrossNamespace::Open;
+    let folder = harness.folder.path().join("engine");
+    harness.restart(&folder, None).await;
     borders.put(&borders.vault, "Secret", "keys", &json!({"stringData": {"token": "hunter-two"}})).await;
     let spec = json!({"spec": {
         "templateRef": {"name": "own", "namespace": borders.vault},

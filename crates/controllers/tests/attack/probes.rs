@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use capt_apiserver::Server;
-use capt_apiserver::door::{self, Door, Identity};
+use capt_apiserver::authn::{Identity, write_kubeconfig};
+use capt_apiserver::secure_serving::{self, SecureServer};
 use capt_controllers::cluster::probe::{Probes, Settings, Subject};
 use capt_controllers::runtime::{Name, Writer};
 use capt_e2e::until;
@@ -20,15 +21,18 @@ use serde_json::{Value, json};
 use crate::stage::SOON;
 
 /// An API that can be asked, with its kubeconfig.
-async fn api() -> (Server, Door, Value) {
+async fn api() -> (Server, SecureServer, Value) {
     let server = Server::in_memory().await.unwrap();
     let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
-    let door = Door::open(Arc::clone(server.api()), &identity, door::Settings::default()).await.unwrap();
+    let serving =
+        SecureServer::open(Arc::clone(server.api()), &identity, secure_serving::Settings::default())
+            .await
+            .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
-    door::write_kubeconfig(&path, &door.url(), &identity).unwrap();
+    write_kubeconfig(&path, &serving.url(), &identity).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
-    (server, door, serde_saphyr::from_str(&text).unwrap())
+    (server, serving, serde_saphyr::from_str(&text).unwrap())
 }
 
 /// The management API, and what it asks.
@@ -80,7 +84,7 @@ fn changed(kubeconfig: &Value, at: &str, value: &Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_what_was_seen_is_told() {
-    let (_server, door, kubeconfig) = api().await;
+    let (_server, serving, kubeconfig) = api().await;
     let (_other, _other_door, other) = api().await;
     let asker = Asker::new().await;
     assert_eq!(asker.sees("fine", &kubeconfig, false).await, Probe::Ready);
@@ -98,7 +102,7 @@ async fn only_what_was_seen_is_told() {
     let rows = [
         ("unresolved", server, json!("https://nowhere.invalid:6443"), "AddressNotResolved"),
         ("metadata", server, json!("https://169.254.169.254"), "NotProbed"),
-        ("plain", server, json!(door.url().replace("https://", "http://")), "NotProbed"),
+        ("plain", server, json!(serving.url().replace("https://", "http://")), "NotProbed"),
         ("proxy", "/clusters/0/cluster/proxy-url", json!("http://127.0.0.1:9"), "NotProbed"),
         ("unchecked", "/clusters/0/cluster/insecure-skip-tls-verify", json!(true), "NotProbed"),
         (
@@ -135,7 +139,7 @@ async fn credentials_go_to_nobody_without_the_certificate() {
             }
         }
     });
-    let (_server, _door, kubeconfig) = api().await;
+    let (_server, _serving, kubeconfig) = api().await;
     let asker = Asker::new().await;
     for (name, scheme) in [("tls", "https"), ("plain", "http")] {
         let there =

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::borders::{Borders, condition, refusal};
-use crate::stage::House;
+use crate::stage::Harness;
 
 /// One reference.
 pub struct Case {
@@ -364,13 +364,13 @@ async fn each_is_refused_then_granted_then_held() {
     if !crate::can_run() {
         return;
     }
-    let house = House::embedded().await;
+    let harness = Harness::embedded().await;
     let all = cases(&|case| format!("{case}-vault"));
-    join_all(all.iter().map(|case| attack(&house, case))).await;
+    join_all(all.iter().map(|case| attack(&harness, case))).await;
 }
 
-async fn attack(house: &House, case: &Case) {
-    let borders = Borders::new(&house.client, case.name).await;
+async fn attack(harness: &Harness, case: &Case) {
+    let borders = Borders::new(&harness.client, case.name).await;
     for (namespace, objects) in [(&borders.vault, &case.vault), (&borders.tenant, &case.tenant)] {
         for (kind, name, content) in objects {
             borders.put(namespace, kind, name, content).await;

@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::borders::Borders;
-use crate::stage::{House, SOON, Stage};
+use crate::stage::{Harness, SOON, Stage};
 use crate::town::{self, CA, message, said};
 
 const KEY: (&str, &str) = ("AKIAVAULTVAULT", "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY");
@@ -35,13 +35,13 @@ async fn begin(module: &str) -> Option<(Stage, Borders)> {
     if !crate::can_run() {
         return None;
     }
-    let house = Arc::new(town::open(House::embedded().await).await);
-    let borders = Borders::new(&house.client, "tokens").await;
+    let harness = Arc::new(town::open(Harness::embedded().await).await);
+    let borders = Borders::new(&harness.client, "tokens").await;
     let stage = Stage {
-        client: house.client.clone(),
+        client: harness.client.clone(),
         namespace: borders.tenant.clone(),
-        trace: house.folder.path().join("trace"),
-        house,
+        trace: harness.folder.path().join("trace"),
+        harness,
     };
     let (vault, tenant) = (&borders.vault, &borders.tenant);
     borders.put(vault, "Secret", "aws", &json!({"stringData": {"id": KEY.0, "key": KEY.1}})).await;
@@ -139,7 +139,7 @@ async fn a_token_is_signed_for_what_the_module_returned() {
     let module = json!({"spec": {"template": {"spec": {"module": "this is no module"}}}});
     let api = borders.api(&borders.vault, "WorkspaceTemplate");
     api.patch("shared", &PatchParams::default(), &Patch::Merge(&module)).await.unwrap();
-    stage.house.clock.turn(12);
+    stage.harness.clock.turn(12);
     let second = until("another token", SOON, async || {
         stage.nudge::<CAPTControlPlane>("cp").await;
         token(&stage).await.filter(|token| *token != first)

@@ -10,7 +10,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, List
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::stage::{House, SOON, Stage};
+use crate::stage::{Harness, SOON, Stage};
 
 pub const CORE: &str = "cluster.x-k8s.io/v1beta2";
 pub const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io/v1beta1";
@@ -33,7 +33,7 @@ const KINDS: [(&str, &str); 11] = [
 
 /// What runs.
 pub struct Hall {
-    house: Arc<House>,
+    harness: Arc<Harness>,
     core: ClusterApiCore,
 }
 
@@ -41,15 +41,15 @@ impl Hall {
     pub async fn open(peers: &Peers) -> Self {
         let server = KubeApiserver::start(peers).await.unwrap();
         let core = ClusterApiCore::start(peers, &server).await.unwrap();
-        let mut house = House::real(server).await;
-        house.cluster_api = ClusterApi::Core;
-        let folder = house.folder.path().join("engine");
-        house.restart(&folder, None).await;
-        Self { house: Arc::new(house), core }
+        let mut harness = Harness::real(server).await;
+        harness.cluster_api = ClusterApi::Core;
+        let folder = harness.folder.path().join("engine");
+        harness.restart(&folder, None).await;
+        Self { harness: Arc::new(harness), core }
     }
 
     pub async fn stage(&self, name: &str) -> Stage {
-        Stage::new(Arc::clone(&self.house), name).await
+        Stage::new(Arc::clone(&self.harness), name).await
     }
 
     /// What core said last, for a test that fails.
@@ -175,7 +175,7 @@ pub async fn change(stage: &Stage, (version, kind): (&str, &str), name: &str, bo
 
 /// The offline modules, with a control plane that can be reached: it is this kube-apiserver.
 pub async fn apply_templates(stage: &Stage) {
-    let kubeconfig = json!(stage.house.kubeconfig().unwrap()).to_string();
+    let kubeconfig = json!(stage.harness.kubeconfig().unwrap()).to_string();
     let mut templates = example("cluster/00-templates.yaml");
     for template in &mut templates {
         let module = template.pointer_mut("/spec/template/spec/forProvider/module").unwrap();

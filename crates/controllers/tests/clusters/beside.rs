@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::stage::{House, SOON, Stage};
+use crate::stage::{Harness, SOON, Stage};
 use crate::town::{cluster_spec, network_spec, open, plane_spec, said};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,9 +20,9 @@ async fn workers_go_with_their_cluster() {
     if !crate::can_run("embedded") {
         return;
     }
-    let mut house = House::embedded().await;
-    house.cluster_api = ClusterApi::Core;
-    let stage = Stage::new(Arc::new(open(house).await), "beside").await;
+    let mut harness = Harness::embedded().await;
+    harness.cluster_api = ClusterApi::Core;
+    let stage = Stage::new(Arc::new(open(harness).await), "beside").await;
     stage.templates_of_both().await;
     stage
         .put_cluster(

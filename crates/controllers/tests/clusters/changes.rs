@@ -127,7 +127,7 @@ pub async fn a_control_plane_fails_and_is_mended(stage: &Stage) {
 /// Each of the three times, told with what is waited for; what is late is taken when it comes.
 pub async fn what_is_late_is_told(stage: &Stage) {
     let late = async |minutes: i64, expected: &str| {
-        stage.house.clock.turn(minutes);
+        stage.harness.clock.turn(minutes);
         stage.nudge::<CAPTControlPlane>("demo").await;
         let plane = stage.plane(expected).await;
         assert_eq!(phase(&plane), Some(ControlPlanePhase::Failed));
@@ -173,7 +173,7 @@ pub async fn what_is_late_is_told(stage: &Stage) {
     stage.put::<CAPTControlPlane>("demo", plane_spec("1.32")).await;
     stage.traced("version 1.32").await;
     stage.plane("True Updating").await;
-    stage.house.clock.turn(30);
+    stage.harness.clock.turn(30);
     stage.nudge::<CAPTControlPlane>("demo").await;
     let plane = stage.plane("True ControlPlaneTimeout").await;
     assert_eq!((phase(&plane), versions(&plane)), (Some(ControlPlanePhase::Failed), vec!["1.31"]));

@@ -126,7 +126,7 @@ pub async fn a_retained_network(stage: &Stage) {
     assert_eq!(taken.uid(), kept.uid());
     assert!(!taken.labels().contains_key("infrastructure.cluster.x-k8s.io/retained"));
     assert_eq!(stage.traces().len(), 4);
-    if stage.house.collects_garbage() {
+    if stage.harness.collects_garbage() {
         in_the_foreground(stage).await;
     }
     stage.remove_cluster().await;

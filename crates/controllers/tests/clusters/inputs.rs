@@ -47,7 +47,7 @@ pub async fn outputs_that_are_missing(stage: &Stage) {
 }
 
 pub async fn a_template_elsewhere(stage: &Stage) {
-    let other = Stage::new(std::sync::Arc::clone(&stage.house), "templates_live_here").await;
+    let other = Stage::new(std::sync::Arc::clone(&stage.harness), "templates_live_here").await;
     other.template("network", &stage.network_module()).await;
     stage.put_cluster(json!({"name": "demo"}), cluster_spec("demo", "demo")).await;
     stage.put::<CAPTCluster>("demo", network_spec()).await;

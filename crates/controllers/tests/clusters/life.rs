@@ -211,7 +211,7 @@ pub async fn names_that_differ(stage: &Stage) {
 }
 
 pub async fn two_of_the_same_name(stage: &Stage) {
-    let other = Stage::new(std::sync::Arc::clone(&stage.house), "two_in_another_place").await;
+    let other = Stage::new(std::sync::Arc::clone(&stage.harness), "two_in_another_place").await;
     for one in [stage, &other] {
         one.templates_of_both().await;
         one.demo("1.31").await;

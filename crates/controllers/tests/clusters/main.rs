@@ -17,7 +17,7 @@ mod town;
 
 use std::sync::Arc;
 
-use stage::{House, Stage};
+use stage::{Harness, Stage};
 
 /// Each scenario is a test of its own on the embedded API; on kube-apiserver they share one.
 macro_rules! scenarios {
@@ -29,19 +29,19 @@ macro_rules! scenarios {
                     if !super::can_run("embedded") {
                         return;
                     }
-                    let house = super::town::open(super::House::embedded().await).await;
-                    super::$room::$name(&super::Stage::new(std::sync::Arc::new(house), stringify!($name)).await).await;
+                    let harness = super::town::open(super::Harness::embedded().await).await;
+                    super::$room::$name(&super::Stage::new(std::sync::Arc::new(harness), stringify!($name)).await).await;
                 }
             )+)+
         }
 
         /// All scenarios, one after the other; or one, which `CAPT_SCENARIO` names.
-        async fn all(house: &Arc<House>) {
+        async fn all(harness: &Arc<Harness>) {
             let only = std::env::var("CAPT_SCENARIO").ok();
             $($(
                 if only.as_deref().is_none_or(|only| only == stringify!($name)) {
                     eprintln!("{}", stringify!($name));
-                    let stage = Stage::new(Arc::clone(house), stringify!($name)).await;
+                    let stage = Stage::new(Arc::clone(harness), stringify!($name)).await;
                     $room::$name(&stage).await;
                     stage.leave().await;
                 }
@@ -67,7 +67,7 @@ async fn a_real_kube_apiserver_agrees() {
     }
     let Some(peers) = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS) else { return };
     let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
-    all(&Arc::new(town::open(House::real(server).await).await)).await;
+    all(&Arc::new(town::open(Harness::real(server).await).await)).await;
 }
 
 /// Tests run where Terraform or OpenTofu is.

@@ -9,7 +9,7 @@ use capt_e2e::until;
 use kube::ResourceExt;
 use kube::api::ListParams;
 
-use crate::stage::{House, SOON, Stage};
+use crate::stage::{Harness, SOON, Stage};
 use crate::town::{network_spec, open, said};
 
 /// Versions of everything that the controllers write.
@@ -39,7 +39,7 @@ async fn at_rest_nothing_is_written() {
     if !crate::can_run("embedded") {
         return;
     }
-    let mut stage = Stage::new(Arc::new(open(House::embedded().await).await), "rest").await;
+    let mut stage = Stage::new(Arc::new(open(Harness::embedded().await).await), "rest").await;
     stage.templates_of_both().await;
     stage.demo("1.31").await;
     stage.both_ready().await;
@@ -64,11 +64,11 @@ async fn at_rest_nothing_is_written() {
     });
     told.await.unwrap();
     let before = versions(&stage).await;
-    let Stage { house, client, namespace, trace } = stage;
-    let mut house = Arc::into_inner(house).expect("nobody else has the house");
-    let folder = house.folder.path().join("engine");
-    house.restart(&folder, None).await;
-    stage = Stage { house: Arc::new(house), client, namespace, trace };
+    let Stage { harness, client, namespace, trace } = stage;
+    let mut harness = Arc::into_inner(harness).expect("nobody else has the harness");
+    let folder = harness.folder.path().join("engine");
+    harness.restart(&folder, None).await;
+    stage = Stage { harness: Arc::new(harness), client, namespace, trace };
     // Another network shows that the new controllers have looked.
     stage.put::<CAPTCluster>("other", network_spec()).await;
     let waits = |network: &CAPTCluster| said(network, "Ready") == "False WaitingForCluster";

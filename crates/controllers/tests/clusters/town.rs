@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::stage::{House, SOON, Stage};
+use crate::stage::{Harness, SOON, Stage};
 
 /// A well-formed certificate whose key was thrown away.
 pub const CA: &str = "-----BEGIN CERTIFICATE-----
@@ -32,17 +32,17 @@ cGAF5Cx2EiTs4zSeYfbG+fDNkqwoJlCUzKsFHDekMsnYrMY6v7DTa/S7K8lRfSbs
 ";
 
 /// Brings CAPT's own Cluster, and starts the controllers anew so that they find it.
-pub async fn open(mut house: House) -> House {
-    house.controllers = None;
-    assert_eq!(install::install(&house.client).await.unwrap(), install::Installed::Ours);
-    let crds: Api<CustomResourceDefinition> = Api::all(house.client.clone());
+pub async fn open(mut harness: Harness) -> Harness {
+    harness.controllers = None;
+    assert_eq!(install::install(&harness.client).await.unwrap(), install::Installed::Ours);
+    let crds: Api<CustomResourceDefinition> = Api::all(harness.client.clone());
     let served = until("Clusters are served", SOON, async || {
         crds.get(install::NAME).await.ok().filter(install::is_served).map(drop)
     });
     served.await.unwrap();
-    let folder = house.folder.path().join("engine");
-    house.restart(&folder, None).await;
-    house
+    let folder = harness.folder.path().join("engine");
+    harness.restart(&folder, None).await;
+    harness
 }
 
 /// A namespaced kind with a status and conditions.

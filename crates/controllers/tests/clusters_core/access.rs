@@ -80,7 +80,7 @@ impl<'a> Caller<'a> {
         tasks.spawn(work);
         let context = Context {
             client: client.clone(),
-            engine: stage.house.engine.clone(),
+            engine: stage.harness.engine.clone(),
             keeper: None,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             backoff: Backoff::RUN,

@@ -18,7 +18,7 @@ mod upstream;
 
 use std::sync::Arc;
 
-use stage::{House, Stage};
+use stage::{Harness, Stage};
 
 /// Each scenario is a test of its own on the embedded API; on kube-apiserver they share one.
 macro_rules! scenarios {
@@ -30,18 +30,18 @@ macro_rules! scenarios {
                     if !capt_e2e::runs_on("embedded") {
                         return;
                     }
-                    let house = std::sync::Arc::new(super::House::embedded().await);
-                    super::provider::install(&house.client).await;
-                    super::$room::$name(&super::Stage::new(house, stringify!($name)).await).await;
+                    let harness = std::sync::Arc::new(super::Harness::embedded().await);
+                    super::provider::install(&harness.client).await;
+                    super::$room::$name(&super::Stage::new(harness, stringify!($name)).await).await;
                 }
             )+)+
         }
 
         /// All scenarios, one after the other.
-        async fn all(house: &Arc<House>) {
+        async fn all(harness: &Arc<Harness>) {
             $($(
                 eprintln!("{}", stringify!($name));
-                $room::$name(&Stage::new(Arc::clone(house), stringify!($name)).await).await;
+                $room::$name(&Stage::new(Arc::clone(harness), stringify!($name)).await).await;
             )+)+
         }
     };
@@ -61,7 +61,7 @@ async fn a_real_kube_apiserver_agrees() {
     }
     let Some(peers) = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS) else { return };
     let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
-    let house = Arc::new(House::real(server).await);
-    provider::install(&house.client).await;
-    Box::pin(all(&house)).await;
+    let harness = Arc::new(Harness::real(server).await);
+    provider::install(&harness.client).await;
+    Box::pin(all(&harness)).await;
 }

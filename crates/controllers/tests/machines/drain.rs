@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use capt_api::machine::CaptMachine;
 use capt_apiserver::Server;
-use capt_apiserver::door::{Door, Identity, Settings, write_kubeconfig};
+use capt_apiserver::authn::{Identity, write_kubeconfig};
+use capt_apiserver::secure_serving::{SecureServer, Settings};
 use capt_e2e::until;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -22,25 +23,26 @@ struct Workload {
     client: Client,
     kubeconfig: String,
     pods: bool,
-    _embedded: Option<(Door, Server)>,
+    _embedded: Option<(SecureServer, Server)>,
 }
 
 impl Workload {
     async fn of(stage: &Stage) -> Self {
-        if let Some(kubeconfig) = stage.house.kubeconfig() {
+        if let Some(kubeconfig) = stage.harness.kubeconfig() {
             return Self { client: stage.client.clone(), kubeconfig, pods: true, _embedded: None };
         }
         let server = Server::in_memory().await.unwrap();
         let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
-        let door = Door::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
+        let serving =
+            SecureServer::open(Arc::clone(server.api()), &identity, Settings::default()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
-        write_kubeconfig(&path, &door.url(), &identity).unwrap();
+        write_kubeconfig(&path, &serving.url(), &identity).unwrap();
         let kubeconfig = std::fs::read_to_string(&path).unwrap();
         let read = Kubeconfig::from_yaml(&kubeconfig).unwrap();
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await.unwrap();
         let client = Client::try_from(config).unwrap();
-        Self { client, kubeconfig, pods: false, _embedded: Some((door, server)) }
+        Self { client, kubeconfig, pods: false, _embedded: Some((serving, server)) }
     }
 
     fn nodes(&self) -> Api<Node> {
@@ -219,7 +221,7 @@ pub async fn a_cluster_out_of_reach(stage: &Stage) {
     stage.event("silent", "NotDrained").await;
 
     stage.secrets().delete("demo-kubeconfig", &DeleteParams::default()).await.unwrap();
-    let marker = stage.house.folder.path().join("ran");
+    let marker = stage.harness.folder.path().join("ran");
     let exec = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [marker],
         "interactiveMode": "Never",

@@ -36,7 +36,7 @@ where
 {
     let parents = stage.api::<P>();
     parents.delete(name, &DeleteParams::orphan()).await.unwrap();
-    if !stage.house.collects_garbage() {
+    if !stage.harness.collects_garbage() {
         for child in stage.api::<C>().list(&ListParams::default()).await.unwrap() {
             if child.owner_references().iter().any(|owner| owner.name == name) {
                 merge::<C>(stage, &child.name_any(), &json!({"metadata": {"ownerReferences": null}})).await;

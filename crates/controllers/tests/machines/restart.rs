@@ -11,15 +11,15 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, deployment, is_ready, rolling, started};
 use crate::rollouts::sizes;
-use crate::stage::{House, SOON, Stage};
+use crate::stage::{Harness, SOON, Stage};
 
 /// Stops everything but the API, and starts it again.
 async fn again(stage: Stage) -> Stage {
-    let Stage { house, client, namespace, trace } = stage;
-    let mut house = Arc::into_inner(house).expect("nobody else has the house");
-    let folder = house.folder.path().join("engine");
-    house.restart(&folder, None).await;
-    Stage { house: Arc::new(house), client, namespace, trace }
+    let Stage { harness, client, namespace, trace } = stage;
+    let mut harness = Arc::into_inner(harness).expect("nobody else has the harness");
+    let folder = harness.folder.path().join("engine");
+    harness.restart(&folder, None).await;
+    Stage { harness: Arc::new(harness), client, namespace, trace }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,7 +27,7 @@ async fn a_rollout_outlives_its_controllers() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let mut stage = Stage::new(Arc::new(House::embedded().await), "outlives").await;
+    let mut stage = Stage::new(Arc::new(Harness::embedded().await), "outlives").await;
     started(&stage, 3, &rolling()).await;
     stage.put("CaptMachineDeployment", "web", deployment(3, "large", &rolling())).await;
     for lines in 4..9 {
@@ -65,7 +65,7 @@ async fn at_rest_nothing_is_written() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let stage = Stage::new(Arc::new(House::embedded().await), "rest").await;
+    let stage = Stage::new(Arc::new(Harness::embedded().await), "rest").await;
     started(&stage, 3, &rolling()).await;
     stage.put("CaptMachineDeployment", "web", deployment(3, "large", &rolling())).await;
     stage.rolled_out().await;

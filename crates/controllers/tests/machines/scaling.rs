@@ -84,7 +84,7 @@ pub async fn a_deleted_machine_is_replaced(stage: &Stage) {
 
 /// The owner goes last. Only where something plays the garbage collector's part.
 pub async fn foreground_deletion(stage: &Stage) {
-    if !stage.house.collects_garbage() {
+    if !stage.harness.collects_garbage() {
         return;
     }
     started(stage, 2, &rolling()).await;

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::stage::{House, Stage, truth};
+use crate::stage::{Harness, Stage, truth};
 
 const MODULE: &str = r#"
 terraform {
@@ -96,7 +96,7 @@ async fn a_network_on_aws() {
     };
     let moto = Moto::start(&program).await.unwrap();
     let _told = OnFailure(&moto);
-    let stage = Stage::new(Arc::new(House::embedded().await), "aws").await;
+    let stage = Stage::new(Arc::new(Harness::embedded().await), "aws").await;
     let secret =
         json!({"metadata": {"name": "aws"}, "stringData": {"id": "test-key", "secret": "test-secret"}});
     stage.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
@@ -126,7 +126,7 @@ async fn a_network_on_aws() {
         assert!(outputs["vpc_id"].as_str().unwrap().starts_with("vpc-"), "{outputs:?}");
         assert_eq!(outputs["subnet_ids"].as_array().unwrap().len(), 2);
     }
-    assert_eq!(stage.house.engine.metrics().inits, 1);
+    assert_eq!(stage.harness.engine.metrics().inits, 1);
     assert_eq!(described(&moto, "DescribeVpcs", "<isDefault>false").await, 2);
     assert_eq!(described(&moto, "DescribeSubnets", "<cidrBlock>10.0.").await, 4);
 
@@ -147,5 +147,5 @@ async fn a_network_on_aws() {
     }
     assert_eq!(described(&moto, "DescribeVpcs", "<isDefault>false").await, 0);
     assert_eq!(described(&moto, "DescribeSubnets", "<cidrBlock>10.0.").await, 0);
-    assert_eq!(stage.house.engine.metrics().inits, 1, "and never again");
+    assert_eq!(stage.harness.engine.metrics().inits, 1, "and never again");
 }

@@ -12,20 +12,20 @@ use capt_terraform::order::WorkspaceId;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
-use crate::stage::{House, SOON, Stage, condition, truth};
+use crate::stage::{Harness, SOON, Stage, condition, truth};
 
-/// A stage whose house can be taken apart.
-async fn stage(name: &str) -> (Stage, Arc<House>) {
-    let house = Arc::new(House::embedded().await);
-    (Stage::new(Arc::clone(&house), name).await, house)
+/// A stage whose harness can be taken apart.
+async fn stage(name: &str) -> (Stage, Arc<Harness>) {
+    let harness = Arc::new(Harness::embedded().await);
+    (Stage::new(Arc::clone(&harness), name).await, harness)
 }
 
-/// The house alone, once the stage has let go of it.
-fn alone(stage: Stage, house: Arc<House>) -> (House, impl FnOnce(Arc<House>) -> Stage) {
-    let Stage { house: other, client, namespace, trace } = stage;
+/// The harness alone, once the stage has let go of it.
+fn alone(stage: Stage, harness: Arc<Harness>) -> (Harness, impl FnOnce(Arc<Harness>) -> Stage) {
+    let Stage { harness: other, client, namespace, trace } = stage;
     drop(other);
-    let house = Arc::into_inner(house).expect("nobody else has the house");
-    (house, move |house| Stage { house, client, namespace, trace })
+    let harness = Arc::into_inner(harness).expect("nobody else has the harness");
+    (harness, move |harness| Stage { harness, client, namespace, trace })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -33,7 +33,7 @@ async fn a_run_outlives_its_controller() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let (stage, house) = stage("outlives").await;
+    let (stage, harness) = stage("outlives").await;
     let wait = stage.trace.with_extension("wait");
     std::fs::write(&wait, "").unwrap();
     let module = stage.module().replace(
@@ -48,10 +48,10 @@ async fn a_run_outlives_its_controller() {
     stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
     until("it runs", SOON, async || (!stage.traces().is_empty()).then_some(())).await.unwrap();
 
-    let (mut house, back) = alone(stage, house);
-    let folder = house.folder.path().join("engine");
-    house.restart(&folder, None).await;
-    let stage = back(Arc::new(house));
+    let (mut harness, back) = alone(stage, harness);
+    let folder = harness.folder.path().join("engine");
+    harness.restart(&folder, None).await;
+    let stage = back(Arc::new(harness));
     std::fs::remove_file(&wait).unwrap();
     stage.ready("a").await;
     assert_eq!(stage.traces(), ["begun", "created a 1"], "one run, taken up again");
@@ -66,9 +66,9 @@ async fn a_resync_notices_an_edit_of_a_local_module() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let (stage, house) = stage("edited").await;
-    let (mut house, back) = alone(stage, house);
-    let (engine, module) = (house.folder.path().join("engine"), house.folder.path().join("modules/m"));
+    let (stage, harness) = stage("edited").await;
+    let (mut harness, back) = alone(stage, harness);
+    let (engine, module) = (harness.folder.path().join("engine"), harness.folder.path().join("modules/m"));
     std::fs::create_dir_all(&module).unwrap();
     let edit = |value: &str| {
         let text = format!("output \"it\" {{\n  value = \"{value}\"\n}}\n");
@@ -78,9 +78,9 @@ async fn a_resync_notices_an_edit_of_a_local_module() {
         std::fs::rename(&fresh, module.join("main.tf")).unwrap();
     };
     edit("one");
-    house.resync = Duration::from_millis(500);
-    house.restart(&engine, None).await;
-    let stage = back(Arc::new(house));
+    harness.resync = Duration::from_millis(500);
+    harness.restart(&engine, None).await;
+    let stage = back(Arc::new(harness));
     stage.put_template("m", json!({"module": {"source": module}})).await;
     stage.apply("a", "m", json!({})).await;
     for (now, next) in [("one", "two"), ("two", "three"), ("three", "four")] {
@@ -99,25 +99,26 @@ async fn a_lost_folder_loses_nothing() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let (stage, house) = stage("lost").await;
-    let (mut house, back) = alone(stage, house);
+    let (stage, harness) = stage("lost").await;
+    let (mut harness, back) = alone(stage, harness);
     let keeper = |fence| {
-        Some(Arc::new(SecretKeeper::new(house.client.clone(), fence, true, "kube-system")) as Arc<dyn Keeper>)
+        Some(Arc::new(SecretKeeper::new(harness.client.clone(), fence, true, "kube-system"))
+            as Arc<dyn Keeper>)
     };
     let (first, second) = (keeper(1), keeper(2));
-    let folder = house.folder.path().join("first");
-    house.restart(&folder, first).await;
-    let house = Arc::new(house);
-    let stage = back(Arc::clone(&house));
+    let folder = harness.folder.path().join("first");
+    harness.restart(&folder, first).await;
+    let harness = Arc::new(harness);
+    let stage = back(Arc::clone(&harness));
     stage.template("thing", &stage.module()).await;
     stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
     let before = stage.ready("a").await;
 
-    let (mut house, back) = alone(stage, house);
+    let (mut harness, back) = alone(stage, harness);
     std::fs::remove_dir_all(&folder).unwrap();
-    let folder = house.folder.path().join("second");
-    house.restart(&folder, second).await;
-    let stage = back(Arc::new(house));
+    let folder = harness.folder.path().join("second");
+    harness.restart(&folder, second).await;
+    let stage = back(Arc::new(harness));
     // A change that starts nothing shows that the new controllers have looked.
     stage.apply("a", "thing", json!({"variables": {"name": "a"}, "timeout": "2h"})).await;
     let seen =
@@ -138,47 +139,47 @@ async fn an_old_folder_is_not_gone_on_with() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let (stage, house) = stage("old").await;
-    let (mut house, back) = alone(stage, house);
-    let client = house.client.clone();
+    let (stage, harness) = stage("old").await;
+    let (mut harness, back) = alone(stage, harness);
+    let client = harness.client.clone();
     let keeper = |fence| {
         Some(Arc::new(SecretKeeper::new(client.clone(), fence, true, "kube-system")) as Arc<dyn Keeper>)
     };
-    let [first, second] = ["first", "second"].map(|name| house.folder.path().join(name));
-    house.restart(&first, keeper(1)).await;
-    let house = Arc::new(house);
-    let stage = back(Arc::clone(&house));
+    let [first, second] = ["first", "second"].map(|name| harness.folder.path().join(name));
+    harness.restart(&first, keeper(1)).await;
+    let harness = Arc::new(harness);
+    let stage = back(Arc::clone(&harness));
     stage.template("thing", &stage.module()).await;
     stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
     stage.ready("a").await;
 
-    let (mut house, back) = alone(stage, house);
-    house.restart(&second, keeper(2)).await;
-    let house = Arc::new(house);
-    let stage = back(Arc::clone(&house));
+    let (mut harness, back) = alone(stage, harness);
+    harness.restart(&second, keeper(2)).await;
+    let harness = Arc::new(harness);
+    let stage = back(Arc::clone(&harness));
     stage.delete("a").await;
     stage.gone("a").await;
     stage.apply("a", "thing", json!({"variables": {"name": "b"}})).await;
     let anew = stage.ready("a").await;
 
-    let (mut house, back) = alone(stage, house);
-    house.restart(&first, keeper(3)).await;
-    let house = Arc::new(house);
-    let stage = back(Arc::clone(&house));
+    let (mut harness, back) = alone(stage, harness);
+    harness.restart(&first, keeper(3)).await;
+    let harness = Arc::new(harness);
+    let stage = back(Arc::clone(&harness));
     stage.apply("a", "thing", json!({"variables": {"name": "b"}, "timeout": "2h"})).await;
     let seen = stage.when("a", "seen", |object| object.metadata.generation > anew.metadata.generation).await;
     assert_eq!(seen.status.unwrap().last_applied_revision, anew.status.unwrap().last_applied_revision);
     let built = ["created a 1", "destroyed a 1", "created b 1"];
     assert_eq!(stage.traces(), built);
 
-    let (mut house, back) = alone(stage, house);
-    house.stop().await;
-    let stage = back(Arc::new(house));
+    let (mut harness, back) = alone(stage, harness);
+    harness.stop().await;
+    let stage = back(Arc::new(harness));
     stage.secrets().delete("capt-state-a", &DeleteParams::default()).await.unwrap();
-    let Stage { house, client: of_stage, namespace, trace } = stage;
-    let mut house = Arc::into_inner(house).unwrap();
-    house.restart(&first, keeper(4)).await;
-    let stage = Stage { house: Arc::new(house), client: of_stage, namespace, trace };
+    let Stage { harness, client: of_stage, namespace, trace } = stage;
+    let mut harness = Arc::into_inner(harness).unwrap();
+    harness.restart(&first, keeper(4)).await;
+    let stage = Stage { harness: Arc::new(harness), client: of_stage, namespace, trace };
     stage.reason("a", "StateLost").await;
     stage.delete("a").await;
     let held = stage.when("a", "held", |object| truth(object, "Deleting") == "True").await;
@@ -249,18 +250,18 @@ async fn a_folder_that_is_gone_is_told_and_nothing_is_built_again() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let (stage, house) = stage("gone").await;
+    let (stage, harness) = stage("gone").await;
     stage.template("thing", &stage.module()).await;
     stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
     stage.ready("a").await;
-    let (mut house, back) = alone(stage, house);
-    let folder = house.folder.path().join("engine");
-    let (workspaces, aside) = (folder.join("workspaces"), house.folder.path().join("aside"));
-    house.stop().await;
+    let (mut harness, back) = alone(stage, harness);
+    let folder = harness.folder.path().join("engine");
+    let (workspaces, aside) = (folder.join("workspaces"), harness.folder.path().join("aside"));
+    harness.stop().await;
     std::fs::rename(&workspaces, &aside).unwrap();
-    house.restart(&folder, None).await;
-    let house = Arc::new(house);
-    let stage = back(Arc::clone(&house));
+    harness.restart(&folder, None).await;
+    let harness = Arc::new(harness);
+    let stage = back(Arc::clone(&harness));
     stage.reason("a", "StateLost").await;
     // Neither a change nor a retry nor a deletion goes on without the state.
     stage.apply("a", "thing", json!({"variables": {"name": "b"}})).await;
@@ -270,12 +271,12 @@ async fn a_folder_that_is_gone_is_told_and_nothing_is_built_again() {
     assert_eq!(condition(&held, "Ready").0, "StateLost", "{:?}", held.status);
     assert_eq!(stage.traces(), ["created a 1"]);
 
-    let (mut house, back) = alone(stage, house);
-    house.stop().await;
+    let (mut harness, back) = alone(stage, harness);
+    harness.stop().await;
     std::fs::remove_dir_all(&workspaces).unwrap();
     std::fs::rename(&aside, &workspaces).unwrap();
-    house.restart(&folder, None).await;
-    let stage = back(Arc::new(house));
+    harness.restart(&folder, None).await;
+    let stage = back(Arc::new(harness));
     stage.gone("a").await;
     assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
 }
@@ -286,7 +287,7 @@ async fn a_first_apply_that_was_lost_is_told() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let (stage, house) = stage("halfway").await;
+    let (stage, harness) = stage("halfway").await;
     let gate = stage.trace.with_extension("gate");
     let created = "command = \"echo created";
     let waits = format!("command = \"until test -e {}; do sleep 0.1; done; echo created", gate.display());
@@ -297,16 +298,16 @@ async fn a_first_apply_that_was_lost_is_told() {
         progress.is_some_and(|progress| progress.current.is_some())
     };
     stage.when("a", "a resource is being made", working).await;
-    let (mut house, back) = alone(stage, house);
-    let folder = house.folder.path().join("engine");
-    house.stop().await;
+    let (mut harness, back) = alone(stage, harness);
+    let folder = harness.folder.path().join("engine");
+    harness.stop().await;
     std::fs::write(&gate, "").unwrap();
     let trace = gate.with_extension("trace");
     let made = async || std::fs::read_to_string(&trace).is_ok_and(|text| !text.is_empty()).then_some(());
     until("it is made", SOON, made).await.unwrap();
     let elsewhere = folder.with_file_name("elsewhere");
-    house.restart(&elsewhere, None).await;
-    let stage = back(Arc::new(house));
+    harness.restart(&elsewhere, None).await;
+    let stage = back(Arc::new(harness));
     stage.reason("a", "StateLost").await;
     // It stays: the next look knows no more than the first.
     stage.annotate("a", capt_api::names::annotations::RETRY, "now").await;
@@ -325,17 +326,17 @@ async fn a_damaged_state_is_told_and_restored() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let (stage, house) = stage("damaged").await;
+    let (stage, harness) = stage("damaged").await;
     stage.template("thing", &stage.module()).await;
     stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
     stage.ready("a").await;
-    let (mut house, back) = alone(stage, house);
-    let folder = house.folder.path().join("engine");
-    house.stop().await;
+    let (mut harness, back) = alone(stage, harness);
+    let folder = harness.folder.path().join("engine");
+    harness.stop().await;
     let workspace = std::fs::read_dir(folder.join("workspaces")).unwrap().next().unwrap().unwrap().path();
     std::fs::write(workspace.join("state/terraform.tfstate"), "").unwrap();
-    house.restart(&folder, None).await;
-    let stage = back(Arc::new(house));
+    harness.restart(&folder, None).await;
+    let stage = back(Arc::new(harness));
     stage.reason("a", "StateDamaged").await;
     stage.apply("a", "thing", json!({"variables": {"name": "a"}, "timeout": "2h"})).await;
     stage.reason("a", "StateDamaged").await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::stage::House;
+use crate::stage::Harness;
 
 /// Makes tests of them: `room: a, b;` are functions of the module `room` that take a stage.
 macro_rules! scenarios {
@@ -14,18 +14,18 @@ macro_rules! scenarios {
                     if !crate::scenarios::can_run("embedded") {
                         return;
                     }
-                    let house = std::sync::Arc::new(crate::stage::House::embedded().await);
-                    crate::$room::$name(&crate::stage::Stage::new(house, stringify!($name)).await).await;
+                    let harness = std::sync::Arc::new(crate::stage::Harness::embedded().await);
+                    crate::$room::$name(&crate::stage::Stage::new(harness, stringify!($name)).await).await;
                 }
             )+)+
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn a_real_kube_apiserver_agrees() {
-            let Some(house) = crate::scenarios::real().await else { return };
+            let Some(harness) = crate::scenarios::real().await else { return };
             $($(
                 eprintln!("{}", stringify!($name));
-                let stage = crate::stage::Stage::new(std::sync::Arc::clone(&house), stringify!($name)).await;
+                let stage = crate::stage::Stage::new(std::sync::Arc::clone(&harness), stringify!($name)).await;
                 crate::$room::$name(&stage).await;
                 stage.leave().await;
             )+)+
@@ -33,14 +33,14 @@ macro_rules! scenarios {
     };
 }
 
-/// A house on a real kube-apiserver, where there is one.
-pub async fn real() -> Option<Arc<House>> {
+/// A harness on a real kube-apiserver, where there is one.
+pub async fn real() -> Option<Arc<Harness>> {
     if !can_run("kube-apiserver") {
         return None;
     }
     let peers = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS)?;
     let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
-    Some(Arc::new(House::real(server).await))
+    Some(Arc::new(Harness::real(server).await))
 }
 
 /// Tests run where Terraform or OpenTofu is.

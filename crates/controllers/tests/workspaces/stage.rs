@@ -32,7 +32,7 @@ pub enum Home {
 }
 
 /// Everything that runs, to be used by several tests.
-pub struct House {
+pub struct Harness {
     pub client: Client,
     pub engine: Engine,
     pub folder: tempfile::TempDir,
@@ -67,7 +67,7 @@ impl capt_controllers::runtime::Clock for Shifted {
     }
 }
 
-impl House {
+impl Harness {
     pub async fn embedded() -> Self {
         let server = capt_apiserver::Server::in_memory().await.unwrap();
         Self::on(server.client("default"), Home::Embedded(server)).await
@@ -91,7 +91,7 @@ impl House {
         let (clock, cluster_api) = (Arc::default(), ClusterApi::default());
         let cross_namespace = CrossNamespace::default();
         let (controllers, keeper, resync) = (None, None, options().resync);
-        let mut house = Self {
+        let mut harness = Self {
             client,
             engine,
             folder,
@@ -103,8 +103,8 @@ impl House {
             resync,
             home,
         };
-        house.start_controllers();
-        house
+        harness.start_controllers();
+        harness
     }
 
     /// Whether something deletes what an owner leaves behind; beside a bare kube-apiserver nothing does.
@@ -227,18 +227,18 @@ async fn make_namespace(client: &Client, name: &str) {
 
 /// One test's own corner: a namespace, and a file in which its modules leave traces.
 pub struct Stage {
-    pub house: Arc<House>,
+    pub harness: Arc<Harness>,
     pub client: Client,
     pub namespace: String,
     pub trace: PathBuf,
 }
 
 impl Stage {
-    pub async fn new(house: Arc<House>, name: &str) -> Self {
+    pub async fn new(harness: Arc<Harness>, name: &str) -> Self {
         let namespace = name.replace('_', "-");
-        make_namespace(&house.client, &namespace).await;
-        let trace = house.folder.path().join(format!("{namespace}.trace"));
-        Self { client: house.client.clone(), house, namespace, trace }
+        make_namespace(&harness.client, &namespace).await;
+        let trace = harness.folder.path().join(format!("{namespace}.trace"));
+        Self { client: harness.client.clone(), harness, namespace, trace }
     }
 
     /// A namespace beside its own.
@@ -354,7 +354,7 @@ output "password" {
         .await;
         found.unwrap_or_else(|error| {
             let status = last.map(|object| serde_json::to_string_pretty(&object.status).unwrap());
-            panic!("{name}: {error}; status: {}\n{}", status.unwrap_or_default(), self.house.logs(name))
+            panic!("{name}: {error}; status: {}\n{}", status.unwrap_or_default(), self.harness.logs(name))
         })
     }
 
@@ -410,7 +410,7 @@ output "password" {
         seen.await.unwrap();
     }
 
-    /// Pauses what a test leaves behind: in a house that others use as well, a retry or a check for drift would count as theirs.
+    /// Pauses what a test leaves behind: in a harness that others use as well, a retry or a check for drift would count as theirs.
     pub async fn leave(&self) {
         for object in self.applies().list(&ListParams::default()).await.unwrap() {
             let name = object.name_any();
@@ -432,7 +432,7 @@ output "password" {
 
     /// Processes that the engine started, for whomever.
     pub fn processes(&self) -> u64 {
-        self.house.engine.metrics().processes
+        self.harness.engine.metrics().processes
     }
 }
 

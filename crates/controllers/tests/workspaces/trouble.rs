@@ -223,7 +223,7 @@ pub async fn secrets_stay_secret(stage: &Stage) {
 /// Logs of all runs.
 fn logs(stage: &Stage) -> String {
     let id = capt_controllers::runtime::Name::new(stage.namespace.as_str(), "a");
-    let view = stage.house.engine.look(&capt_controllers::workspace::context::workspace_id(&id));
+    let view = stage.harness.engine.look(&capt_controllers::workspace::context::workspace_id(&id));
     let runs = view.last.unwrap().log.parent().unwrap().parent().unwrap().to_owned();
     let mut text = String::new();
     for run in std::fs::read_dir(runs).unwrap() {

@@ -96,7 +96,7 @@ async fn a_definition_that_is_deleted_takes_no_new_objects() {
     assert_eq!(ask(&server, "POST", widgets, &held).await.0, 201);
     let path = format!("{CRDS}/widgets.example.com");
     assert_eq!(ask(&server, "DELETE", &path, &Value::Null).await.0, 200);
-    refresh(&server.api().engine).await;
+    refresh(&server.api().storage).await;
 
     let why = "widgets.example.com \"late\" is forbidden: create not allowed while custom resource definition is terminating";
     let apply = format!("{widgets}/late?fieldManager=me");
@@ -117,7 +117,7 @@ async fn a_definition_that_is_deleted_takes_no_new_objects() {
 async fn only_what_defines_something_waits_for_the_catalogue() {
     let server = Server::in_memory().await.unwrap();
     define(&server, &definition("widgets", "Widget")).await;
-    let held = server.api().engine.registry.definitions.lock().await;
+    let held = server.api().storage.registry.definitions.lock().await;
     let widgets = format!("{CRDS}/widgets.example.com");
     let dry = format!("{CRDS}?dryRun=All");
     for (method, path, body, code) in [
@@ -148,7 +148,7 @@ async fn with_room(megabytes: usize) -> Server {
     let server = Server::in_memory().await.unwrap();
     let mut catalogue = Catalogue::built_in().unwrap();
     catalogue.bound_definitions(&Arc::new(Room::of(megabytes << 20)));
-    server.api().engine.registry.replace(catalogue);
+    server.api().storage.registry.replace(catalogue);
     server
 }
 
@@ -193,8 +193,8 @@ async fn a_definition_without_room_waits_for_it() {
     crd::prepare_create(&mut late);
     let key = Key::new("apiextensions.k8s.io/customresourcedefinitions", "", "bs.example.com");
     let stored = store::Value::plain(Bytes::from(late.to_string()));
-    server.api().engine.store.create(key, stored).await.unwrap();
-    refresh(&server.api().engine).await;
+    server.api().storage.store.create(key, stored).await.unwrap();
+    refresh(&server.api().storage).await;
     let late = get(&server, "bs").await;
     let Value::Object(established) = condition(&late, "Established") else { panic!("{late}") };
     assert_eq!(
@@ -206,7 +206,7 @@ async fn a_definition_without_room_waits_for_it() {
     assert_eq!(count(&server, "as").await, 1);
 
     forget(&server, "as").await;
-    refresh(&server.api().engine).await;
+    refresh(&server.api().storage).await;
     assert_eq!(condition(&get(&server, "bs").await, "Established")["status"], "True");
     make(&server, "bs", "bs", "one").await;
     define(&server, &definition("as", "as")).await;
@@ -224,8 +224,8 @@ async fn a_definition_that_is_refused_by_now_says_so() {
     crd::prepare_create(&mut old);
     let key = Key::new("apiextensions.k8s.io/customresourcedefinitions", "", "as.example.com");
     let stored = store::Value::plain(Bytes::from(old.to_string()));
-    server.api().engine.store.create(key, stored).await.unwrap();
-    refresh(&server.api().engine).await;
+    server.api().storage.store.create(key, stored).await.unwrap();
+    refresh(&server.api().storage).await;
     let refused = get(&server, "as").await;
     let told = condition(&refused, "Established");
     assert_eq!((&told["status"], &told["reason"]), (&json!("False"), &json!("SchemaRefused")), "{told}");

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::{DIRECTIVE, Merge, Outcome, StrategicError, order};
-use crate::fields::{TypeId, text};
+use crate::managed_fields::{TypeId, text};
 
 /// What the items of the lists at hand are; they are all of one kind.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::merge::without_nulls;
-use crate::fields::{PatchMeta, TypeId, TypeInfo, text};
+use crate::managed_fields::{PatchMeta, TypeId, TypeInfo, text};
 use crate::status::go;
 use list::{Elements, merge_list};
 

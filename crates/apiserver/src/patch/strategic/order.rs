@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{DIRECTIVE, Outcome, SET_ORDER, StrategicError, list::Elements};
-use crate::fields::text;
+use crate::managed_fields::text;
 
 /// Items of the patch in the order of `wanted`, those only the server has between them, as in `server_order`.
 pub(super) fn arrange(

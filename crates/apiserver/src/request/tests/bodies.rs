@@ -34,14 +34,14 @@ fn members_given_twice_are_noted() {
 #[test]
 fn keys_given_twice_are_noted_by_line() {
     let body = Bytes::from_static(b"a: 1\nb:\n  c: x\n  c: z\na: 2\n");
-    let Decoded { value, repeated } = decode(&body, Format::Yaml, crate::serve::read_yaml).unwrap();
+    let Decoded { value, repeated } = decode(&body, Format::Yaml, crate::handlers::read_yaml).unwrap();
     assert_eq!(value, json!({"a": 2, "b": {"c": "z"}}));
     let lines = ["line 4: key \"c\" already set in map", "line 5: key \"a\" already set in map"];
     assert_eq!(repeated.warnings(), lines);
     assert_eq!(repeated.problems(), [format!("yaml: unmarshal errors:\n  {}\n  {}", lines[0], lines[1])]);
     // What is JSON is read as YAML then, too.
     let body = Bytes::from_static(b"{\"a\": 1, \"a\": 2}");
-    let Decoded { value, repeated } = decode(&body, Format::Yaml, crate::serve::read_yaml).unwrap();
+    let Decoded { value, repeated } = decode(&body, Format::Yaml, crate::handlers::read_yaml).unwrap();
     assert_eq!(
         (value, repeated.warnings()),
         (json!({"a": 2}), vec!["line 1: key \"a\" already set in map".to_owned()])

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Room, Unserved, is_established, resource_with, room, text, versions};
 use crate::builtin;
-use crate::resource::{Resource, Version, judged};
+use crate::resource::{Resource, Version, schema_cache};
 use crate::store::{Object, Revision};
 
 /// Every definition, in the order of the store.
@@ -109,7 +109,7 @@ impl Definition {
             return weight;
         }
         for version in &self.versions {
-            match judged::take(&version.open_api) {
+            match schema_cache::take(&version.open_api) {
                 Ok(schema) => self.schemas.push(schema),
                 Err(problem) => {
                     let problem = problem.first().map_or_else(String::new, ToString::to_string);

@@ -14,7 +14,7 @@ use super::{get, text, versions};
 use crate::bounds::extent;
 use crate::builtin::rules::{forbidden, path};
 use crate::object::Meta;
-use crate::resource::{Version, judged};
+use crate::resource::{Version, schema_cache};
 
 /// Bytes of all definitions: some hundreds of ordinary ones.
 const MOST: usize = 512 << 20;
@@ -90,7 +90,7 @@ impl Room {
             return None;
         }
         let versions = versions(crd);
-        let schemas = versions.iter().map(|version| judged::weight(&version.open_api)).sum::<usize>();
+        let schemas = versions.iter().map(|version| schema_cache::weight(&version.open_api)).sum::<usize>();
         let bytes = schemas + as_written(&versions);
         let taken = self.taken();
         let before = taken.get(text(crd, &["metadata", "name"])).copied().unwrap_or_default();

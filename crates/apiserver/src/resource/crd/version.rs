@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{is_true, list, text};
 use crate::bounds::MAX_DEPTH;
 use crate::builtin::rules::{get, invalid, required};
-use crate::resource::{MAX_COLUMNS, judged};
+use crate::resource::{MAX_COLUMNS, schema_cache};
 
 const MAX_SELECTABLE_FIELDS: usize = 8;
 const MAX_WARNING: usize = 256;
@@ -160,7 +160,7 @@ fn schema(version: &Value, status: bool, at: &FieldPath, errors: &mut Vec<FieldE
             errors.push(invalid(&at.field("openAPIV3Schema"), schema.clone(), detail));
         }
     }
-    if let Err(found) = judged::judge(schema) {
+    if let Err(found) = schema_cache::judge(schema) {
         let at = at.field("openAPIV3Schema");
         errors.extend(found.into_iter().map(|error| error.under(&at)));
     }

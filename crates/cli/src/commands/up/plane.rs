@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use capt_apiserver::door::{Door, Identity, write_kubeconfig};
+use capt_apiserver::authn::{Identity, write_kubeconfig};
+use capt_apiserver::secure_serving::SecureServer;
 use capt_apiserver::store::Store;
 use capt_apiserver::{Server, ServerOptions};
 use capt_controllers::cluster::core::{MANAGER as CLUSTERS, install};
@@ -45,7 +46,7 @@ pub struct Settings<'a> {
 pub struct Plane {
     store: Store,
     server: Server,
-    door: Door,
+    serving: SecureServer,
     client: Client,
     engine: Engine,
     lease: Held,
@@ -71,13 +72,14 @@ impl Plane {
         let options = ServerOptions { seed: Some(SEED), ..ServerOptions::default() };
         let server = Server::on(store.clone(), &options).await.map_err(in_words)?;
         let identity = identity.await.map_err(in_words)?.map_err(in_words)?;
-        let doors = capt_apiserver::door::Settings {
+        let serving = capt_apiserver::secure_serving::Settings {
             listen: settings.listen,
             allow_remote: settings.allow_remote,
             metrics: Arc::clone(server.metrics()),
-            ..capt_apiserver::door::Settings::default()
+            ..capt_apiserver::secure_serving::Settings::default()
         };
-        let door = Door::open(Arc::clone(server.api()), &identity, doors).await.map_err(in_words)?;
+        let serving =
+            SecureServer::open(Arc::clone(server.api()), &identity, serving).await.map_err(in_words)?;
         let client = server.client("default");
         if !server.is_sown() {
             install_crds(&client).await?;
@@ -97,7 +99,7 @@ impl Plane {
         options.keeper = Some(Arc::clone(&keeper) as Arc<dyn Keeper>);
         let engine = Engine::start(options).await.map_err(in_words)?;
         // Last: whoever finds it finds an API that is ready.
-        write_kubeconfig(&place::kubeconfig(folder), &door.url(), &identity).map_err(in_words)?;
+        write_kubeconfig(&place::kubeconfig(folder), &serving.url(), &identity).map_err(in_words)?;
         // The CRD of Cluster is installed: whose it is decides who takes care of Clusters.
         let options = Options {
             keeper: Some(keeper),
@@ -106,7 +108,7 @@ impl Plane {
             ..Options::default()
         };
         let folder = folder.to_owned();
-        Ok(Self { store, server, door, client, engine, lease, options, controllers: None, folder })
+        Ok(Self { store, server, serving, client, engine, lease, options, controllers: None, folder })
     }
 
     pub fn client(&self) -> &Client {
@@ -114,7 +116,7 @@ impl Plane {
     }
 
     pub fn url(&self) -> String {
-        self.door.url()
+        self.serving.url()
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
@@ -162,7 +164,7 @@ impl Plane {
         tokio::select! {
             () = ended => io::Error::other("a controller ended"),
             why = keep_lease(&mut self.lease, &self.store) => why,
-            () = server::renew_daily(&self.folder, &self.door, &kubeconfig) => io::Error::other("certificates are not renewed any more"),
+            () = server::renew_daily(&self.folder, &self.serving, &kubeconfig) => io::Error::other("certificates are not renewed any more"),
         }
     }
 
@@ -178,14 +180,14 @@ impl Plane {
 
     /// Closes it. What still runs goes on, and is taken up at the next start.
     pub async fn close(self) {
-        let Self { server, door, engine, lease, controllers, .. } = self;
+        let Self { server, serving, engine, lease, controllers, .. } = self;
         if let Some(controllers) = controllers {
             controllers.stop().await;
         }
         // Journals are written; a stop that hangs would only be killed.
         let _ = tokio::time::timeout(Duration::from_secs(10), engine.stop()).await;
         lease.release().await;
-        door.close().await;
+        serving.close().await;
         server.close().await;
     }
 }
