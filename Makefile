@@ -77,11 +77,8 @@ fuzz: ## Try to break what reads requests, patches, schemas, states, records and
 	CAPT_FUZZ_SEED=$${CAPT_FUZZ_SEED:-$$RANDOM} CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release --workspace --test fuzz -- --nocapture
 	CAPT_FUZZ_SEED=$${CAPT_FUZZ_SEED:-$$RANDOM} CAPT_FUZZ_CASES=$${CAPT_FUZZ_CASES:-1000000} $(CARGO) test --locked --release -p capt-terraform --lib fuzz:: -- --nocapture
 
-SEED := crates/cli/src/commands/up/seed.txt
-crds: ## Write config/crd, crates/api/src/crds.json and what a new store begins with from the types
+crds: ## Write config/crd from the types
 	$(CARGO) run --locked --quiet -p capt -- crds --output-dir config/crd
-	json="$$($(CARGO) run --locked --quiet -p capt -- crds --json)" && printf '%s\n' "$$json" >crates/api/src/crds.json
-	seed="$$($(CARGO) run --locked --quiet -p capt -- crds --seed)" && printf '%s\n' "$$seed" >$(SEED)
 
 docs: ## Write docs/reference from the program and the CRDs
 	mkdir -p docs/reference

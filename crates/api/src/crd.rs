@@ -65,12 +65,6 @@ pub fn cluster_kind() -> Kind {
     kind
 }
 
-/// What [`crds`] gives, and last what [`cluster_kind`] does, as `make crds` wrote it down: to derive them takes twenty times as
-/// long as to read them, and a start would wait for it.
-pub fn written() -> Vec<Value> {
-    serde_json::from_str(include_str!("crds.json")).expect("a test reads it")
-}
-
 /// Whether what an API has is what was applied; it adds defaults of its own, and others may add labels.
 pub fn is_installed(found: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> bool {
     let spec = |crd: &CustomResourceDefinition| {
@@ -103,12 +97,6 @@ fn plain(value: &mut Value) {
         }
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
-}
-
-/// What [`cluster_kind`] gives, read.
-pub fn written_cluster() -> CustomResourceDefinition {
-    let last = written().pop().expect("there are fourteen");
-    serde_json::from_value(last).expect("a test reads it")
 }
 
 fn kind<K: CustomResourceExt + DeserializeOwned>() -> Kind {
@@ -161,13 +149,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn what_is_written_down_is_what_the_types_say() {
-        let derived = crds().into_iter().chain([cluster_kind().crd]);
-        let derived: Vec<Value> = derived.map(|crd| serde_json::to_value(crd).expect("JSON")).collect();
-        assert!(written() == derived, "crates/api/src/crds.json is out of date: make crds");
-    }
 
     #[test]
     fn a_crd_is_installed_whatever_an_api_adds() {

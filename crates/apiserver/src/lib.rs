@@ -15,7 +15,6 @@
 //! | [`secure_serving`] | TLS, connections, limits, impersonation, audit |
 //! | [`rbac`] | who may do what |
 //! | [`control`], [`gc`] | what the server does by itself |
-//! | [`seed`] | what a new store begins with |
 //! | [`version`] | the version of Kubernetes whose API this is |
 //! | [`Server`] | all of it, running |
 
@@ -39,7 +38,6 @@ pub mod registry;
 pub mod request;
 pub mod resource;
 pub mod secure_serving;
-pub mod seed;
 mod server;
 pub mod status;
 pub mod storage;

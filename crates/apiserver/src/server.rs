@@ -16,10 +16,9 @@ use crate::rbac::{self, defaults};
 use crate::registry::{Catalogue, ServeError};
 use crate::request::write::WriteOptions;
 use crate::secure_serving::Metrics;
-use crate::seed;
 use crate::status::ApiError;
 use crate::storage::{Change, PatchBody, Source, Storage, Target};
-use crate::store::{OpenError, Options, Revision, Store, WriteError};
+use crate::store::{OpenError, Options, Store};
 
 /// Namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -36,15 +35,6 @@ pub enum StartError {
     /// The namespaces that are always there cannot be written.
     #[error("write the first namespaces: {0}")]
     Namespaces(ApiError),
-    /// What a new store begins with cannot be written.
-    #[error("write the first objects")]
-    Seed(#[source] WriteError),
-    /// What a new store is to begin with is not what [`crate::seed::write`] writes.
-    #[error("write the first objects: the text is no seed")]
-    NoSeed,
-    /// A definition that a store is to begin with is refused.
-    #[error("write the first definitions: {0}")]
-    Definitions(ApiError),
 }
 
 /// What may be chosen at a start.
@@ -55,14 +45,12 @@ pub struct ServerOptions {
     /// Whether it also does what kube-controller-manager does in a cluster: collects garbage, empties namespaces,
     /// collects the rules of roles. A test that compares with a kube-apiserver alone wants none of it.
     pub controllers: bool,
-    /// What a new store begins with, as [`crate::seed::write`] wrote it.
-    pub seed: Option<&'static str>,
 }
 
 impl Default for ServerOptions {
     /// Events stay for an hour, as kube-apiserver keeps them.
     fn default() -> Self {
-        Self { event_ttl: Some(Duration::from_secs(3600)), controllers: true, seed: None }
+        Self { event_ttl: Some(Duration::from_secs(3600)), controllers: true }
     }
 }
 
@@ -71,7 +59,6 @@ impl Default for ServerOptions {
 pub struct Server {
     api: Arc<Api>,
     tasks: control::Tasks,
-    sown: bool,
 }
 
 impl Server {
@@ -97,33 +84,21 @@ impl Server {
 
     /// Starts on a store that is open.
     pub async fn on(store: Store, options: &ServerOptions) -> Result<Self, StartError> {
-        let is_new = store.revision() == Revision::START;
-        let seed = options.seed.filter(|_| is_new);
-        if let Some(seed) = seed {
-            seed::sow(&store, seed, &System).await?;
-        }
         let storage = Arc::new(Storage::new(store, Arc::new(System)));
         storage.registry.replace(Catalogue::built_in()?);
-        if seed.is_none() {
-            ensure(&storage).await?;
-        }
+        ensure(&storage).await?;
         // What CRDs define is served before the first request, not some time after it.
         control::refresh(&storage).await;
         let tasks = control::start(&storage, options);
-        Ok(Self { api: Arc::new(Api::new(storage)), tasks, sown: seed.is_some() })
+        Ok(Self { api: Arc::new(Api::new(storage)), tasks })
     }
 
     /// Stops, and closes the store even while clients are still around. Without it the store is closed when the last of
     /// them is dropped.
     pub async fn close(self) {
-        let Self { api, tasks, sown: _ } = self;
+        let Self { api, tasks } = self;
         tasks.shutdown().await;
         api.storage.store.close().await;
-    }
-
-    /// Whether the store was new, and began with the seed.
-    pub fn is_sown(&self) -> bool {
-        self.sown
     }
 
     /// The API, to be put behind a listener.
@@ -157,7 +132,7 @@ async fn respond(
 }
 
 /// Makes what is always there.
-pub(crate) async fn ensure(storage: &Storage) -> Result<(), StartError> {
+async fn ensure(storage: &Storage) -> Result<(), StartError> {
     ensure_namespaces(storage).await.map_err(StartError::Namespaces)?;
     ensure_roles(storage).await;
     Ok(())

@@ -62,12 +62,6 @@ impl Program {
     }
 }
 
-/// Asks the binaries on `$PATH` for their versions where there is no other way to choose one: nobody has to wait for it later.
-pub fn ask_ahead(choice: &Choice) {
-    // Who needs one is told what is wrong with it.
-    let _ = Binaries::new(None, Duration::from_secs(20)).find_to_run(choice, true);
-}
-
 /// The binary that a choice means on `$PATH`. Asks it for its version.
 pub fn find(choice: &Choice) -> Result<Binary, Failure> {
     Binaries::new(None, Duration::from_secs(20)).find(choice)

@@ -17,15 +17,10 @@ const KINDS: [(&str, &str, &str, &str); 4] = [
     ("MachinePool", "machinepools", "mp", "NodeGroup"),
 ];
 
-/// Their CRDs, as JSON. The label tells them from upstream's.
-pub fn definitions() -> Vec<Value> {
-    KINDS.iter().map(|(kind, plural, short, own)| definition(kind, plural, short, own)).collect()
-}
-
-/// Their CRDs.
+/// Their CRDs. The label tells them from upstream's.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let read = |crd| serde_json::from_value(crd).expect("a test reads it");
-    definitions().into_iter().map(read).collect()
+    KINDS.iter().map(|(kind, plural, short, own)| read(definition(kind, plural, short, own))).collect()
 }
 
 fn definition(kind: &str, plural: &str, short: &str, own: &str) -> Value {

@@ -7,7 +7,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::Value;
 
 use super::Outcome;
-use super::client::in_words;
 
 /// Print every CRD of CAPT as YAML.
 ///
@@ -24,26 +23,9 @@ pub struct Args {
     /// The CRD of Cluster alone, for an API without Cluster API core: never apply it beside that.
     #[arg(long, conflicts_with = "output_dir")]
     cluster: bool,
-    /// All of them as one list in JSON, which `capt up` installs.
-    #[arg(long, hide = true, conflicts_with_all = ["output_dir", "cluster"])]
-    json: bool,
-    /// What the store of `capt up` begins with: a server that has all of them.
-    #[arg(long, hide = true, conflicts_with_all = ["output_dir", "cluster", "json"])]
-    seed: bool,
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
-    if args.json {
-        let all: Vec<_> = capt_api::crds().into_iter().chain([capt_api::crd::cluster_kind().crd]).collect();
-        serde_json::to_writer(io::stdout().lock(), &all)?;
-        return Ok(Outcome::Good);
-    }
-    if args.seed {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let seed = runtime.block_on(capt_apiserver::seed::write(super::up::definitions()));
-        io::stdout().lock().write_all(seed.map_err(in_words)?.as_bytes())?;
-        return Ok(Outcome::Good);
-    }
     let crds = if args.cluster { vec![capt_api::crd::cluster_kind().crd] } else { capt_api::crds() };
     if let Some(folder) = &args.output_dir {
         write_files(folder, &crds)?;

@@ -42,7 +42,7 @@ pub async fn install(client: &Client) {
         let served =
             until("a served CRD", SOON, async || crds.get(name).await.ok().filter(install::is_served));
         let served = served.await.unwrap();
-        let wanted = capt_api::crd::written_cluster();
+        let wanted = capt_api::crd::cluster_kind().crd;
         assert!(name != install::NAME || capt_api::crd::is_installed(&served, &wanted), "{served:?}");
         let spec = served.spec;
         let gvk = GroupVersionKind::gvk(&spec.group, &spec.versions[0].name, &spec.names.kind);

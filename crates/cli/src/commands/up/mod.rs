@@ -21,7 +21,6 @@ use super::tenants::CrossNamespace;
 use super::{Outcome, Signals, duration, place};
 use apply::Manifests;
 use plane::Plane;
-pub use plane::definitions;
 use show::{Event, Show};
 use wait::{End, Waiting};
 
@@ -97,8 +96,6 @@ enum Format {
 }
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
-    // Takes its time and needs nothing: done before anybody waits for it.
-    std::thread::spawn(|| capt_terraform::binary::ask_ahead(&capt_terraform::inputs::Choice::default()));
     let manifests = match Manifests::read(&args.files, args.recursive, args.demo) {
         Ok(manifests) => manifests,
         Err(report) => {

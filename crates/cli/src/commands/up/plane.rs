@@ -10,7 +10,7 @@ use capt_apiserver::authn::{Identity, write_kubeconfig};
 use capt_apiserver::secure_serving::SecureServer;
 use capt_apiserver::store::Store;
 use capt_apiserver::{Server, ServerOptions};
-use capt_controllers::cluster::core::{MANAGER as CLUSTERS, install};
+use capt_controllers::cluster::core::install;
 use capt_controllers::runtime::lease::{Held, LASTS, LeaseError};
 use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_controllers::{ClusterApi, Controllers, Options};
@@ -19,17 +19,13 @@ use capt_terraform::inputs::Choice;
 use capt_terraform::keeper::Keeper;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
-use serde_json::Value;
+use kube::{Api, Client, ResourceExt};
 use tokio::task::JoinSet;
 
 use super::super::client::in_words;
 use super::super::confine::Confine;
 use super::super::tenants::CrossNamespace;
 use super::super::{controller, logging, place, server};
-
-/// A server that has all [`definitions`], as `make crds` wrote it down.
-const SEED: &str = include_str!("seed.txt");
 
 /// How a plane is opened.
 pub struct Settings<'a> {
@@ -69,8 +65,7 @@ impl Plane {
         let place = folder.to_owned();
         let identity =
             tokio::task::spawn_blocking(move || Identity::in_folder(&place, &[], SystemTime::now()));
-        let options = ServerOptions { seed: Some(SEED), ..ServerOptions::default() };
-        let server = Server::on(store.clone(), &options).await.map_err(in_words)?;
+        let server = Server::on(store.clone(), &ServerOptions::default()).await.map_err(in_words)?;
         let identity = identity.await.map_err(in_words)?.map_err(in_words)?;
         let serving = capt_apiserver::secure_serving::Settings {
             listen: settings.listen,
@@ -81,9 +76,7 @@ impl Plane {
         let serving =
             SecureServer::open(Arc::clone(server.api()), &identity, serving).await.map_err(in_words)?;
         let client = server.client("default");
-        if !server.is_sown() {
-            install_crds(&client).await?;
-        }
+        install_crds(&client).await?;
         let mut lease = controller::take_lease(None, LASTS, &client).await?;
         let policy = match settings.cross_namespace {
             Some(policy) => policy,
@@ -216,26 +209,17 @@ async fn keep_lease(lease: &mut Held, store: &Store) -> io::Error {
 /// Who applies the CRDs of CAPT.
 const MANAGER: &str = "capt-up";
 
-/// The CRDs of CAPT, that of Cluster and those that belong to it, and who applies each.
-pub fn definitions() -> impl Iterator<Item = (&'static str, Value)> {
-    let manager = |crd: &Value| if crd["metadata"]["name"] == install::NAME { CLUSTERS } else { MANAGER };
-    let own = capt_api::crd::written().into_iter().map(move |crd| (manager(&crd), crd));
-    own.chain(capt_api::cluster::absent::definitions().into_iter().map(|crd| (CLUSTERS, crd)))
-}
-
-/// Installs all [`definitions`], or brings them up to date.
+/// Installs the CRDs of CAPT, that of Cluster and those that belong to it, or brings them up to date.
 async fn install_crds(client: &Client) -> io::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply(MANAGER).force();
     // All at once: the store writes together what comes together.
     let mut installs = JoinSet::new();
-    for (manager, crd) in definitions() {
-        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        if manager == MANAGER {
-            let (api, params) = (api.clone(), params.clone());
-            // What comes back is long, and known.
-            installs.spawn(async move { api.patch_metadata(&name, &params, &Patch::Apply(&crd)).await });
-        }
+    for crd in capt_api::crds() {
+        let (api, params) = (api.clone(), params.clone());
+        // What comes back is long, and known.
+        installs
+            .spawn(async move { api.patch_metadata(&crd.name_any(), &params, &Patch::Apply(&crd)).await });
     }
     let own = install::install(client).await;
     for done in installs.join_all().await {
@@ -243,15 +227,4 @@ async fn install_crds(client: &Client) -> io::Result<()> {
     }
     own.map_err(in_words)?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_seed_is_what_the_definitions_make() {
-        let fresh = capt_apiserver::seed::write(definitions()).await.unwrap();
-        assert!(fresh == SEED, "crates/cli/src/commands/up/seed.txt is out of date: make crds");
-    }
 }

@@ -42,7 +42,7 @@ pub fn is_served(crd: &CustomResourceDefinition) -> bool {
 /// With ours come the kinds of Cluster API core that its clients look for beside a Cluster.
 pub async fn install(client: &Client) -> Result<Installed, Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let installed = install_one(&api, &capt_api::crd::written_cluster()).await?;
+    let installed = install_one(&api, &capt_api::crd::cluster_kind().crd).await?;
     if installed == Installed::Ours {
         let absent = capt_api::cluster::absent::crds();
         let others = absent.iter().map(|crd| install_one(&api, crd));
