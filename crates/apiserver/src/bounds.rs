@@ -7,7 +7,6 @@ use capt_schema::TooLarge;
 use serde_json::Value;
 
 use crate::object::Meta;
-use crate::status::ApiError;
 
 /// Bytes of a request body, and of a stored object as JSON: upstream's bound of a body, and twice etcd's of a request.
 pub const MAX_BYTES: usize = 3 << 20;
@@ -48,34 +47,38 @@ pub fn extent(value: &Value) -> Extent {
 /// Bytes and values that an object may have more while it is being deleted: the largest one can be marked too.
 const MARK: usize = 1 << 10;
 
+/// What an object has too much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exceeded {
+    /// Bytes, of which it has more than [`MAX_BYTES`].
+    Bytes,
+    /// Values, of which it has more than [`MAX_VALUES`].
+    Values,
+    /// Levels, of which it has more than [`MAX_DEPTH`].
+    Depth,
+}
+
+impl From<TooLarge> for Exceeded {
+    /// Of an object that defaults make too large.
+    fn from(error: TooLarge) -> Self {
+        match error {
+            TooLarge::Bytes => Self::Bytes,
+            TooLarge::Values => Self::Values,
+        }
+    }
+}
+
 /// Refuses an object that is larger than one may be; `bytes` is how long it is as JSON.
-pub fn check(object: &Value, bytes: usize) -> Result<(), ApiError> {
+pub fn check(object: &Value, bytes: usize) -> Result<(), Exceeded> {
     let mark = if Meta::of(object).deletion_timestamp().is_some() { MARK } else { 0 };
     if bytes > MAX_BYTES + mark {
-        return Err(ApiError::too_large_body(MAX_BYTES));
+        return Err(Exceeded::Bytes);
     }
     let Extent { values, depth } = extent(object);
     if values > MAX_VALUES + mark {
-        return Err(too_many_values());
+        return Err(Exceeded::Values);
     }
-    if depth > MAX_STORED_DEPTH {
-        let message = format!("The allowed maximum depth of an object is {MAX_DEPTH}");
-        return Err(ApiError::RequestEntityTooLarge(message));
-    }
-    Ok(())
-}
-
-/// The answer to an object of more than [`MAX_VALUES`] values.
-pub fn too_many_values() -> ApiError {
-    ApiError::RequestEntityTooLarge(format!("The allowed maximum of values in an object is {MAX_VALUES}"))
-}
-
-/// The answer to an object that defaults make too large.
-pub fn too_large(error: TooLarge) -> ApiError {
-    match error {
-        TooLarge::Bytes => ApiError::too_large_body(MAX_BYTES),
-        TooLarge::Values => too_many_values(),
-    }
+    if depth > MAX_STORED_DEPTH { Err(Exceeded::Depth) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ pub mod control;
 pub mod discovery;
 pub mod gc;
 pub mod handlers;
+pub mod json;
 mod later;
 pub mod managed_fields;
 pub mod object;
@@ -44,5 +45,6 @@ pub mod storage;
 pub mod store;
 pub mod version;
 
+pub use control::Options as ServerOptions;
 pub use later::Later;
-pub use server::{Server, ServerOptions, StartError};
+pub use server::{Server, StartError};

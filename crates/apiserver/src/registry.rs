@@ -11,11 +11,10 @@ use capt_schema::Schema;
 use tokio_util::sync::CancellationToken;
 
 use crate::builtin;
-use crate::handlers::Descriptions;
 use crate::later::Later;
 use crate::managed_fields::{Kind, SchemaError, TypeInfo};
 use crate::resource::crd::{self, Known, Room};
-use crate::resource::{Resource, Version, schema_cache};
+use crate::resource::{Resource, Version, api_version, schema_cache};
 
 /// One version of a resource with all that a request needs of it.
 #[derive(Debug)]
@@ -75,7 +74,6 @@ pub enum ServeError {
 pub struct Catalogue {
     served: HashMap<(String, String, String), Arc<Served>>,
     resources: Vec<Arc<Resource>>,
-    pub(crate) descriptions: Descriptions,
 }
 
 impl Catalogue {
@@ -88,12 +86,8 @@ impl Catalogue {
     pub fn built_in() -> Result<Self, ServeError> {
         static BUILT_IN: LazyLock<Result<Catalogue, ServeError>> =
             LazyLock::new(|| Catalogue::of(builtin::resources()));
-        let Self { served, resources, .. } = BUILT_IN.as_ref().map_err(Clone::clone)?;
-        let mut catalogue = Self {
-            served: served.clone(),
-            resources: resources.clone(),
-            descriptions: Descriptions::default(),
-        };
+        let Self { served, resources } = BUILT_IN.as_ref().map_err(Clone::clone)?;
+        let mut catalogue = Self { served: served.clone(), resources: resources.clone() };
         catalogue.bound_definitions(&Arc::default());
         Ok(catalogue)
     }
@@ -127,7 +121,7 @@ impl Catalogue {
             }
         }
         serve_all(&new)?.into_iter().for_each(add);
-        Ok(Self { served, resources, descriptions: Descriptions::default() })
+        Ok(Self { served, resources })
     }
 
     /// Whether these are the resources of this catalogue.
@@ -267,11 +261,6 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
 /// The best version of a resource that nobody is served, for what the server does with its objects by itself.
 pub fn alone(resource: Resource) -> Option<Arc<Served>> {
     serve(&Arc::new(resource)).ok()?.into_iter().next()
-}
-
-/// As `apiVersion` of an object says it.
-pub fn api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// The catalogue of the moment.

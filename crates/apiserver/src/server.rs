@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -10,7 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::authn::User;
-use crate::control;
+use crate::control::{self, Options as ServerOptions};
 use crate::handlers::{Api, Body};
 use crate::rbac::{self, defaults};
 use crate::registry::{Catalogue, ServeError};
@@ -35,23 +34,6 @@ pub enum StartError {
     /// The namespaces that are always there cannot be written.
     #[error("write the first namespaces: {0}")]
     Namespaces(ApiError),
-}
-
-/// What may be chosen at a start.
-#[derive(Clone, Debug)]
-pub struct ServerOptions {
-    /// How long an event stays after it was last written; `None` for as long as nobody deletes it.
-    pub event_ttl: Option<Duration>,
-    /// Whether it also does what kube-controller-manager does in a cluster: collects garbage, empties namespaces,
-    /// collects the rules of roles. A test that compares with a kube-apiserver alone wants none of it.
-    pub controllers: bool,
-}
-
-impl Default for ServerOptions {
-    /// Events stay for an hour, as kube-apiserver keeps them.
-    fn default() -> Self {
-        Self { event_ttl: Some(Duration::from_secs(3600)), controllers: true }
-    }
 }
 
 /// A running server. It stops when it is dropped.

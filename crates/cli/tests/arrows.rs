@@ -1,5 +1,7 @@
-//! The crates know only whom they may know. A new crate needs a row here, on purpose.
+//! The crates know only whom they may know, and so do the modules of the larger ones. A new crate needs a row here, on purpose.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -65,4 +67,90 @@ fn crates_know_only_whom_they_may_know() {
         }
     }
     assert_eq!(packages.len(), ARROWS.len(), "a crate is gone: take its row out of ARROWS");
+}
+
+/// Crates of which the top modules know each other one way.
+const LAYERED: [&str; 3] = ["apiserver", "terraform", "controllers"];
+
+/// A cycle among the modules of a crate is a layer that reaches back up.
+#[test]
+fn modules_know_each_other_one_way() {
+    for name in LAYERED {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+        let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for file in sources(&root) {
+            let place = file.strip_prefix(&root).expect("below its crate");
+            let module = place.iter().next().expect("a file has a name").to_string_lossy();
+            let module = module.trim_end_matches(".rs").to_owned();
+            let text = without_tests(&std::fs::read_to_string(&file).expect("a source is text"));
+            arrows.entry(module.clone()).or_default().extend(used(&text).filter(|other| *other != module));
+        }
+        // Whoever knows nobody that is left is the lowest layer, and goes.
+        while let Some(lowest) =
+            arrows.iter().find(|(_, known)| known.is_empty()).map(|(name, _)| name.clone())
+        {
+            arrows.remove(&lowest);
+            for known in arrows.values_mut() {
+                known.remove(&lowest);
+            }
+        }
+        assert!(arrows.is_empty(), "modules of crates/{name} know each other in a circle: {arrows:#?}");
+    }
+}
+
+/// The source files of a crate, without those of its tests.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(folder).expect("a folder of sources").map(|entry| entry.expect("an entry").path());
+    let is_test = |path: &PathBuf| {
+        let name = path.file_stem().expect("a name").to_string_lossy();
+        ["tests", "fixture", "lib", "bin", "fuzz"].contains(&&*name) || name.ends_with("_tests")
+    };
+    let files = entries
+        .filter(|path| !is_test(path))
+        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] });
+    files.collect()
+}
+
+/// A source up to its unit tests, without comments.
+fn without_tests(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    // What tests alone use stands behind its attribute.
+    let mut kept = Vec::new();
+    let mut skip = false;
+    for line in lines {
+        if !skip {
+            kept.push(line);
+        }
+        skip = line.trim() == "#[cfg(test)]";
+    }
+    kept.join("\n")
+}
+
+/// The modules in `crate::…` paths of a source: one, or several in braces.
+fn used(text: &str) -> impl Iterator<Item = String> + '_ {
+    let word = |text: &str| {
+        text.chars()
+            .take_while(|c| c.is_ascii_lowercase() || *c == '_' || c.is_ascii_digit())
+            .collect::<String>()
+    };
+    text.split("crate::")
+        .skip(1)
+        .flat_map(move |path| {
+            let Some(list) = path.strip_prefix('{') else { return vec![word(path)] };
+            let (mut depth, mut names) = (0, vec![String::new()]);
+            for letter in list.chars() {
+                match letter {
+                    '{' => depth += 1,
+                    '}' if depth == 0 => break,
+                    '}' => depth -= 1,
+                    ',' if depth == 0 => names.push(String::new()),
+                    _ if depth == 0 => names.last_mut().expect("one is there").push(letter),
+                    _ => {}
+                }
+            }
+            names.iter().map(|name| word(name.trim())).collect()
+        })
+        .filter(|name| !name.is_empty())
 }

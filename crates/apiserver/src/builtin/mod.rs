@@ -14,7 +14,6 @@ pub mod decode;
 mod definitions;
 pub mod events;
 mod fields;
-pub mod names;
 pub mod protobuf;
 pub(crate) mod rules;
 mod schema;
@@ -26,12 +25,11 @@ use serde_json::{Map, Value, json};
 
 use crate::later::Later;
 use crate::managed_fields::{Kind, SchemaError, TypeInfo};
-use crate::registry::api_version;
-use crate::resource::{Resource, Version};
+use crate::resource::{Resource, Version, api_version};
 
+pub use crate::object::names::NameRule;
 pub use decode::{DecodeError, Decoded, decode};
 pub use fields::field_value;
-pub use names::NameRule;
 pub use rules::{
     allows_create_on_update, allows_unconditional_update, name_rule, prepare_create, prepare_finalize,
     prepare_status_update, prepare_update, tracks_generation, validate_create, validate_finalize,
@@ -163,15 +161,11 @@ pub fn resources() -> Vec<Arc<Resource>> {
     RESOURCES.clone()
 }
 
-/// Whether the API itself serves a group. No definition may add to one: names, kinds and places in the store would be shared with
-/// what rights, leases and definitions are kept in.
-pub fn is_group(group: &str) -> bool {
-    STORED.iter().chain(VIRTUAL).any(|row| row.group == group)
-}
-
 /// The resources that are answered on creation and never stored; `create` is their only verb.
 pub fn virtual_resources() -> Vec<Arc<Resource>> {
-    VIRTUAL.iter().map(|row| Arc::new(resource(row, &["create"]))).collect()
+    static RESOURCES: LazyLock<Vec<Arc<Resource>>> =
+        LazyLock::new(|| VIRTUAL.iter().map(|row| Arc::new(resource(row, &["create"]))).collect());
+    RESOURCES.clone()
 }
 
 fn resource(row: &Row, verbs: &[&'static str]) -> Resource {

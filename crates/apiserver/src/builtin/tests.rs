@@ -93,3 +93,12 @@ fn fields_to_select_by_have_values() {
         find("events.k8s.io", "Event").versions[0].selectable_fields.contains(&"regarding.uid".to_owned())
     );
 }
+
+#[test]
+fn the_groups_of_the_api_are_those_of_its_resources() {
+    let groups = |name: &str| STORED.iter().chain(VIRTUAL).any(|row| row.group == name);
+    for row in STORED.iter().chain(VIRTUAL) {
+        assert!(crate::resource::is_api_group(row.group), "{}", row.group);
+    }
+    assert!(!groups("example.com") && !crate::resource::is_api_group("example.com"));
+}

@@ -15,6 +15,7 @@ mod roles;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -23,7 +24,6 @@ use tokio::task::JoinSet;
 
 use backoff::Backoff;
 
-use crate::server::ServerOptions;
 use crate::storage::Storage;
 
 pub use crds::{refresh, refreshed};
@@ -57,8 +57,25 @@ impl Drop for Tasks {
     }
 }
 
+/// What may be chosen at a start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long an event stays after it was last written; `None` for as long as nobody deletes it.
+    pub event_ttl: Option<Duration>,
+    /// Whether it also does what kube-controller-manager does in a cluster: collects garbage, empties namespaces,
+    /// collects the rules of roles. A test that compares with a kube-apiserver alone wants none of it.
+    pub controllers: bool,
+}
+
+impl Default for Options {
+    /// Events stay for an hour, as kube-apiserver keeps them.
+    fn default() -> Self {
+        Self { event_ttl: Some(Duration::from_secs(3600)), controllers: true }
+    }
+}
+
 /// Starts every task that is wanted. Without a time to live, events stay.
-pub fn start(storage: &Arc<Storage>, options: &ServerOptions) -> Tasks {
+pub fn start(storage: &Arc<Storage>, options: &Options) -> Tasks {
     // Where no thread can be started, the caller's are better than no tasks.
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)

@@ -1,6 +1,6 @@
 //! What the server says of itself: paths, discovery, OpenAPI, version.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
@@ -32,29 +32,32 @@ struct Document {
     bytes: Arc<Bytes>,
 }
 
-/// The resources of one catalogue, and its OpenAPI documents.
-#[derive(Debug, Default)]
-pub struct Descriptions {
-    all: OnceLock<Vec<Arc<Resource>>>,
-    documents: Arc<Documents>,
-}
-
 /// OpenAPI documents of one catalogue, made when they are first asked for. Every answer shares the bytes, and none keeps them
 /// without room. Requests that wait for them hold nothing else of the catalogue.
 #[derive(Debug, Default)]
-struct Documents {
+pub(super) struct Documents {
     v3: Made<Arc<OpenApiV3>>,
     v2: Made<Arc<Bytes>>,
     v2_protobuf: Made<Arc<Bytes>>,
 }
 
-impl Descriptions {
-    /// Stored and virtual resources.
-    fn resources(&self, catalogue: &Catalogue) -> &[Arc<Resource>] {
-        self.all.get_or_init(|| {
-            catalogue.resources().iter().cloned().chain(builtin::virtual_resources()).collect()
-        })
+/// The documents of the catalogue that was asked for last.
+#[derive(Debug, Default)]
+pub(super) struct Described(Mutex<(Weak<Catalogue>, Arc<Documents>)>);
+
+impl Described {
+    fn documents(&self, catalogue: &Arc<Catalogue>) -> Arc<Documents> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !Weak::ptr_eq(&last.0, &Arc::downgrade(catalogue)) {
+            *last = (Arc::downgrade(catalogue), Arc::default());
+        }
+        Arc::clone(&last.1)
     }
+}
+
+/// Stored and virtual resources.
+fn resources(catalogue: &Catalogue) -> Vec<Arc<Resource>> {
+    catalogue.resources().iter().cloned().chain(builtin::virtual_resources()).collect()
 }
 
 impl Documents {
@@ -88,7 +91,7 @@ fn of<T>(
     let catalogue = Weak::clone(catalogue);
     move || {
         let catalogue = catalogue.upgrade()?;
-        Some(make(catalogue.descriptions.resources(&catalogue)))
+        Some(make(&resources(&catalogue)))
     }
 }
 
@@ -100,21 +103,21 @@ impl Api {
         call: &Call<'_>,
     ) -> Result<Response<Body>, ApiError> {
         let catalogue = self.storage.registry.current();
-        let descriptions = &catalogue.descriptions;
+        let resources = resources(&catalogue);
         let turn = if call.payer.is_master() { Turn::Administrator } else { Turn::User };
-        if *call.method != Method::GET && has_router(target, descriptions.resources(&catalogue)) {
+        if *call.method != Method::GET && has_router(target, &resources) {
             return Err(ApiError::MethodNotAllowed);
         }
         match target {
             Target::CoreVersions | Target::Groups | Target::Group(_) | Target::Resources(_) => {
-                discover(target, call, descriptions.resources(&catalogue))
+                discover(target, call, &resources)
             }
             Target::OpenApiV3Index | Target::OpenApiV3(_) | Target::OpenApiV2 => {
                 drop(catalogue);
                 self.openapi(target, call, turn).await
             }
             Target::Version => Ok(json_answer(&crate::version::document())),
-            Target::Root => Ok(root(descriptions.resources(&catalogue))),
+            Target::Root => Ok(root(&resources)),
             Target::Health(probe, check) => self.health(*probe, check.as_deref(), call),
             Target::Metrics if [Method::GET, Method::HEAD].contains(call.method) => Ok(self.metrics_answer()),
             Target::UnknownResource => Err(ApiError::UnknownResource),
@@ -136,7 +139,7 @@ impl Api {
         loop {
             let (documents, catalogue) = {
                 let current = self.storage.registry.current();
-                (Arc::clone(&current.descriptions.documents), Arc::downgrade(&current))
+                (self.described.documents(&current), Arc::downgrade(&current))
             };
             match documents.answer(&catalogue, target, call, turn).await {
                 Err(ApiError::Internal(_)) if catalogue.strong_count() == 0 && tries < TRIES => tries += 1,

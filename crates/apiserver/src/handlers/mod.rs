@@ -30,8 +30,6 @@ use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 
-pub use documents::Descriptions;
-
 use crate::authn::User;
 use crate::rbac;
 use crate::request::body::Yaml;
@@ -57,6 +55,7 @@ pub struct Api {
     made: Arc<secure_serving::Shares>,
     /// Room for objects that answers have yet to send.
     held: Arc<secure_serving::Shares>,
+    described: documents::Described,
 }
 
 /// A YAML body as JSON, or what is wrong with it. Of several documents the first one counts, as upstream.
@@ -77,7 +76,7 @@ fn read_json(text: &str) -> Option<serde_json::Value> {
     if !text.starts_with('{') || text.contains("\\u") || text.contains("\"<<\"") || !text.bytes().all(plain) {
         return None;
     }
-    let parsed = crate::request::json::parse(text.as_bytes()).ok()?;
+    let parsed = crate::json::parse(text.as_bytes()).ok()?;
     (parsed.duplicates.is_empty() && has_plain_numbers(&parsed.value)).then_some(parsed.value)
 }
 
@@ -178,7 +177,13 @@ impl Call<'_> {
 impl Api {
     /// An API on an storage, with counters of its own.
     pub fn new(storage: Arc<Storage>) -> Self {
-        Self { storage, metrics: Arc::default(), made: watch::room(), held: kept::room() }
+        Self {
+            storage,
+            metrics: Arc::default(),
+            made: watch::room(),
+            held: kept::room(),
+            described: documents::Described::default(),
+        }
     }
 
     /// Answers a request. Whoever sent it has been let in before.

@@ -8,6 +8,8 @@
 
 pub mod create;
 pub mod delete;
+pub(crate) mod fields;
+pub(crate) mod names;
 pub mod update;
 
 use serde_json::{Map, Value};

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{request::body::api_version, resource::Resource};
+use crate::resource::{Resource, api_version};
 
 /// The metadata of a list, also that of a `Table` and a `PartialObjectMetadataList`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

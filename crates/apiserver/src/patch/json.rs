@@ -18,9 +18,6 @@ pub const MAX_COPIED: usize = 3 << 20;
 /// operations at the front of a list that a person keeps, and less than a second of them at that of any other.
 const MAX_WORK: usize = 64 << 20;
 
-/// What clients are told of a patch whose operations fail.
-pub const FAILED_MESSAGE: &str = "the server rejected our request due to an error in our request";
-
 /// Why a JSON patch cannot be applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPatchError {
@@ -33,7 +30,7 @@ pub enum JsonPatchError {
     /// It takes more work, or nests deeper, than any object is worth. Status 413.
     #[error("{0}")]
     TooLarge(String),
-    /// An operation failed. Status 422, with [`FAILED_MESSAGE`]: the API server keeps the details to itself.
+    /// An operation failed. Status 422; the API server keeps the details to itself.
     #[error("{0}")]
     Failed(String),
 }
@@ -148,7 +145,7 @@ impl io::Write for Length {
 }
 
 fn undecodable(value: &Value, wanted: &str) -> JsonPatchError {
-    let found = crate::request::json::kind_of(value);
+    let found = crate::json::kind_of(value);
     JsonPatchError::Decode(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
 }
 

@@ -7,6 +7,6 @@ mod json;
 mod merge;
 mod strategic;
 
-pub use json::{FAILED_MESSAGE, JsonPatchError, MAX_COPIED, MAX_OPERATIONS, json_patch};
+pub use json::{JsonPatchError, MAX_COPIED, MAX_OPERATIONS, json_patch};
 pub use merge::{MergePatchError, merge_patch};
 pub use strategic::{StrategicError, strategic_merge_patch};

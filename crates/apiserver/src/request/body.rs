@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use super::{
     accept::{BodyFormat, Format},
-    flow, json,
+    flow,
 };
 use crate::{
     bounds,
     builtin::protobuf::{self, ObjectError, ProtobufError},
-    resource::Resource,
+    json,
+    resource::{Resource, api_version},
     status::{ApiError, Cause, GroupResource, go},
 };
 
@@ -160,7 +161,7 @@ impl BodyError {
         match self {
             Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
             Self::TooMany | Self::Protobuf(ProtobufError::Object(ObjectError::Values)) => {
-                bounds::too_many_values()
+                bounds::Exceeded::Values.into()
             }
             Self::Protobuf(ProtobufError::Object(error)) => ApiError::BadRequest(format!(
                 "{kind} in version \"v1\" cannot be handled as a {kind}: {error}"
@@ -173,7 +174,7 @@ impl BodyError {
     pub fn of_patch(&self) -> ApiError {
         match self {
             Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
-            Self::TooMany => bounds::too_many_values(),
+            Self::TooMany => bounds::Exceeded::Values.into(),
             Self::Json(error) => ApiError::BadRequest(format!("error decoding patch: {error}")),
             Self::Yaml(error) => ApiError::BadRequest(format!("error decoding YAML: {error}")),
             // No patch is protobuf: its type is refused before.
@@ -185,7 +186,7 @@ impl BodyError {
     pub fn of_options(&self) -> ApiError {
         match self {
             Self::TooLarge => ApiError::too_large_body(BODY_LIMIT),
-            Self::TooMany => bounds::too_many_values(),
+            Self::TooMany => bounds::Exceeded::Values.into(),
             Self::Json(_) | Self::Yaml(_) | Self::Protobuf(_) => ApiError::BadRequest(self.to_string()),
         }
     }
@@ -323,11 +324,6 @@ fn check_custom(
         });
     }
     Ok(())
-}
-
-/// `v1`, `example.com/v1`.
-pub fn api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// What a member given twice is called, in warnings and errors.

@@ -11,7 +11,7 @@ use base64::{
 };
 use serde_json::{Value, json};
 
-use super::json::{kind_of, syntax_error};
+use crate::json::{kind_of, syntax_error};
 
 const VERSION: &str = "meta.k8s.io/v1";
 

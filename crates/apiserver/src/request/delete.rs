@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{json::kind_of, query::Query, write::wrong_dry_run};
+use super::{query::Query, write::wrong_dry_run};
+use crate::json::kind_of;
 use crate::status::{ApiError, Cause, go};
 
 /// What becomes of the objects that the deleted one owns.

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::json::{self, Parsed};
+use crate::json::{self, Parsed};
 
 /// Digits that fit into any integer.
 const DIGITS: usize = 18;

@@ -5,7 +5,6 @@ pub mod body;
 pub mod cursor;
 pub mod delete;
 mod flow;
-pub(crate) mod json;
 pub mod path;
 pub mod query;
 pub mod selector;

@@ -21,11 +21,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Column, DefinedAt, Resource, Scale, Version};
-use crate::builtin::{
-    self,
-    rules::{get, keep, list, text},
-};
 use crate::object::Meta;
+use crate::object::fields::{get, keep, list, text};
 
 pub use known::{Definition, Known};
 pub use order::compare_versions;
@@ -125,7 +122,7 @@ pub fn of_objects(crd: &Value) -> Option<Resource> {
     let spec = get(crd, &["spec"]);
     // One that was stored in a group of the API itself names objects that are not its own.
     let was_served = is_established(crd) || status::is_left_out(crd);
-    if !was_served || builtin::is_group(text(spec, &["group"])) {
+    if !was_served || super::is_api_group(text(spec, &["group"])) {
         return None;
     }
     let stored = json!({"name": storage_version(crd)?});

@@ -13,6 +13,28 @@ use serde_json::Value;
 
 use crate::later::Later;
 
+/// The groups that the API itself serves.
+const API_GROUPS: [&str; 7] = [
+    "",
+    "apiextensions.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "coordination.k8s.io",
+    "events.k8s.io",
+    "rbac.authorization.k8s.io",
+];
+
+/// Returns true if the API itself serves a group. No definition may add to one: names, kinds and places in the store would be shared
+/// with what rights, leases and definitions are kept in.
+pub fn is_api_group(group: &str) -> bool {
+    API_GROUPS.contains(&group)
+}
+
+/// `apiVersion` of objects: `v1`, `example.com/v1`.
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
 /// A kind of object that the server stores and serves, in all its versions.
 #[derive(Debug, PartialEq)]
 pub struct Resource {

@@ -2,6 +2,8 @@
 
 use http_body_util::BodyExt as _;
 
+use std::time::Duration;
+
 use super::*;
 use crate::store::Key;
 

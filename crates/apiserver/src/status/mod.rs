@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 pub(crate) use cause::shortened;
 pub use cause::{Cause, joined};
 
+use crate::bounds::{Exceeded, MAX_BYTES, MAX_DEPTH, MAX_VALUES};
 use crate::resource::Resource;
 
 /// Bytes of the message of a `Status`; more than all causes of one object have. Some messages show what the client sent,
@@ -133,7 +134,7 @@ pub enum ApiError {
         causes: Vec<Cause>,
     },
     /// 422: the operations of a JSON patch fail on the object.
-    #[error("{}", crate::patch::FAILED_MESSAGE)]
+    #[error("the server rejected our request due to an error in our request")]
     PatchFailed,
     /// 400.
     #[error("{0}")]
@@ -223,6 +224,20 @@ pub enum ApiError {
 
 fn listed(causes: &[Cause]) -> String {
     if causes.is_empty() { String::new() } else { format!(": {}", joined(causes)) }
+}
+
+impl From<Exceeded> for ApiError {
+    fn from(exceeded: Exceeded) -> Self {
+        match exceeded {
+            Exceeded::Bytes => Self::too_large_body(MAX_BYTES),
+            Exceeded::Values => Self::RequestEntityTooLarge(format!(
+                "The allowed maximum of values in an object is {MAX_VALUES}"
+            )),
+            Exceeded::Depth => {
+                Self::RequestEntityTooLarge(format!("The allowed maximum depth of an object is {MAX_DEPTH}"))
+            }
+        }
+    }
 }
 
 fn forbidden_text(resource: Option<&GroupResource>, name: &str, why: &str) -> String {

@@ -156,7 +156,7 @@ fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Result<
     } else {
         target.served.schema.default(object)
     };
-    filled.map_err(bounds::too_large)?;
+    filled.map_err(bounds::Exceeded::from)?;
     drop_empty(metadata_mut(object));
     let unknown = unknown.iter().map(|field| field.path.to_string());
     Ok(of_metadata.into_iter().chain(unknown).map(|path| body::unknown_field(&path)).collect())

@@ -17,7 +17,7 @@ pub fn to_store(target: &Target, object: &Value) -> store::Value {
         return encode(&events::to_core(object.clone()), "v1");
     }
     let resource = &target.served.resource;
-    encode(object, &crate::registry::api_version(&resource.group, &resource.storage_version))
+    encode(object, &crate::resource::api_version(&resource.group, &resource.storage_version))
 }
 
 /// What the store is given of an object, if that is no larger than an object may be.

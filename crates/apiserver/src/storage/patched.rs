@@ -94,7 +94,7 @@ fn sort_parents(parent: &mut Value, paths: &[&str]) {
 }
 
 fn not_an_object(patch: &Value) -> String {
-    let found = crate::request::json::kind_of(patch);
+    let found = crate::json::kind_of(patch);
     format!(
         "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
     )

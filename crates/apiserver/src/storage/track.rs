@@ -6,9 +6,9 @@ use super::{Storage, Target};
 use crate::builtin::rules;
 use crate::managed_fields::{self, FieldSet, FieldsError, Replicas, ResetFields, Timestamp, Write};
 use crate::object::update::Part;
-use crate::registry::api_version;
 use crate::request::write::WriteOptions;
 use crate::resource::Version;
+use crate::resource::api_version;
 use crate::status::{ApiError, Cause};
 
 /// Where the replicas are in each version.

@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use capt_apiserver::{
-    managed_fields::{Conflicts, FieldsError, Timestamp},
-    patch::FAILED_MESSAGE,
-};
+use capt_apiserver::managed_fields::{Conflicts, FieldsError, Timestamp};
 use http::Method;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::{Map, Value, json};
@@ -323,7 +320,8 @@ fn judge(answer: &Answer, ours: &Result<Value, Refused>) -> Verdict {
         }
         Err(Refused::Patch(error)) if answer.code >= 400 => {
             // Of a JSON patch that fails the server says only that.
-            if [Some(error.as_str()), Some(FAILED_MESSAGE)].contains(&answer.body["message"].as_str()) {
+            let failed = capt_apiserver::status::ApiError::PatchFailed.to_string();
+            if [Some(error.as_str()), Some(&failed)].contains(&answer.body["message"].as_str()) {
                 Verdict::PatchError
             } else {
                 Verdict::Differs("other words of a patch".to_owned())

@@ -7,7 +7,8 @@ use capt_apiserver::{
         table::{IncludeObject, Printer, TableOptions},
         watch::{self, EventType},
     },
-    request::{accept::MetaVersion, body::api_version},
+    request::accept::MetaVersion,
+    resource::api_version,
     resource::{Column, Resource},
 };
 use jiff::Timestamp;

@@ -17,7 +17,7 @@ use super::{
     definitions::{self, Package},
     schema::{Definition, Field, Shape, Type},
 };
-use crate::request::json::kind_of;
+use crate::json::kind_of;
 
 pub use convert::{ConvertError, convert};
 

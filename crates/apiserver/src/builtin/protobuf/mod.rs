@@ -20,7 +20,7 @@ use serde_json::{Map, Number, Value, json};
 use super::definitions::{self, Package};
 use super::schema::{Definition, Shape, Type};
 use crate::bounds::{self, MAX_VALUES};
-use crate::request::json;
+use crate::json;
 use wire::{Reader, Wire, WireError};
 
 /// What every body begins with.

@@ -4,7 +4,7 @@ use capt_schema::{FieldError, FieldPath, is_enough};
 use serde_json::{Map, Value};
 
 use super::{MAX_DATA, complaints, invalid, path, secret, too_long};
-use crate::builtin::names::config_key;
+use crate::object::names::config_key;
 
 pub(super) fn validate(config: &Value) -> Vec<FieldError> {
     let none = Map::new();

@@ -4,7 +4,7 @@ use capt_schema::FieldError;
 use serde_json::Value;
 
 use super::{complaints, get, immutable, invalid, path, required, text};
-use crate::builtin::names::{dns_subdomain, qualified_name};
+use crate::object::names::{dns_subdomain, qualified_name};
 
 const SHORT_TEXT: usize = 128;
 const NOTE: usize = 1024;

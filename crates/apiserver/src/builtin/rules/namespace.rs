@@ -4,7 +4,7 @@ use capt_schema::{FieldError, FieldPath, is_enough};
 use serde_json::{Value, json};
 
 use super::{complaints, get, invalid, keep, list, path, text};
-use crate::builtin::names::{dns_label, qualified_name};
+use crate::object::names::{dns_label, qualified_name};
 
 /// Lets network policies and the like select a namespace by its name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

@@ -6,7 +6,7 @@ use capt_schema::{FieldError, FieldErrorKind, FieldPath, is_enough};
 use serde_json::{Value, json};
 
 use super::{complaints, forbidden, get, invalid, list, not_supported, path, required, text};
-use crate::builtin::names::{label_value, qualified_name};
+use crate::object::names::{label_value, qualified_name};
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 

@@ -4,7 +4,7 @@ use capt_schema::{FieldError, FieldPath, is_enough};
 use serde_json::{Map, Value};
 
 use super::{RBAC, complaints, get, invalid, list, not_supported, path, required, text};
-use crate::builtin::names::{dns_subdomain, label_value, path_segment, qualified_name};
+use crate::object::names::{dns_subdomain, label_value, path_segment, qualified_name};
 
 pub(super) fn apply_defaults(binding: &mut Value) {
     let set_group = |reference: &mut Value| {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{
     MAX_DATA, complaints, forbidden, get, immutable, invalid, json_text, path, required, text, too_long,
 };
-use crate::builtin::names::config_key;
+use crate::object::names::config_key;
 
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::{get, list, namespace::STANDARD_FINALIZERS, secret, text};
-use crate::builtin::names::qualified_name;
+use crate::object::names::qualified_name;
 use crate::status::go;
 
 /// Formats of texts that validation knows, without their dashes.

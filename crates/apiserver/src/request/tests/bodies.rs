@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::{config_maps, things};
 use crate::bounds::MAX_DEPTH;
+use crate::json::{ParseError, parse, syntax_error};
 use crate::request::{
     accept::Format,
     body::{
         BODY_LIMIT, BodyError, Decoded, Repeated, Yaml, check_kind, decode, duplicate_field, strict_error,
         unknown_field,
     },
-    json::{ParseError, parse, syntax_error},
 };
 
 fn no_yaml(_: &str) -> Result<Yaml, String> {

@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Room, Unserved, is_established, resource_with, room, text, versions};
-use crate::builtin;
-use crate::resource::{Resource, Version, schema_cache};
+use crate::resource::{Resource, Version, is_api_group, schema_cache};
 use crate::store::{Object, Revision};
 
 /// Every definition, in the order of the store.
@@ -135,7 +134,7 @@ impl Definition {
     /// What it defines, where it is established and nothing of the API itself.
     pub fn resource(&mut self) -> Option<Arc<Resource>> {
         let group = self.outline.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
-        if !is_established(&self.outline) || builtin::is_group(group) {
+        if !is_established(&self.outline) || is_api_group(group) {
             return None;
         }
         if self.resource.is_none() {

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::{get, text, versions};
 use crate::bounds::extent;
-use crate::builtin::rules::{forbidden, path};
 use crate::object::Meta;
+use crate::object::fields::{forbidden, path};
 use crate::resource::{Version, schema_cache};
 
 /// Bytes of all definitions: some hundreds of ordinary ones.

@@ -6,10 +6,8 @@ use capt_schema::{FieldError, FieldPath, OneDefinition};
 use serde_json::{Value, json};
 
 use super::{is_true, list, text, version};
-use crate::builtin::{
-    names::{dns_1035_label, dns_subdomain},
-    rules::{forbidden, get, invalid, not_supported, path, required},
-};
+use crate::object::fields::{forbidden, get, invalid, not_supported, path, required};
+use crate::object::names::{dns_1035_label, dns_subdomain};
 
 /// Versions of one definition. Each has documents of its own in OpenAPI and in discovery.
 pub(super) const MAX_VERSIONS: usize = 100;

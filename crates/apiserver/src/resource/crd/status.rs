@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use crate::builtin::rules::{get, list, text};
+use crate::object::fields::{get, list, text};
 
 /// Why a definition is not established that has its names.
 #[derive(Clone, Debug, PartialEq, Eq)]

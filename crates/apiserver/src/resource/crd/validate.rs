@@ -7,11 +7,9 @@ use capt_schema::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use super::{is_established, is_true, list, spec, text};
-use crate::builtin::{
-    self,
-    names::dns_subdomain,
-    rules::{complaints, get, immutable, invalid, path, required},
-};
+use crate::object::fields::{complaints, get, immutable, invalid, path, required};
+use crate::object::names::dns_subdomain;
+use crate::resource::is_api_group;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
@@ -32,7 +30,7 @@ fn group(crd: &Value) -> Option<FieldError> {
     let group = text(crd, &["spec", "group"]);
     let detail = "is a group of the API itself, which definitions cannot add to; use a group of your own";
     // A group that is not named at all has its own error.
-    (!group.is_empty() && builtin::is_group(group)).then(|| invalid(&path(&["spec", "group"]), group, detail))
+    (!group.is_empty() && is_api_group(group)).then(|| invalid(&path(&["spec", "group"]), group, detail))
 }
 
 /// All that is wrong with a definition that is about to replace `old`.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{is_true, list, text};
 use crate::bounds::MAX_DEPTH;
-use crate::builtin::rules::{get, invalid, required};
+use crate::object::fields::{get, invalid, required};
 use crate::resource::{MAX_COLUMNS, schema_cache};
 
 const MAX_SELECTABLE_FIELDS: usize = 8;
