@@ -50,7 +50,7 @@ impl Dir {
     pub fn make(path: &Path) -> io::Result<Self> {
         match open_or_unlock(fs::CWD, path.as_os_str()).map(Self) {
             Err(Errno::NOENT) => {
-                crate::folders::make_private(path)?;
+                crate::private_files::make_private(path)?;
                 Self::open(path)
             }
             opened => Ok(opened?),
@@ -470,6 +470,16 @@ fn refused(path: &Path, why: &str) -> io::Error {
 
 fn too_large(path: &Path, most: u64) -> io::Error {
     refused(path, &format!("is larger than {} MiB", most >> 20))
+}
+
+/// Reads a file that may be missing.
+pub(crate) fn read_optional(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    match open_own(path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::{
     failure::{Failure, Reason},
     inputs::{BinaryName, Choice},
-    process::signal,
+    signal,
     version::{Constraint, Version},
 };
 

@@ -6,11 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    folders::{Folders, write_private},
-    inputs::{Inputs, sha256},
-    sandbox::Rules,
-};
+use crate::{folders::Folders, hash::sha256, inputs::Inputs, private_files::write_private, sandbox::Rules};
 
 /// The variable that names a CLI configuration.
 pub(crate) const CLI_VARIABLE: &str = "TF_CLI_CONFIG_FILE";

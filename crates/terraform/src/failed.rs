@@ -6,11 +6,12 @@
 use std::{fs, io, path::Path, time::SystemTime};
 
 use crate::{
-    folders::{Folders, make_private, read_optional, remove, write_private},
+    beneath::{read_optional, remove},
+    folders::{END, Folders},
     order::{Operation, WorkspaceId},
+    private_files::{make_private, write_private},
     record::Record,
     view::{Finished, Outcome},
-    visit::{END, Run, Stand},
 };
 
 /// Workspaces of which a failed run is kept.
@@ -41,11 +42,9 @@ pub(crate) fn keep(folders: &Folders, workspace: &WorkspaceId) -> io::Result<()>
     prune(&folders.failed())
 }
 
-/// The run that was kept.
-pub(crate) fn find(folders: &Folders, workspace: &WorkspaceId) -> Option<Run> {
-    let end = end(&folders.failed_of(workspace))?;
-    let log = folders.failed_of(workspace).join("log");
-    Some(Run { id: end.id.clone(), log, stand: Stand::Ended(Box::new(end)) })
+/// The end of the run that was kept.
+pub(crate) fn find(folders: &Folders, workspace: &WorkspaceId) -> Option<Finished> {
+    end(&folders.failed_of(workspace))
 }
 
 /// Whether a run failed to build something; how something goes is told by what still exists.

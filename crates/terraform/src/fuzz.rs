@@ -8,10 +8,10 @@ use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, path::Path};
 use crate::{
     beneath::Dir,
     folders::WorkspaceFolder,
-    keeper::Kept,
     order::WorkspaceId,
     record::{Record, Seal},
     state::State,
+    state_backend::Kept,
 };
 
 /// Enough to notice a broken reader in `make test`.

@@ -5,15 +5,15 @@
 //! | [`engine`] | runs orders; adopts and finishes what it finds |
 //! | [`inputs`] | what a workspace is made from, and its revision |
 //! | [`order`], [`view`] | what can be ordered, and what is known |
-//! | [`keeper`] | the durable place beside the folder |
+//! | [`state_backend`] | the durable place beside the folder |
 //! | [`binary`] | finds and knows `tofu` and `terraform` |
 //! | [`guard`] | the process around a run: clears up after it, and ends it with its lease |
 //! | [`sandbox`] | shuts a run in |
 //! | [`metrics`] | numbers |
 //! | `aside` | work that takes long, beside the tasks of a runtime |
 //! | `beneath` | files of a run, touched without following links |
-//! | `folders`, `record`, `log` | the data folder and its files |
-//! | `shape` | what workspaces of one template share, so that `init` runs once |
+//! | `folders`, `private_files`, `record`, `log` | the data folder and its files |
+//! | `init_cache` | what workspaces of one template share, so that `init` runs once |
 //! | `process`, `environment` | one process, which outlives the engine |
 //! | `pool` | who is next, and whether there is room |
 //! | [`failure`] | why a run failed: class, reason, message |
@@ -22,7 +22,7 @@
 //! | [`state`] | state files: outputs, addresses, secrets |
 //! | [`stream`] | what a run prints with `-json`, line by line, and what it adds up to |
 //! | [`version`] | versions and constraints as Terraform means them |
-//! | [`visit`] | what people may see of a data folder, without an engine |
+//! | [`inspect`] | what people may see of a data folder, without an engine |
 
 #![warn(missing_docs)]
 
@@ -36,26 +36,31 @@ pub mod failure;
 mod folders;
 #[cfg(test)]
 mod fuzz;
+mod generated;
 pub mod guard;
+mod hash;
+mod init_cache;
 pub mod inputs;
-pub mod keeper;
+pub mod inspect;
 mod log;
 pub mod metrics;
 pub mod module;
 pub mod order;
 mod pool;
+mod private_files;
 mod process;
 mod record;
 pub mod redact;
 pub mod sandbox;
 mod secrets;
 mod seen;
-mod shape;
+mod settings;
+mod signal;
 pub mod state;
+pub mod state_backend;
 pub mod stream;
 mod unsaved;
 pub mod version;
 pub mod view;
-pub mod visit;
 
 pub use engine::{Engine, Options};

@@ -107,7 +107,7 @@ impl Log {
 }
 
 fn create(path: &Path) -> Option<File> {
-    crate::folders::create_private(path).ok()
+    crate::private_files::create_private(path).ok()
 }
 
 fn older(path: &Path) -> PathBuf {

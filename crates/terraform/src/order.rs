@@ -5,7 +5,8 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    inputs::{Inputs, Revision, sha256},
+    hash::sha256,
+    inputs::{Inputs, Revision},
     pool::Urgency,
 };
 

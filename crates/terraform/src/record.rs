@@ -14,13 +14,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
+    beneath::read_optional,
     failure::{Failure, Reason},
-    folders::{WorkspaceFolder, read_optional, write_durable, write_whole},
-    inputs::{Inputs, Revision, sha256},
-    keeper::{Kept, Running},
+    folders::WorkspaceFolder,
+    hash::sha256,
+    inputs::{Inputs, Revision},
     order::{Operation, RunId, WorkspaceId},
+    private_files::{write_durable, write_whole},
     seen::Seen,
     state::State,
+    state_backend::{Kept, Running},
     unsaved::Unsaved,
     view::{Claim, Finished, Plan},
 };

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{inputs::sha256, keeper::Kept};
+use crate::{hash::sha256, state_backend::Kept};
 
 /// One write to a keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

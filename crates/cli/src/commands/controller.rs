@@ -13,7 +13,7 @@ use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
 use capt_terraform::engine::Lease;
 use capt_terraform::guard::term::Term;
-use capt_terraform::keeper::Keeper;
+use capt_terraform::state_backend::StateBackend;
 
 use super::client::{connect, in_words};
 use super::confine::{self, Confine};
@@ -127,7 +127,7 @@ async fn work(args: &Args) -> io::Result<Outcome> {
     lease.bind(term)?;
     options.lease = Some(Lease { lasts });
     let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), auto, lease.namespace()));
-    options.keeper = Some(Arc::clone(&keeper) as Arc<dyn Keeper>);
+    options.keeper = Some(Arc::clone(&keeper) as Arc<dyn StateBackend>);
     if args.cluster_api == Clusters::Own
         && install::install(&client).await.map_err(in_words)? == Installed::Theirs
     {

@@ -13,7 +13,7 @@ use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_terraform::engine::last_state;
 use capt_terraform::guard::THIS_PROGRAM;
 use capt_terraform::guard::term::HandIn;
-use capt_terraform::keeper::Keeper;
+use capt_terraform::state_backend::StateBackend;
 
 use super::client::{connect, in_words};
 

@@ -3,8 +3,8 @@
 use std::io;
 
 use capt_api::machine::{CaptMachineSet, MachineFailure};
+use capt_terraform::inspect::{Inspection, Run};
 use capt_terraform::order::WorkspaceId;
-use capt_terraform::visit::{Run, Visit};
 use kube::ResourceExt;
 
 use super::client::Connection;
@@ -17,7 +17,7 @@ pub async fn find(connection: &Connection, reference: &Reference) -> io::Result<
     let members = family(connection, reference).await?;
     let mut names: Vec<String> = told(&members).into_iter().collect();
     names.extend(members.iter().filter_map(Member::workspace).map(|workspace| workspace.name_any()));
-    let Some(visit) = connection.folder.as_deref().and_then(|folder| Visit::to(&place::engine(folder)))
+    let Some(visit) = connection.folder.as_deref().and_then(|folder| Inspection::to(&place::engine(folder)))
     else {
         return Err(io::Error::other(
             "logs are where the controller runs: name its folder with --data-dir, or run this there (kubectl exec)",

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use capt_api::workspace::WorkspaceTemplateApply;
+use capt_terraform::inspect::{Follow, Inspection, Run, Stand, Visited};
 use capt_terraform::order::WorkspaceId;
 use capt_terraform::view::{Finished, Outcome as RunOutcome};
-use capt_terraform::visit::{Follow, Run, Stand, Visit, Visited};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -119,8 +119,8 @@ pub async fn the_workspace(
 pub fn visit(
     connection: &Connection,
     workspace: &WorkspaceTemplateApply,
-) -> io::Result<Option<(Visit, Visited)>> {
-    let Some(visit) = connection.folder.as_deref().and_then(|folder| Visit::to(&place::engine(folder)))
+) -> io::Result<Option<(Inspection, Visited)>> {
+    let Some(visit) = connection.folder.as_deref().and_then(|folder| Inspection::to(&place::engine(folder)))
     else {
         return Ok(None);
     };
@@ -218,7 +218,7 @@ fn show(run: &Run, timestamps: bool) -> io::Result<()> {
 }
 
 /// Follows run after run, until the workspace is gone.
-async fn follow(visit: &Visit, visited: &Visited, timestamps: bool) -> io::Result<()> {
+async fn follow(visit: &Inspection, visited: &Visited, timestamps: bool) -> io::Result<()> {
     let id = visited.id().clone();
     let mut after = None;
     loop {
@@ -239,7 +239,7 @@ async fn follow(visit: &Visit, visited: &Visited, timestamps: bool) -> io::Resul
     }
 }
 
-async fn follow_one(visit: &Visit, id: &WorkspaceId, run: &Run, timestamps: bool) -> io::Result<()> {
+async fn follow_one(visit: &Inspection, id: &WorkspaceId, run: &Run, timestamps: bool) -> io::Result<()> {
     let mut log = Follow::new(run.log.clone());
     loop {
         // In this order: what is written before the end is read after it.

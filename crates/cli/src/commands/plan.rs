@@ -8,8 +8,8 @@ use capt_api::conditions::{reasons, types};
 use capt_api::workspace::{Approval, DriftPolicy, PlanSummary, WorkspaceTemplateApply};
 use capt_planner::conditions::find;
 use capt_terraform::guard::THIS_PROGRAM;
+use capt_terraform::inspect::{Run, Show, ShowError, Stand};
 use capt_terraform::stream::{Action, Change};
-use capt_terraform::visit::{Run, Show, ShowError, Stand};
 use kube::ResourceExt;
 
 use super::client::{Connection, Target};

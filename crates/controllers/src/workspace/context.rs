@@ -8,8 +8,8 @@ use capt_api::workspace::{
 };
 use capt_terraform::Engine;
 use capt_terraform::engine::WorkspaceError;
-use capt_terraform::keeper::KeepError;
 use capt_terraform::order::WorkspaceId;
+use capt_terraform::state_backend::StateBackendError;
 use capt_terraform::view::View;
 use kube::Client;
 
@@ -99,7 +99,7 @@ impl Context {
         self.expect(name);
         match self.engine.open(&workspace_id(name)).await {
             Ok(view) => Ok(Some(view)),
-            Err(error @ WorkspaceError::Keeper(KeepError::Failed(_))) => {
+            Err(error @ WorkspaceError::Keeper(StateBackendError::Failed(_))) => {
                 Err(Error::Engine { attempt: format!("open workspace {name}"), problem: error.to_string() })
             }
             Err(_) => Ok(None),

@@ -20,8 +20,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use capt_api::workspace::BackendKind;
-use capt_terraform::keeper::{KeepError, Keeper, Kept, Running};
 use capt_terraform::order::WorkspaceId;
+use capt_terraform::state_backend::{Kept, Running, StateBackend, StateBackendError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::ByteString;
@@ -80,7 +80,7 @@ impl SecretKeeper {
     }
 
     /// Whether a workspace is kept here; what it was kept in counts where nobody says.
-    async fn keeps(&self, workspace: &WorkspaceId) -> Result<bool, KeepError> {
+    async fn keeps(&self, workspace: &WorkspaceId) -> Result<bool, StateBackendError> {
         let choice = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).get(workspace).copied();
         match choice {
             Some(choice) => Ok(choice),
@@ -89,9 +89,9 @@ impl SecretKeeper {
         }
     }
 
-    fn drawer(&self, workspace: &WorkspaceId) -> Result<Drawer, KeepError> {
+    fn drawer(&self, workspace: &WorkspaceId) -> Result<Drawer, StateBackendError> {
         let Name { namespace, name } = instance_of(workspace)
-            .ok_or_else(|| KeepError::Failed(format!("{workspace} has no namespace")))?;
+            .ok_or_else(|| StateBackendError::Failed(format!("{workspace} has no namespace")))?;
         Ok(Drawer {
             api: Api::namespaced(self.client.clone(), &namespace),
             head: format!("capt-state-{name}"),
@@ -99,8 +99,11 @@ impl SecretKeeper {
     }
 }
 
-impl Keeper for SecretKeeper {
-    fn load<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<Option<Kept>, KeepError>> {
+impl StateBackend for SecretKeeper {
+    fn load<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Option<Kept>, StateBackendError>> {
         async move {
             if !self.keeps(workspace).await? {
                 return Ok(None);
@@ -130,7 +133,11 @@ impl Keeper for SecretKeeper {
         .boxed()
     }
 
-    fn keep<'a>(&'a self, workspace: &'a WorkspaceId, kept: Kept) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn keep<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        kept: Kept,
+    ) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async move {
             if !self.keeps(workspace).await? {
                 return Ok(());
@@ -146,7 +153,7 @@ impl Keeper for SecretKeeper {
                     // Its run is not over, and would not tell why.
                     tracing::warn!(workspace = workspace.as_str(), %problem, "the state is not kept");
                 }
-                KeepError::TooLarge(format!("{workspace} is not kept: {problem}"))
+                StateBackendError::TooLarge(format!("{workspace} is not kept: {problem}"))
             })?;
             self.drawer(workspace)?.store(&packed, self.fence, running).await
         }
@@ -158,7 +165,7 @@ impl Keeper for SecretKeeper {
         chosen.get(workspace).copied().unwrap_or(self.auto)
     }
 
-    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async move {
             self.drawer(workspace)?.remove(self.fence).await?;
             self.chosen.lock().unwrap_or_else(PoisonError::into_inner).remove(workspace);
@@ -241,8 +248,8 @@ fn ends_within(of: u64, run: &Run, fence: u64, since: Duration) -> Duration {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it by value")]
-fn failed(error: kube::Error) -> KeepError {
-    KeepError::Failed(error.to_string())
+fn failed(error: kube::Error) -> StateBackendError {
+    StateBackendError::Failed(error.to_string())
 }
 
 /// Whether a record says that it is another workspace's. One that says nothing is the engine's to refuse.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use capt_controllers::workspace::keeper::{SecretKeeper, write_import};
-use capt_terraform::keeper::Keeper;
+use capt_terraform::state_backend::StateBackend;
 use flate2::read::GzDecoder;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -197,7 +197,7 @@ async fn kept_inputs_are_sealed() {
     let Some((mut harness, borders, notes)) = begin("sealed").await else { return };
     let keeper = |fence| {
         let keeper = SecretKeeper::new(harness.client.clone(), fence, true, &borders.vault);
-        Some(Arc::new(keeper) as Arc<dyn Keeper>)
+        Some(Arc::new(keeper) as Arc<dyn StateBackend>)
     };
     let [first, second, third] = [1, 2, 3].map(keeper);
     harness.restart(&harness.folder.path().join("first"), first).await;

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use capt_api::workspace::BackendKind;
 use capt_controllers::runtime::hex::hex;
 use capt_controllers::workspace::keeper::{SecretKeeper, read_import, remove_import, write_import};
-use capt_terraform::keeper::{KeepError, Keeper as _, Kept};
 use capt_terraform::order::WorkspaceId;
+use capt_terraform::state_backend::{Kept, StateBackend as _, StateBackendError};
 use flate2::{Compression, write::GzEncoder};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -45,9 +45,9 @@ fn bomb(name: &str, mebibytes: usize) -> Secret {
     }
 }
 
-fn damaged<T>(result: Result<T, KeepError>) -> String {
+fn damaged<T>(result: Result<T, StateBackendError>) -> String {
     match result {
-        Err(KeepError::Damaged(text)) => text,
+        Err(StateBackendError::Damaged(text)) => text,
         Err(other) => panic!("{other:?}"),
         Ok(_) => panic!("taken"),
     }

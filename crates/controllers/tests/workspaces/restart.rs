@@ -7,8 +7,8 @@ use capt_api::workspace::WorkspaceTemplateApply;
 use capt_controllers::runtime::lease::{Held, LASTS, LeaseError};
 use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_e2e::until;
-use capt_terraform::keeper::{KeepError, Keeper, Kept};
 use capt_terraform::order::WorkspaceId;
+use capt_terraform::state_backend::{Kept, StateBackend, StateBackendError};
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
@@ -103,7 +103,7 @@ async fn a_lost_folder_loses_nothing() {
     let (mut harness, back) = alone(stage, harness);
     let keeper = |fence| {
         Some(Arc::new(SecretKeeper::new(harness.client.clone(), fence, true, "kube-system"))
-            as Arc<dyn Keeper>)
+            as Arc<dyn StateBackend>)
     };
     let (first, second) = (keeper(1), keeper(2));
     let folder = harness.folder.path().join("first");
@@ -143,7 +143,7 @@ async fn an_old_folder_is_not_gone_on_with() {
     let (mut harness, back) = alone(stage, harness);
     let client = harness.client.clone();
     let keeper = |fence| {
-        Some(Arc::new(SecretKeeper::new(client.clone(), fence, true, "kube-system")) as Arc<dyn Keeper>)
+        Some(Arc::new(SecretKeeper::new(client.clone(), fence, true, "kube-system")) as Arc<dyn StateBackend>)
     };
     let [first, second] = ["first", "second"].map(|name| harness.folder.path().join(name));
     harness.restart(&first, keeper(1)).await;
@@ -238,7 +238,7 @@ async fn states_in_secrets() {
     let later = Kept { record: vec![2], state: vec![2], ..Kept::default() };
     keeper(2).keep(&workspace, later.clone()).await.unwrap();
     let refused = keeper(1).keep(&workspace, Kept::default()).await.unwrap_err();
-    assert!(matches!(refused, KeepError::Fenced(_)), "{refused}");
+    assert!(matches!(refused, StateBackendError::Fenced(_)), "{refused}");
     assert!(keeper(1).load(&workspace).await.unwrap() == Some(later));
     keeper(2).remove(&workspace).await.unwrap();
     assert!(secrets.list(&ListParams::default()).await.unwrap().items.is_empty());

@@ -13,7 +13,7 @@ use capt_controllers::{ClusterApi, Controllers, CrossNamespace, Options};
 use capt_e2e::until;
 use capt_terraform::Engine;
 use capt_terraform::engine::StartError;
-use capt_terraform::keeper::Keeper;
+use capt_terraform::state_backend::StateBackend;
 use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
@@ -159,14 +159,14 @@ impl Harness {
     }
 
     /// Stops everything but the API, and starts it again: on `folder`, with `keeper`.
-    pub async fn restart(&mut self, folder: &Path, keeper: Option<Arc<dyn Keeper>>) {
+    pub async fn restart(&mut self, folder: &Path, keeper: Option<Arc<dyn StateBackend>>) {
         self.stop().await;
         self.engine = start_engine(folder, keeper).await;
         self.start_controllers();
     }
 }
 
-pub async fn start_engine(folder: &Path, keeper: Option<Arc<dyn Keeper>>) -> Engine {
+pub async fn start_engine(folder: &Path, keeper: Option<Arc<dyn StateBackend>>) -> Engine {
     let mut options = capt_terraform::Options::new(folder.to_owned());
     options.guard = env!("CARGO_BIN_EXE_capt-controllers-guard").into();
     options.grace = Duration::from_secs(5);

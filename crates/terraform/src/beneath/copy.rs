@@ -161,7 +161,7 @@ pub(crate) fn hash(from: &Dir) -> io::Result<String> {
         }
         Ok(())
     })?;
-    Ok(crate::inputs::sha256([hash.finalize().as_slice()]))
+    Ok(crate::hash::sha256([hash.finalize().as_slice()]))
 }
 
 struct Sha256Writer(sha2::Sha256);

@@ -4,16 +4,17 @@ use std::{fs, io, sync::Arc};
 
 use tokio::sync::watch;
 
-use super::{end::view, inner::Inner, job::Job, settle, table::Handle};
+use super::{end::view, inner::Inner, job::Job, state_recovery, table::Handle};
 use crate::{
-    folders::{WorkspaceFolder, remove},
+    beneath::remove,
+    folders::WorkspaceFolder,
     record::{Journal, Record},
     view::{Running, View},
 };
 
 /// The view of a workspace that is at rest. What is wrong with its state is told at once, not by its next run.
 pub(super) fn view_of(folder: &WorkspaceFolder, record: &Record) -> View {
-    match settle::checked(folder, record) {
+    match state_recovery::checked(folder, record) {
         Ok(state) => view(record, state),
         Err(trouble) => View {
             trouble: Some(trouble).filter(|_| record.current.is_none() && !record.remote),
@@ -88,7 +89,7 @@ impl Inner {
         for entry in fs::read_dir(self.folders.shapes())? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let busy = crate::shape::STAGES
+            let busy = crate::init_cache::STAGES
                 .iter()
                 .any(|stage| crate::process::Files::new(entry.path(), stage).lives());
             if !used.contains(&name) && !busy {

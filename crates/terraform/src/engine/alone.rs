@@ -10,16 +10,17 @@ use std::fs;
 use jiff::Timestamp;
 
 use super::{
-    Engine, WorkspaceError, blocking, inner::Inner, job::Job, prepare::Ground, settle, table::Table,
+    Engine, WorkspaceError, blocking, inner::Inner, job::Job, prepare::Ground, state_recovery, table::Table,
 };
 use crate::{
+    beneath::remove,
     failure::{Class, Failure, Reason},
-    folders::{remove, write_private},
-    keeper::KeepError,
     order::WorkspaceId,
+    private_files::write_private,
     record::Record,
     seen::Seen,
     state::State,
+    state_backend::StateBackendError,
     view::{Claim, View},
 };
 
@@ -162,7 +163,7 @@ impl Engine {
         let record = match self.inner.load(workspace).await {
             Ok(record) if record.claim.is_some() => record,
             // The next look tries it again.
-            Err(error @ WorkspaceError::Keeper(KeepError::Failed(_))) => return Err(error),
+            Err(error @ WorkspaceError::Keeper(StateBackendError::Failed(_))) => return Err(error),
             // What cannot be read has nothing to give up.
             Ok(_) | Err(_) => return Ok(()),
         };
@@ -170,7 +171,7 @@ impl Engine {
         let mut record = Record { claim: None, ..record };
         if let Some(keeper) = &self.inner.options.keeper {
             let from = folder.clone();
-            let kept = record.kept(blocking(move || settle::newest(&from, None, false)).await, None);
+            let kept = record.kept(blocking(move || state_recovery::newest(&from, None, false)).await, None);
             let seen = Seen::written(&kept);
             keeper.keep(workspace, kept).await?;
             record.seen = Some(seen).filter(|_| keeper.shares(workspace));

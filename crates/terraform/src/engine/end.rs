@@ -9,19 +9,20 @@ use super::{
     job::{Halt, Job, Verdict},
     origin,
     prepare::Ground,
-    settle,
+    state_recovery,
     table::Why,
 };
 use crate::{
-    beneath::Dir,
+    beneath::{Dir, remove},
     failure::{Failure, Reason},
-    folders::{WorkspaceFolder, make_private, remove, write_private},
+    folders::WorkspaceFolder,
+    init_cache::work,
     inputs::{Inputs, Revision},
     log::Log,
     order::{Operation, RunId},
+    private_files::{make_private, write_private},
     record::{Record, Seal, Stage},
     secrets,
-    shape::work,
     state::State,
     view::{Finished, Outcome, Plan, Selected, View},
 };
@@ -117,7 +118,8 @@ impl Job {
             return;
         };
         let folder = self.folder.clone();
-        ground.record.doubt = Some(Box::new(blocking(move || settle::doubt(&folder, &failure)).await));
+        ground.record.doubt =
+            Some(Box::new(blocking(move || state_recovery::doubt(&folder, &failure)).await));
     }
 
     async fn record_at_hand(&self) -> Option<Ground> {
@@ -152,8 +154,8 @@ impl Job {
             (self.folder.clone(), ground.record.current.clone(), std::mem::take(&mut ground.told));
         let (told, settled) = blocking(move || {
             let settled = match &journal {
-                Some(journal) => settle::after(&folder, journal, &told),
-                None => settle::read(&folder),
+                Some(journal) => state_recovery::after(&folder, journal, &told),
+                None => state_recovery::read(&folder),
             };
 
             (told, settled)
@@ -167,7 +169,7 @@ impl Job {
                 // What the run told is all that is known of what it made.
                 if changes && failure.reason.is_damage() {
                     let folder = self.folder.clone();
-                    let here = blocking(move || settle::read(&folder)).await.ok().flatten();
+                    let here = blocking(move || state_recovery::read(&folder)).await.ok().flatten();
                     ground.record.unsaved.extend(ground.told.unsaved(here.as_ref()));
                 }
                 return Err(failure.into());
@@ -176,7 +178,7 @@ impl Job {
         if ran && ground.remote && self.operation.changes() {
             self.fetch(ground, verdict).await;
             let folder = self.folder.clone();
-            state = blocking(move || settle::read(&folder)).await?;
+            state = blocking(move || state_recovery::read(&folder)).await?;
         }
         if ran
             && verdict.outcome == Outcome::Done
@@ -296,7 +298,7 @@ impl Job {
                 .last
                 .as_ref()
                 .and_then(|last| serde_json::to_vec(last).ok())
-                .map(|end| write_private(&run.join(crate::visit::END), &end));
+                .map(|end| write_private(&run.join(crate::folders::END), &end));
             if let Some(Outcome::Failed(failure)) = outcome
                 && !ran
             {
@@ -314,7 +316,7 @@ impl Job {
                     let _ = remove(&path);
                 }
             }
-            settle::keep_copy(&folder, &record);
+            state_recovery::keep_copy(&folder, &record);
             // What the run left there is for nobody else.
             let _ = Dir::open(&scratch).and_then(|scratch| scratch.clear());
             prune(&folder, kept);

@@ -9,12 +9,12 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval_at, sleep_until},
 };
 
-use super::{inner::Inner, job::phase, settle::Following, table::Why, told::Told};
+use super::{inner::Inner, job::phase, state_recovery::Following, stream_recovery::Told, table::Why};
 use crate::{
-    folders::write_private,
     guard::term::LAST_GRACE,
     log::{Log, Part, Tail},
     order::WorkspaceId,
+    private_files::write_private,
     process::{
         Ended, Files, Process,
         reserve::{Ahead, Rest},

@@ -21,12 +21,12 @@ use crate::{
     binary::Binaries,
     failure::{Failure, Reason},
     folders::Folders,
+    init_cache::{self, Files, Shapes},
     inputs::{Inputs, Revision},
     metrics::Snapshot,
     module::Module,
     order::{Operation, Order, Refused, RunId, WorkspaceId},
     pool::{Memory, Urgency},
-    shape::{self, Files, Shapes},
     view::{Phase, Running, View},
 };
 
@@ -106,7 +106,7 @@ impl Inner {
             Operation::Plan | Operation::Apply | Operation::ApplyPlan(_) | Operation::Import { .. } => {
                 // Whoever orders does not wait for the disk: of a module in a folder the job finds it out.
                 let inputs =
-                    order.inputs.as_ref().filter(|inputs| shape::local_folder(&inputs.module).is_none());
+                    order.inputs.as_ref().filter(|inputs| init_cache::local_folder(&inputs.module).is_none());
                 order.revision.clone().or_else(|| inputs.and_then(|inputs| self.revision(inputs).ok()))
             }
         }
@@ -304,7 +304,7 @@ impl Inner {
         if self.options.imagine.is_some() {
             return revision_of(inputs, "none");
         }
-        let binary = self.binaries.find_to_run(&inputs.binary, shape::is_plain(inputs))?;
+        let binary = self.binaries.find_to_run(&inputs.binary, init_cache::is_plain(inputs))?;
         revision_of(inputs, &binary.name)
     }
 
@@ -313,7 +313,7 @@ impl Inner {
         Snapshot {
             queued: table.queue.len(),
             running: table.under_way,
-            inits: self.shapes.workshop().inits.load(Ordering::Relaxed),
+            inits: self.shapes.initializer().inits.load(Ordering::Relaxed),
             ..table.numbers.clone()
         }
     }

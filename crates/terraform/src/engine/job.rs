@@ -18,13 +18,14 @@ use super::{
     keep::Since,
     latest::{replaced, set_aside},
     prepare::Ground,
-    settle::Following,
+    state_recovery::Following,
+    stream_recovery::Told,
     table::{Ticket, Why},
-    told::Told,
 };
 use crate::{
     failure::{Failure, Reason},
     folders::{WorkspaceFolder, guest},
+    init_cache::Shape,
     inputs::{Inputs, Revision},
     log::Log,
     order::{Operation, RunId, WorkspaceId},
@@ -35,7 +36,6 @@ use crate::{
     },
     record::{Journal, Record, Stage},
     sandbox::Rules,
-    shape::Shape,
     stream::{Change, Tally},
     view::{Outcome, Phase, Plan},
 };
@@ -264,7 +264,7 @@ impl Job {
         else {
             return Err(Failure::new(Reason::BinaryNotFound, "nothing was prepared".to_owned()));
         };
-        let environment = &self.inner.shapes.workshop().environment;
+        let environment = &self.inner.shapes.initializer().environment;
         let data = self.data(shape);
         let scratch = self.scratch();
         let start = Start {
@@ -371,7 +371,7 @@ impl Job {
 
     /// The run writes its guest folder and its scratch, and nothing else.
     pub fn confinement(&self, shape: &Shape, inputs: &Inputs) -> Option<Rules> {
-        let environment = &self.inner.shapes.workshop().environment;
+        let environment = &self.inner.shapes.initializer().environment;
         let (guest, scratch) = (self.folder.guest(), self.scratch());
         let shared = self.inner.folders.shape(&shape.key);
         environment.sandbox(&[&guest, &scratch], &[&shared], inputs, false)

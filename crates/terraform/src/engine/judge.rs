@@ -5,11 +5,12 @@ use super::{
     follow::Followed,
     job::{Halt, Job, Verdict},
     prepare::Ground,
-    settle,
+    state_recovery,
 };
 use crate::{
     failure::{self, Failure, Reason},
-    inputs::{Revision, sha256},
+    hash::sha256,
+    inputs::Revision,
     order::{Operation, PlanId},
     process::Ended,
     record::Stage,
@@ -105,7 +106,7 @@ impl Job {
     /// Keeps the plan of a look that found drift. What was found counts without it.
     async fn keep_drift(&self, ground: &mut Ground, found: bool) {
         let folder = self.folder.clone();
-        let kept = blocking(move || settle::keep_drift(&folder, found)).await;
+        let kept = blocking(move || state_recovery::keep_drift(&folder, found)).await;
         ground.record.looked = if kept.is_ok_and(|kept| kept) { ground.inputs.clone() } else { None };
     }
 
@@ -118,9 +119,9 @@ impl Job {
     ) -> Result<Plan, Failure> {
         let folder = self.folder.clone();
         let (state, file) = blocking(move || {
-            let state = settle::read(&folder)?;
-            let bytes =
-                settle::collect_plan(&folder).map_err(|error| Failure::io("take in the plan", &error))?;
+            let state = state_recovery::read(&folder)?;
+            let bytes = state_recovery::collect_plan(&folder)
+                .map_err(|error| Failure::io("take in the plan", &error))?;
             Ok::<_, Failure>((state, sha256([bytes.as_slice()])))
         })
         .await?;

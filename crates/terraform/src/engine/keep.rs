@@ -10,19 +10,21 @@ use super::{
     job::{Halt, Job},
     latest::{Latest, latest, restored},
     prepare::Ground,
-    settle,
+    state_recovery,
+    stream_recovery::Told,
     table::Why,
-    told::Told,
 };
 use crate::{
+    beneath::read_optional,
     failure::{Failure, Reason},
-    folders::{WorkspaceFolder, is_damage, read_optional},
+    folders::WorkspaceFolder,
     guard::{Fence, term::ends_within},
-    keeper::{KeepError, Kept, Running},
     order::{Operation, WorkspaceId},
+    private_files::is_damage,
     process::Files,
     record::{Journal, Record, Stage},
     seen::Seen,
+    state_backend::{Kept, Running, StateBackendError},
 };
 
 /// Why a guard stops a run.
@@ -52,7 +54,7 @@ impl Job {
         let changes = record.current.as_ref().is_none_or(|journal| journal.stage.changes());
         loop {
             let (folder, dump) = (self.folder.clone(), dump.map(<[u8]>::to_vec));
-            let state = blocking(move || settle::newest(&folder, dump.as_deref(), changes)).await;
+            let state = blocking(move || state_recovery::newest(&folder, dump.as_deref(), changes)).await;
             let running = under_way.then(|| self.running());
             let kept = record.kept(state, running);
             let seen = Seen::written(&kept);
@@ -63,14 +65,18 @@ impl Job {
                     }
                     return Ok(());
                 }
-                Err(KeepError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
+                Err(StateBackendError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
                 // What goes away needs no place.
-                Err(KeepError::TooLarge(_)) if self.operation == Operation::Destroy => return Ok(()),
-                Err(KeepError::TooLarge(why)) => {
+                Err(StateBackendError::TooLarge(_)) if self.operation == Operation::Destroy => return Ok(()),
+                Err(StateBackendError::TooLarge(why)) => {
                     return Err(Failure::new(Reason::StateUnreadable, why).into());
                 }
                 // What is damaged there is not written over by a run: nobody knows who wrote it last.
-                Err(KeepError::Failed(_) | KeepError::Unsettled(_) | KeepError::Damaged(_)) => {}
+                Err(
+                    StateBackendError::Failed(_)
+                    | StateBackendError::Unsettled(_)
+                    | StateBackendError::Damaged(_),
+                ) => {}
             }
             let mut stopping = self.inner.stopping.subscribe();
             tokio::select! {
@@ -91,7 +97,7 @@ impl Job {
         let kept = ground.record.kept(Vec::new(), Some(self.running()));
         let inner = self.inner.clone();
         Some(tokio::spawn(async move {
-            let mut following = settle::Following::new(&folder);
+            let mut following = state_recovery::Following::new(&folder);
             following.changed();
             let mut due = false;
             loop {
@@ -104,9 +110,13 @@ impl Job {
                 let Some(state) = following.whole().await else { continue };
                 match keeper.keep(&workspace, Kept { state, ..kept.clone() }).await {
                     // The end of the run tells of one that is too large.
-                    Ok(()) | Err(KeepError::TooLarge(_)) => due = false,
-                    Err(KeepError::Failed(_) | KeepError::Unsettled(_) | KeepError::Damaged(_)) => {}
-                    Err(KeepError::Fenced(who)) => {
+                    Ok(()) | Err(StateBackendError::TooLarge(_)) => due = false,
+                    Err(
+                        StateBackendError::Failed(_)
+                        | StateBackendError::Unsettled(_)
+                        | StateBackendError::Damaged(_),
+                    ) => {}
+                    Err(StateBackendError::Fenced(who)) => {
                         inner.fence(&workspace, who);
                         return;
                     }
@@ -174,12 +184,12 @@ impl Job {
         loop {
             match keeper.load(&self.workspace).await {
                 Ok(kept) => return Ok(kept),
-                Err(KeepError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
+                Err(StateBackendError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
                 Err(
-                    KeepError::Failed(_)
-                    | KeepError::Unsettled(_)
-                    | KeepError::Damaged(_)
-                    | KeepError::TooLarge(_),
+                    StateBackendError::Failed(_)
+                    | StateBackendError::Unsettled(_)
+                    | StateBackendError::Damaged(_)
+                    | StateBackendError::TooLarge(_),
                 ) => {}
             }
             let mut stopping = self.inner.stopping.subscribe();
@@ -253,13 +263,13 @@ fn trouble(workspace: &WorkspaceId, folder: &WorkspaceFolder, source: io::Error)
 }
 
 /// Nothing is made of a state while a run of another controller may still change it.
-fn settled(here: Option<&Record>, kept: Option<&Kept>) -> Result<(), KeepError> {
+fn settled(here: Option<&Record>, kept: Option<&Kept>) -> Result<(), StateBackendError> {
     let Some(running) = kept.and_then(|kept| kept.running.as_ref()) else { return Ok(()) };
     let own = here.and_then(|here| here.current.as_ref()).is_some_and(|own| own.id.as_str() == running.run);
     if own || running.ends_within.is_zero() {
         return Ok(());
     }
-    Err(KeepError::Unsettled(format!(
+    Err(StateBackendError::Unsettled(format!(
         "run {} of another controller may still be under way, for {} s at most",
         running.run,
         running.ends_within.as_secs() + 1
@@ -274,10 +284,10 @@ pub fn last_state(folder: &Path) -> Result<Option<(WorkspaceId, Kept)>, Failure>
     let Some(journal) = record.current.clone() else { return Ok(None) };
     let told =
         Told::read(Files::new(folder.run(&journal.id), journal.stage.as_str()).output()).map_err(io)?;
-    let (state, changes) = (settle::after(&folder, &journal, &told)?, journal.stage.changes());
+    let (state, changes) = (state_recovery::after(&folder, &journal, &told)?, journal.stage.changes());
     if changes {
         record.unsaved.extend(told.unsaved(state.as_ref()));
     }
-    let state = settle::newest(&folder, told.dump.as_deref(), changes);
+    let state = state_recovery::newest(&folder, told.dump.as_deref(), changes);
     Ok(Some((record.workspace.clone(), record.kept(state, None))))
 }

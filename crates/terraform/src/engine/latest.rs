@@ -2,12 +2,14 @@
 
 use std::{fs, io, path::PathBuf};
 
-use super::settle;
+use super::state_recovery;
 use crate::{
-    folders::{WorkspaceFolder, make_private, read_optional, remove, write_durable},
-    keeper::Kept,
+    beneath::{read_optional, remove},
+    folders::WorkspaceFolder,
+    private_files::{make_private, write_durable},
     record::Record,
     seen::{Seen, turn},
+    state_backend::Kept,
 };
 
 /// Where the state and its copies are.
@@ -39,7 +41,7 @@ fn if_newer(newer: bool) -> Latest {
 
 /// Returns true if a kept state is a later one of the same lineage as the local state.
 fn newer(here: Option<&[u8]>, kept: &[u8]) -> bool {
-    let serial = |bytes: &[u8]| settle::sound(bytes).map(|state| (state.lineage, state.serial));
+    let serial = |bytes: &[u8]| state_recovery::sound(bytes).map(|state| (state.lineage, state.serial));
     match (here.and_then(serial), serial(kept)) {
         (Some((ours, mine)), Some((theirs, other))) => ours == theirs && other > mine,
         (None, Some(_)) => true,
@@ -50,7 +52,9 @@ fn newer(here: Option<&[u8]>, kept: &[u8]) -> bool {
 /// Returns true if an earlier copy was put back into the keeper, for instance with the whole cluster from a backup. A workspace that was
 /// built anew counts from the start, too, and has a state of another lineage.
 fn put_back(seen: &Seen, state: Option<&[u8]>, kept: &Kept) -> bool {
-    let (Some(ours), Some(theirs)) = (state.and_then(settle::sound), settle::sound(&kept.state)) else {
+    let (Some(ours), Some(theirs)) =
+        (state.and_then(state_recovery::sound), state_recovery::sound(&kept.state))
+    else {
         return false;
     };
     let before = turn(kept).map_or(theirs.serial < ours.serial, |turn| turn < seen.turn);

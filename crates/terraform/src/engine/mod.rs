@@ -4,8 +4,9 @@ mod adopt;
 mod alone;
 mod arguments;
 mod end;
+mod errors;
+mod fake;
 mod follow;
-mod imagine;
 mod inner;
 mod job;
 mod judge;
@@ -16,12 +17,10 @@ mod origin;
 mod prepare;
 mod pull;
 mod removed;
-mod settings;
-mod settle;
+mod state_recovery;
+mod stream_recovery;
 mod table;
 mod taken;
-mod told;
-mod trouble;
 
 use std::{
     io,
@@ -32,11 +31,11 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::{broadcast, watch};
 
-pub use imagine::Imagine;
+pub use crate::settings::Settings;
+pub use fake::Imagine;
 pub use keep::last_state;
 pub use options::{Lease, Options};
-pub use settings::Settings;
-pub(crate) use settle::copies;
+pub(crate) use state_recovery::copies;
 
 use self::{
     inner::Inner,
@@ -46,15 +45,16 @@ use crate::{
     binary::{Binaries, Binary},
     environment::Environment,
     failure::Failure,
-    folders::{Folders, create_private, write_durable},
+    folders::Folders,
+    init_cache::{Initializer, Shapes},
     inputs::{Choice, Inputs, Revision},
-    keeper::KeepError,
     metrics::Snapshot,
     order::{Order, Refused, RunId, WorkspaceId},
+    private_files::{create_private, write_durable},
     record::{Record, Seal},
     seen::Seen,
-    shape::{Shapes, Workshop},
     state::State,
+    state_backend::StateBackendError,
     view::{Claim, View},
 };
 
@@ -142,7 +142,7 @@ pub enum WorkspaceError {
     },
     /// The keeper failed.
     #[error(transparent)]
-    Keeper(#[from] KeepError),
+    Keeper(#[from] StateBackendError),
     /// The folder failed.
     #[error("use the folder of {workspace}")]
     Folder {
@@ -176,12 +176,15 @@ impl Engine {
         .await
         .map_err(trouble)?;
         let Some(lock) = lock else { return Err(StartError::InUse(folder)) };
-        let (place, settings) = (folders.settings(), Settings::of(&options));
+        let (place, settings) = (
+            folders.settings(),
+            Settings { sandbox: options.sandbox, allow_paths: options.allow_paths.clone() },
+        );
         // For people who look: no reason not to start on a full disk.
         let _ = blocking(move || settings.write(&place)).await;
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
         let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox);
-        let shapes = Shapes::new(Workshop::new(folders.clone(), environment, options.guard.clone()));
+        let shapes = Shapes::new(Initializer::new(folders.clone(), environment, options.guard.clone()));
         let runtime = tokio::runtime::Handle::current();
         let inner = Arc::new_cyclic(|own| Inner {
             table: Mutex::new(Table::new(options.slots)),
@@ -221,9 +224,10 @@ impl Engine {
             Err(error @ WorkspaceError::Removed { .. }) => {
                 return Ok(self.inner.view_of_removed(workspace, &error));
             }
-            Err(error @ (WorkspaceError::Damaged { .. } | WorkspaceError::Keeper(KeepError::Damaged(_)))) => {
-                Err(Failure::of_workspace(&error))
-            }
+            Err(
+                error @ (WorkspaceError::Damaged { .. }
+                | WorkspaceError::Keeper(StateBackendError::Damaged(_))),
+            ) => Err(Failure::of_workspace(&error)),
             loaded => Ok(loaded?),
         };
         // What is damaged is looked at again: the keeper may have it.
@@ -232,7 +236,7 @@ impl Engine {
         let view = blocking(move || match loaded {
             Ok(record) => adopt::view_of(&folder, &record),
             Err(trouble) => {
-                let here = settle::read(&folder).ok().flatten();
+                let here = state_recovery::read(&folder).ok().flatten();
                 let claim = here.and_then(|state| Claim::unknown(&state.lineage));
                 View { trouble: Some(trouble), touched: true, claim, ..View::default() }
             }
@@ -316,7 +320,7 @@ impl Engine {
         let is_here = blocking(move || {
             if folder.forgotten().exists() {
                 // Best effort: what is left is one empty file.
-                let _ = crate::folders::remove(&folder.0);
+                let _ = crate::beneath::remove(&folder.0);
             }
             folder.record().exists()
         })
@@ -358,7 +362,9 @@ impl Engine {
     ) -> Result<u64, WorkspaceError> {
         let _reserved = self.inner.reserve(workspace)?;
         let (record, damaged) = match self.inner.load(workspace).await {
-            Err(WorkspaceError::Keeper(KeepError::Damaged(_))) => (self.inner.here(workspace).await?, true),
+            Err(WorkspaceError::Keeper(StateBackendError::Damaged(_))) => {
+                (self.inner.here(workspace).await?, true)
+            }
             Err(WorkspaceError::Removed { .. }) => (Record::new(workspace.clone()), false),
             loaded => (loaded?, false),
         };
@@ -425,7 +431,7 @@ impl Engine {
     /// The revision of inputs: no process is needed where it equals [`View::applied`]. A module in a folder of this machine is read for it,
     /// off the runtime's threads.
     pub async fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
-        if crate::shape::local_folder(&inputs.module).is_none() {
+        if crate::init_cache::local_folder(&inputs.module).is_none() {
             return self.inner.revision(inputs);
         }
         let (inner, inputs) = (self.inner.clone(), inputs.clone());

@@ -2,8 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use super::imagine::Imagine;
-use crate::keeper::Keeper;
+use super::fake::Imagine;
+use crate::state_backend::StateBackend;
 
 /// How an engine runs. [`Options::new`] has defaults for all but the folder.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub struct Options {
     /// Where binaries are looked for, instead of `$PATH`.
     pub path: Option<OsString>,
     /// The durable place beside the folder.
-    pub keeper: Option<Arc<dyn Keeper>>,
+    pub keeper: Option<Arc<dyn StateBackend>>,
     /// Whether runs are shut in with Landlock, where the kernel has it.
     pub sandbox: bool,
     /// Folders of the host that inputs may name: local modules, plugin mirrors and caches lie below one of them. Default: none.

@@ -6,8 +6,9 @@
 use std::io;
 
 use crate::{
+    beneath::remove,
     failure::{Failure, Reason},
-    folders::{WorkspaceFolder, remove},
+    folders::WorkspaceFolder,
     inputs::Inputs,
     record::Record,
     state::State,

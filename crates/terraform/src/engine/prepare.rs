@@ -8,20 +8,21 @@ use super::{
     blocking,
     inner::{Inner, files_of},
     job::{Halt, Job},
-    origin, settle,
-    told::Told,
+    origin, state_recovery,
+    stream_recovery::Told,
 };
 use crate::{
     beneath::Dir,
     binary::Program,
     failure::{Class, Failure, Reason},
-    folders::make_private,
-    inputs::{Inputs, Revision, sha256},
+    hash::sha256,
+    init_cache::{self, Files, Held, SetUp, Shape, holds, work},
+    inputs::{Inputs, Revision},
     order::{Operation, PlanId},
+    private_files::make_private,
     record::{Code, Journal, Planned, Record, Stage},
     redact::Redactor,
     sandbox, secrets,
-    shape::{self, Files, Held, SetUp, Shape, holds, work},
     state::State,
     view::{Phase, Plan},
 };
@@ -125,9 +126,12 @@ impl Job {
         let (record, removed) = self.record().await?;
         let (folder, own) = (self.folder.clone(), self.id.clone());
         let (record, mut state) = blocking(move || {
-            let record = settle::catch_up(&folder, record, &own)?;
-            let state =
-                if record.remote { settle::read(&folder)? } else { settle::checked(&folder, &record)? };
+            let record = state_recovery::catch_up(&folder, record, &own)?;
+            let state = if record.remote {
+                state_recovery::read(&folder)?
+            } else {
+                state_recovery::checked(&folder, &record)?
+            };
             Ok::<_, Failure>((record, state))
         })
         .await?;
@@ -154,7 +158,7 @@ impl Job {
         let (inner, chosen) = (self.inner.clone(), inputs.clone());
         // An import tells nothing of itself.
         let tells = !matches!(self.operation, Operation::Import { .. });
-        let plain = tells && state.as_ref().is_none_or(State::builtin_only) && shape::is_plain(&inputs);
+        let plain = tells && state.as_ref().is_none_or(State::builtin_only) && init_cache::is_plain(&inputs);
         let last = self.code_of_last_apply(&ground.record);
         let is_about_last = matches!(self.operation, Operation::Destroy | Operation::Refresh);
         let (binary, files, revision) = blocking(move || {
@@ -384,7 +388,7 @@ impl Job {
             make_private(&run)?;
             // What a run that was cut off left there is not for this one.
             Dir::make(&scratch)?.clear()?;
-            settle::lend(&folder, stage == Stage::ApplyPlan)?;
+            state_recovery::lend(&folder, stage == Stage::ApplyPlan)?;
             written.write(&folder)
         })
         .await

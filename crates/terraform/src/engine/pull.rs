@@ -9,13 +9,14 @@ use super::{
     blocking,
     job::{Halt, Job, Verdict},
     prepare::Ground,
-    settle,
+    state_recovery,
     taken::IMPORT,
 };
 use crate::{
+    beneath::{read_optional, remove},
     failure::{self, Class, Failure, Reason, Step},
-    folders::{make_private, read_optional, remove, write_durable},
     order::Operation,
+    private_files::{make_private, write_durable},
     process::{Ended, Files, Process, Start},
     record::Damage,
     state::State,
@@ -107,12 +108,12 @@ impl Job {
         let folder = self.folder.clone();
         if !ground.remote {
             if self.inner.has_siblings(&self.workspace) {
-                let here = blocking(move || settle::read(&folder)).await?;
+                let here = blocking(move || state_recovery::read(&folder)).await?;
                 self.alone(here.as_ref(), "its state is also").await?;
             }
             return Ok(());
         }
-        let known = blocking(move || settle::known(&folder)).await?;
+        let known = blocking(move || state_recovery::known(&folder)).await?;
         let known = known.filter(|(copy, _)| !copy.is_empty());
         ground.anew = known.is_none();
         if ground.anew && self.inner.is_alone(&self.workspace) {
@@ -122,7 +123,7 @@ impl Job {
             let message = format!("the state could not be looked for in its backend: {}", failure.message);
             Failure { class: Class::Transient, message, ..failure }
         })?;
-        let found = settle::sound(&output).filter(|found| !is_nothing(found));
+        let found = state_recovery::sound(&output).filter(|found| !is_nothing(found));
         // What a destroy leaves is a state as well, and holds nothing.
         ground.anew &= found.as_ref().is_none_or(State::is_empty);
         self.alone(found.as_ref(), ELSEWHERE).await?;
@@ -139,7 +140,7 @@ impl Job {
     /// started.
     async fn nothing_there(&self, ground: &Ground) -> Result<(), Failure> {
         let output = self.state_in_backend(ground).await?;
-        let empty = settle::sound(&output).is_some_and(|state| state.is_empty());
+        let empty = state_recovery::sound(&output).is_some_and(|state| state.is_empty());
         if empty || output.trim_ascii().is_empty() {
             return Ok(());
         }
@@ -154,7 +155,7 @@ impl Job {
             read(&self.state_in_backend(ground).await?)?
         } else {
             let folder = self.folder.clone();
-            blocking(move || settle::read(&folder)).await?
+            blocking(move || state_recovery::read(&folder)).await?
         };
         Ok(state.unwrap_or_default())
     }
@@ -184,7 +185,7 @@ impl Job {
         if !ground.remote {
             return Err(lost("its module names no backend that could hold a state of it"));
         }
-        match settle::sound(&self.state_in_backend(ground).await?) {
+        match state_recovery::sound(&self.state_in_backend(ground).await?) {
             Some(state) if !state.is_empty() => self.alone(Some(&state), ELSEWHERE).await,
             _ => Err(lost("its backend holds no state of it")),
         }
@@ -232,7 +233,7 @@ impl Job {
         let (data, scratch) = (self.data(shape), self.scratch());
         make_private(&self.folder.run(&self.id)).ok()?;
         make_private(&scratch).ok()?;
-        let environment = &self.inner.shapes.workshop().environment;
+        let environment = &self.inner.shapes.initializer().environment;
         let start = Start {
             guard: self.inner.options.guard.clone(),
             fence: self.fence(ground, false),
@@ -253,7 +254,7 @@ impl Job {
         let said = Said {
             ended: ended.unwrap_or(Ended::Unknown),
             // Cut, a longer one is no state.
-            output: files.printed(settle::LARGEST),
+            output: files.printed(state_recovery::LARGEST),
             errors: files.last_words(),
         };
         files.clear();
@@ -268,7 +269,7 @@ fn read(output: &[u8]) -> Result<Option<State>, Failure> {
     }
     let unreadable =
         || Failure::new(Reason::StateUnreadable, "what the backend holds is no state that can be read");
-    let found = settle::sound(output).ok_or_else(unreadable)?;
+    let found = state_recovery::sound(output).ok_or_else(unreadable)?;
     Ok(Some(found).filter(|found| !is_nothing(found)))
 }
 

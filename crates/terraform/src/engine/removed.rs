@@ -6,13 +6,14 @@ use super::{
     inner::Inner,
     job::{Halt, Job, SINCE, Verdict},
     prepare::Ground,
-    settle,
+    state_recovery,
     table::Why,
 };
 use crate::{
     failure::Failure,
-    folders::{WorkspaceFolder, write_durable},
+    folders::WorkspaceFolder,
     order::WorkspaceId,
+    private_files::write_durable,
     record::Record,
     view::{Outcome, View},
 };
@@ -111,7 +112,7 @@ impl Job {
         let error =
             WorkspaceError::Removed { workspace: self.workspace.clone(), record: self.folder.record() };
         let failure = Failure::of_workspace(&error);
-        ground.record.doubt = Some(Box::new(settle::doubt(&self.folder, &failure)));
+        ground.record.doubt = Some(Box::new(state_recovery::doubt(&self.folder, &failure)));
         Err(failure.into())
     }
 }

@@ -9,7 +9,7 @@ use super::{
     job::{Halt, Job},
     prepare::Ground,
     pull::Said,
-    settle,
+    state_recovery,
 };
 use crate::{
     failure::{Class, Failure, Reason, Step},
@@ -168,7 +168,7 @@ impl Job {
         args.extend(about.iter().map(OsString::from));
         match self.beside(ground, IMPORT, &args).await {
             Some(Said { ended: Ended::Code(0), .. }) => {
-                settle::collect(&self.folder, &ground.start, ground.remote, None, 0)
+                state_recovery::collect(&self.folder, &ground.start, ground.remote, None, 0)
                     .map(drop)
                     .map_err(|failure| Refused { failure, never: false })
             }

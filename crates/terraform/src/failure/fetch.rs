@@ -1,11 +1,7 @@
 //! Modules that cannot be fetched: the source, and what git, a server or a registry said.
 
+use crate::generated::{CALL, FETCHED};
 use crate::stream::{Diagnostic, Severity};
-
-/// The name under which the engine calls the module that it fetches.
-pub(crate) const FETCHED: &str = "fetched";
-/// The file in which it calls that module.
-pub(crate) const CALL: &str = "fetch.tf.json";
 
 /// One clean sentence; nothing where an error is about something else.
 pub(super) fn sentence(error: &Diagnostic) -> Option<String> {

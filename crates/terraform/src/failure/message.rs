@@ -1,7 +1,7 @@
 //! Messages of one line.
 
 use super::{Reason, fetch, inputs};
-use crate::shape::work::VALUES;
+use crate::generated::VALUES;
 use crate::stream::Diagnostic;
 
 /// About what a condition's message can show; details of providers run to pages.

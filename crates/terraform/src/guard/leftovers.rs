@@ -15,7 +15,7 @@ use rustix::{
     process::{WaitOptions, getpid, setpriority_process, wait},
 };
 
-use crate::process::{PATIENCE, signal};
+use crate::signal::{self, PATIENCE};
 
 /// Between a kill and the next look.
 const PAUSE: Duration = Duration::from_millis(1);

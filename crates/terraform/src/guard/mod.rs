@@ -37,7 +37,7 @@ use rustix::{
 };
 
 pub(crate) use self::spec::{Fence, Spec};
-use crate::process::signal::RUN_VARIABLE;
+use crate::signal::RUN_VARIABLE;
 
 /// The program that is running, whatever became of its file since.
 pub const THIS_PROGRAM: &str = "/proc/self/exe";

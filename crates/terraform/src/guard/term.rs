@@ -15,7 +15,7 @@ use std::{
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::folders::write_private;
+use crate::private_files::write_private;
 
 /// How long one that was interrupted twice may take; it does not save anything any more.
 pub(crate) const LAST_GRACE: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ impl Term {
 
     /// Of an engine in that folder, which is made (0700) where it is missing.
     pub fn open(folder: &Path) -> io::Result<Self> {
-        crate::folders::make_private(folder)?;
+        crate::private_files::make_private(folder)?;
         let file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -105,7 +105,7 @@ impl HandIn {
     /// Writes it down for the guards of an engine in that folder; nobody else may read it.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let path = Self::beside(&Term::path(folder));
-        crate::folders::write_whole(&path, &serde_json::to_vec(self)?)
+        crate::private_files::write_whole(&path, &serde_json::to_vec(self)?)
     }
 
     pub(crate) fn read(term: &Path) -> io::Result<Self> {

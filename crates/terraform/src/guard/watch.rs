@@ -20,8 +20,8 @@ use super::{
     term::{self, Action, HAND_IN, HandIn, Moment, Phase, TICK},
 };
 use crate::{
-    folders::write_private,
-    process::signal::{RUN_VARIABLE, interrupt, kill},
+    private_files::write_private,
+    signal::{RUN_VARIABLE, interrupt, kill},
 };
 
 /// The exit code of one that may be started another time.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Backend, EnvValue, Inputs, canonical, object, sha256};
+use super::{Backend, EnvValue, Inputs, canonical, object};
+use crate::hash::sha256;
 use crate::module::{self, BackendBlock, Format, Module};
 
 /// Where a state is, as far as inputs tell.

@@ -17,7 +17,7 @@ use serde_json::Value;
 pub use backend::{Place, divisible};
 pub(crate) use backend::{is_own_file, place_of};
 pub use revision::Revision;
-pub(crate) use revision::{canonical, sha256};
+pub(crate) use revision::canonical;
 
 use self::backend::backend_in;
 use crate::module::{BackendBlock, Format, Module};

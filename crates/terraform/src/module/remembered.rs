@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{Declared, Format, Problem, read};
-use crate::{aside::aside, inputs::sha256};
+use crate::{aside::aside, hash::sha256};
 
 /// As many texts are remembered.
 const TEXTS: usize = 32;

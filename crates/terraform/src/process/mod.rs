@@ -5,7 +5,6 @@
 //! guard writes the exit code to a file, so that an engine that was not there still learns it.
 
 pub(crate) mod reserve;
-pub(crate) mod signal;
 
 use std::{
     ffi::OsString,
@@ -22,11 +21,12 @@ use tokio::{
     time::sleep,
 };
 
+use crate::signal::{self, PATIENCE};
 use crate::{
     aside::aside,
-    beneath::open_own,
-    folders::{create_private, read_optional},
+    beneath::{open_own, read_optional},
     guard::{self, Fence, Spec},
+    private_files::create_private,
     sandbox::Rules,
 };
 
@@ -35,8 +35,6 @@ const LOOK: Duration = Duration::from_millis(25);
 
 /// Between a kill and the next look.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How long what was killed is waited for. What the kernel does not let go by then never runs any code of its own again.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// As much of standard error is read.
 const WORDS: u64 = 8192;

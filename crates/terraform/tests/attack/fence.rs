@@ -12,9 +12,9 @@ use capt_terraform::{
     Options,
     engine::{Lease, last_state},
     guard::term::{HandIn, Moment, Term},
-    keeper::{KeepError, Keeper, Kept, Running},
     order::{Operation, Order, WorkspaceId},
     state::State,
+    state_backend::{Kept, Running, StateBackend, StateBackendError},
     view::Outcome,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -27,12 +27,19 @@ const LONG: Duration = Duration::from_secs(3600);
 #[derive(Default)]
 struct Shared(Mutex<BTreeMap<WorkspaceId, Kept>>);
 
-impl Keeper for Shared {
-    fn load<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<Option<Kept>, KeepError>> {
+impl StateBackend for Shared {
+    fn load<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Option<Kept>, StateBackendError>> {
         async { Ok(self.0.lock().expect("lock").get(workspace).cloned()) }.boxed()
     }
 
-    fn keep<'a>(&'a self, workspace: &'a WorkspaceId, kept: Kept) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn keep<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        kept: Kept,
+    ) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async move {
             self.0.lock().expect("lock").insert(workspace.clone(), kept);
             Ok(())
@@ -40,7 +47,7 @@ impl Keeper for Shared {
         .boxed()
     }
 
-    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async {
             self.0.lock().expect("lock").remove(workspace);
             Ok(())

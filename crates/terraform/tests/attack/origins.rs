@@ -10,8 +10,8 @@ use std::{
 
 use capt_terraform::{
     inputs::{BinaryName, EnvValue, Inputs},
-    keeper::{KeepError, Keeper, Kept},
     order::{Operation, PlanId, WorkspaceId},
+    state_backend::{Kept, StateBackend, StateBackendError},
     view::Outcome,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -36,12 +36,19 @@ impl Shared {
     }
 }
 
-impl Keeper for Shared {
-    fn load<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<Option<Kept>, KeepError>> {
+impl StateBackend for Shared {
+    fn load<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Option<Kept>, StateBackendError>> {
         async { Ok(self.0.lock().expect("lock").get(workspace).cloned()) }.boxed()
     }
 
-    fn keep<'a>(&'a self, workspace: &'a WorkspaceId, kept: Kept) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn keep<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        kept: Kept,
+    ) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async move {
             self.0.lock().expect("lock").insert(workspace.clone(), kept);
             Ok(())
@@ -49,7 +56,7 @@ impl Keeper for Shared {
         .boxed()
     }
 
-    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async {
             self.0.lock().expect("lock").remove(workspace);
             Ok(())

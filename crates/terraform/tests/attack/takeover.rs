@@ -7,8 +7,8 @@ use std::{
 };
 
 use capt_terraform::{
-    keeper::{KeepError, Keeper, Kept},
     order::{Operation, WorkspaceId},
+    state_backend::{Kept, StateBackend, StateBackendError},
     view::{Outcome, View},
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -48,18 +48,25 @@ impl Shared {
     }
 }
 
-impl Keeper for Shared {
-    fn load<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<Option<Kept>, KeepError>> {
+impl StateBackend for Shared {
+    fn load<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Option<Kept>, StateBackendError>> {
         async {
             if *self.away.lock().expect("lock") {
-                return Err(KeepError::Failed("out of reach".into()));
+                return Err(StateBackendError::Failed("out of reach".into()));
             }
             Ok(self.kept.lock().expect("lock").get(workspace).cloned())
         }
         .boxed()
     }
 
-    fn keep<'a>(&'a self, workspace: &'a WorkspaceId, kept: Kept) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn keep<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        kept: Kept,
+    ) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async move {
             self.kept.lock().expect("lock").insert(workspace.clone(), kept);
             Ok(())
@@ -67,7 +74,7 @@ impl Keeper for Shared {
         .boxed()
     }
 
-    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async {
             self.kept.lock().expect("lock").remove(workspace);
             Ok(())

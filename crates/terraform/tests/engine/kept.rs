@@ -8,9 +8,9 @@ use std::{
 
 use capt_terraform::{
     inputs::Backend,
-    keeper::{KeepError, Keeper, Kept},
     order::{Operation, Order, WorkspaceId},
     state::State,
+    state_backend::{Kept, StateBackend, StateBackendError},
     view::Outcome,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -21,16 +21,23 @@ use crate::lab::{Lab, reason, tool};
 struct Memory {
     kept: Mutex<BTreeMap<WorkspaceId, Kept>>,
     /// Answers to come before all goes well.
-    trouble: Mutex<Vec<KeepError>>,
+    trouble: Mutex<Vec<StateBackendError>>,
     serials: Mutex<Vec<u64>>,
 }
 
-impl Keeper for Memory {
-    fn load<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<Option<Kept>, KeepError>> {
+impl StateBackend for Memory {
+    fn load<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Option<Kept>, StateBackendError>> {
         async { Ok(self.kept.lock().expect("lock").get(workspace).cloned()) }.boxed()
     }
 
-    fn keep<'a>(&'a self, workspace: &'a WorkspaceId, kept: Kept) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn keep<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        kept: Kept,
+    ) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async move {
             if let Some(error) = self.trouble.lock().expect("lock").pop() {
                 return Err(error);
@@ -42,7 +49,7 @@ impl Keeper for Memory {
         .boxed()
     }
 
-    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async { Ok(self.kept.lock().expect("lock").remove(workspace)).map(|_| ()) }.boxed()
     }
 }
@@ -106,7 +113,7 @@ async fn the_state_is_kept_while_the_run_goes_on() {
 async fn a_keeper_in_trouble_is_asked_again() {
     let keeper = Arc::new(Memory::default());
     let Some(lab) = lab(&keeper).await else { return };
-    keeper.trouble.lock().expect("lock").extend(vec![KeepError::Failed("busy".into()); 3]);
+    keeper.trouble.lock().expect("lock").extend(vec![StateBackendError::Failed("busy".into()); 3]);
     assert_eq!(lab.apply("a", lab.traced("a")).await.outcome, Outcome::Done);
     assert_eq!(keeper.serials.lock().expect("lock").last(), Some(&lab.look("a").serial));
 }
@@ -115,7 +122,7 @@ async fn a_keeper_in_trouble_is_asked_again() {
 async fn a_fenced_run_never_starts() {
     let keeper = Arc::new(Memory::default());
     let Some(lab) = lab(&keeper).await else { return };
-    keeper.trouble.lock().expect("lock").push(KeepError::Fenced("pod-2".into()));
+    keeper.trouble.lock().expect("lock").push(StateBackendError::Fenced("pod-2".into()));
     let fenced = lab.apply("a", lab.traced("a")).await;
     assert_eq!(reason(&fenced), "StateLocked", "{fenced:?}");
     assert!(format!("{fenced:?}").contains("pod-2"));

@@ -11,9 +11,9 @@ use capt_terraform::{
     Engine, Options,
     engine::StartError,
     inputs::{BinaryName, Inputs},
+    inspect::{Inspection, Visited},
     order::{Operation, Order, WorkspaceId},
     view::{Finished, Outcome, View},
-    visit::{Visit, Visited},
 };
 
 /// Longer than anything takes, on a machine that does ten other things.
@@ -133,7 +133,7 @@ impl Lab {
 
     /// The workspace as somebody beside the engine finds it.
     pub fn visited(&self, name: &str) -> Visited {
-        let visit = Visit::to(&self.path("data")).expect("an engine works there");
+        let visit = Inspection::to(&self.path("data")).expect("an engine works there");
         visit.workspace(&WorkspaceId::new(name)).expect("readable").expect("something ran")
     }
 

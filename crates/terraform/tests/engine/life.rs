@@ -4,9 +4,9 @@ use std::{path::Path, process::Command, time::Duration};
 
 use capt_terraform::{
     inputs::{BinaryName, Variable},
+    inspect::{Show, ShowError},
     order::{Operation, Order, PlanId, Refused, WorkspaceId},
     view::{Outcome, Phase},
-    visit::{Show, ShowError},
 };
 use serde_json::json;
 

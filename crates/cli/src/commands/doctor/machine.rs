@@ -6,7 +6,7 @@ use std::path::Path;
 use capt_planner::Count;
 use capt_terraform::engine::Settings;
 use capt_terraform::inputs::{BinaryName, Choice};
-use capt_terraform::visit::{Stand, Visit};
+use capt_terraform::inspect::{Inspection, Stand};
 
 use super::super::{confine, place};
 use super::Finding;
@@ -20,7 +20,7 @@ pub fn look(folder: Option<&Path>) -> Vec<Finding> {
         ));
         return findings;
     };
-    match Visit::to(&place::engine(folder)) {
+    match Inspection::to(&place::engine(folder)) {
         None => {
             findings
                 .push(Finding::ok("data folder", format!("none yet: capt up makes {}", folder.display())));
@@ -89,7 +89,7 @@ fn plugins(engine: &Path) -> Finding {
     }
 }
 
-fn engine(folder: &Path, visit: &Visit) -> Vec<Finding> {
+fn engine(folder: &Path, visit: &Inspection) -> Vec<Finding> {
     let running = visit.engine();
     let mut findings = Vec::new();
     let (workspaces, unreadable) = match visit.workspaces() {

@@ -7,7 +7,7 @@ use capt_api::cluster::CAPTControlPlane;
 use capt_api::conditions::types;
 use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplateApply};
 use capt_planner::conditions::find;
-use capt_terraform::visit::Visit;
+use capt_terraform::inspect::Inspection;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams};
@@ -68,7 +68,7 @@ fn silent(planes: &[CAPTControlPlane]) -> Vec<Finding> {
 
 /// Folders of plugins that are named, where the controller is on this machine.
 fn mirrors(connection: &Connection, configs: &[WorkspaceProviderConfig]) -> Vec<Finding> {
-    let engine = connection.folder.as_deref().and_then(|folder| Visit::to(&place::engine(folder)));
+    let engine = connection.folder.as_deref().and_then(|folder| Inspection::to(&place::engine(folder)));
     if engine.is_none() {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use capt_apiserver::StartError;
 use capt_apiserver::store::{Lost, OpenError, Options, Recovery, Store};
 use capt_planner::Count;
-use capt_terraform::visit::Visit;
+use capt_terraform::inspect::Inspection;
 
 use super::super::client::in_words;
 use super::super::{Outcome, place};
@@ -177,7 +177,7 @@ fn advice(folder: &Path, what: &str) -> String {
 
 /// Workspaces that have built something, or may have. Only these need objects.
 fn workspaces(folder: &Path) -> Vec<String> {
-    let Some(visit) = Visit::to(&place::engine(folder)) else { return Vec::new() };
+    let Some(visit) = Inspection::to(&place::engine(folder)) else { return Vec::new() };
     let Ok((read, unreadable)) = visit.workspaces() else { return Vec::new() };
     let read = read.iter().map(|workspace| workspace.id().as_str().to_owned());
     read.chain(unreadable.iter().map(|folder| folder.display().to_string())).collect()

@@ -16,7 +16,7 @@ use capt_controllers::workspace::keeper::SecretKeeper;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
 use capt_terraform::inputs::Choice;
-use capt_terraform::keeper::Keeper;
+use capt_terraform::state_backend::StateBackend;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -89,7 +89,7 @@ impl Plane {
             options.slots = slots;
         }
         settings.confine.set(&mut options, folder, settings.files)?;
-        options.keeper = Some(Arc::clone(&keeper) as Arc<dyn Keeper>);
+        options.keeper = Some(Arc::clone(&keeper) as Arc<dyn StateBackend>);
         let engine = Engine::start(options).await.map_err(in_words)?;
         // Last: whoever finds it finds an API that is ready.
         write_kubeconfig(&place::kubeconfig(folder), &serving.url(), &identity).map_err(in_words)?;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use capt_terraform::keeper::KeepError;
+use capt_terraform::state_backend::StateBackendError;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, PartialObjectMeta, PostParams, Preconditions};
@@ -68,7 +68,7 @@ pub struct Drawer {
 }
 
 impl Drawer {
-    pub async fn load(&self) -> Result<Option<(Vec<u8>, Head)>, KeepError> {
+    pub async fn load(&self) -> Result<Option<(Vec<u8>, Head)>, StateBackendError> {
         let mut before = None;
         for _ in 0..TRIES {
             let Some((secret, head)) = self.read_head().await? else { return Ok(None) };
@@ -92,10 +92,15 @@ impl Drawer {
             before = Some(head);
         }
         // Whoever may write it does that: it holds up its own workspace, and nobody who only looks at it.
-        Err(KeepError::Unsettled(format!("Secret {} changes all the time", self.head)))
+        Err(StateBackendError::Unsettled(format!("Secret {} changes all the time", self.head)))
     }
 
-    pub async fn store(&self, bytes: &[u8], fence: u64, running: Option<Run>) -> Result<(), KeepError> {
+    pub async fn store(
+        &self,
+        bytes: &[u8],
+        fence: u64,
+        running: Option<Run>,
+    ) -> Result<(), StateBackendError> {
         let mut next = Head { generation: 0, chunks: 0, sha256: checksum(bytes), fence, running };
         for _ in 0..TRIES {
             let found = self.read_head().await?;
@@ -121,11 +126,11 @@ impl Drawer {
                 Err(error) => return Err(failed(error)),
             }
         }
-        Err(KeepError::Failed(format!("Secret {} changes all the time", self.head)))
+        Err(StateBackendError::Failed(format!("Secret {} changes all the time", self.head)))
     }
 
     /// Removes all of it, unless a later controller wrote it. One that holds no state is removed, too.
-    pub async fn remove(&self, fence: u64) -> Result<(), KeepError> {
+    pub async fn remove(&self, fence: u64) -> Result<(), StateBackendError> {
         for _ in 0..TRIES {
             let chunks = self.chunks().await?;
             let found = self.api.get_opt(&self.head).await.map_err(failed)?;
@@ -144,12 +149,12 @@ impl Drawer {
             }
             return Ok(());
         }
-        Err(KeepError::Failed(format!("Secret {} changes all the time", self.head)))
+        Err(StateBackendError::Failed(format!("Secret {} changes all the time", self.head)))
     }
 
     /// What is wrong with it, as an error.
-    pub fn damaged(&self, problem: &str) -> KeepError {
-        KeepError::Damaged(format!(
+    pub fn damaged(&self, problem: &str) -> StateBackendError {
+        StateBackendError::Damaged(format!(
             "Secret {} {problem}: nothing is run until it is back; restore the Secret, or delete it and give the state with `capt \
              import-state`",
             self.head
@@ -157,16 +162,16 @@ impl Drawer {
     }
 
     /// Refuses to write over a later controller.
-    fn gives_way(&self, head: &Head, fence: u64) -> Result<(), KeepError> {
+    fn gives_way(&self, head: &Head, fence: u64) -> Result<(), StateBackendError> {
         if head.fence <= fence {
             return Ok(());
         }
         let text =
             format!("Secret {} was written by a later controller ({} > {fence})", self.head, head.fence);
-        Err(KeepError::Fenced(text))
+        Err(StateBackendError::Fenced(text))
     }
 
-    pub async fn read_head(&self) -> Result<Option<(Secret, Head)>, KeepError> {
+    pub async fn read_head(&self) -> Result<Option<(Secret, Head)>, StateBackendError> {
         let Some(secret) = self.api.get_opt(&self.head).await.map_err(failed)? else { return Ok(None) };
         let head = head_in(&secret).ok_or_else(|| self.damaged("holds no state"))?;
         Ok(Some((secret, head)))
@@ -186,7 +191,7 @@ impl Drawer {
         Ok(())
     }
 
-    async fn read_chunk(&self, head: &Head, number: usize) -> Result<Option<Secret>, KeepError> {
+    async fn read_chunk(&self, head: &Head, number: usize) -> Result<Option<Secret>, StateBackendError> {
         match self.api.get_opt(&self.chunk_name(head, number)).await.map_err(failed)? {
             // As earlier versions called it.
             None => {
@@ -198,7 +203,7 @@ impl Drawer {
     }
 
     /// Writes a chunk that no head names yet; one of a write that was cut off is replaced.
-    async fn write_chunk(&self, name: &str, bytes: &[u8]) -> Result<(), KeepError> {
+    async fn write_chunk(&self, name: &str, bytes: &[u8]) -> Result<(), StateBackendError> {
         let secret = self.secret(name, bytes);
         match self.api.create(&PostParams::default(), &secret).await {
             Ok(_) => Ok(()),
@@ -210,7 +215,7 @@ impl Drawer {
     }
 
     /// Removes chunks of earlier writes. One of the same time is of somebody who was slower, and goes with the next sweep.
-    async fn sweep(&self, head: &Head) -> Result<(), KeepError> {
+    async fn sweep(&self, head: &Head) -> Result<(), StateBackendError> {
         for chunk in self.chunks().await? {
             if chunk.of.is_none_or(|(generation, by)| generation < head.generation && by <= head.fence) {
                 self.delete(&chunk.name, chunk.uid, None).await?;
@@ -220,7 +225,7 @@ impl Drawer {
     }
 
     /// The chunks that are there.
-    async fn chunks(&self) -> Result<Vec<Chunk>, KeepError> {
+    async fn chunks(&self) -> Result<Vec<Chunk>, StateBackendError> {
         let of = ListParams::default().labels(&format!("{OF}={}", self.key()));
         let found = self.api.list_metadata(&of).await.map_err(failed)?;
         let chunks = found.into_iter().filter(|found| found.name_any() != self.head);
@@ -237,7 +242,7 @@ impl Drawer {
         name: &str,
         uid: Option<String>,
         resource_version: Option<String>,
-    ) -> Result<bool, KeepError> {
+    ) -> Result<bool, StateBackendError> {
         let preconditions = Some(Preconditions { uid, resource_version });
         match self.api.delete(name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
             Ok(_) => Ok(true),
@@ -336,7 +341,7 @@ mod tests {
         drawer.sweep(&Head { generation: generation + 5, ..old }).await.unwrap();
         assert_eq!(loaded(&drawer).await, Some(2));
         // It forgets the workspace.
-        assert!(matches!(drawer.remove(1).await, Err(KeepError::Fenced(_))));
+        assert!(matches!(drawer.remove(1).await, Err(StateBackendError::Fenced(_))));
         assert!(!drawer.delete(&drawer.head, before.uid(), before.resource_version()).await.unwrap());
         assert!(!drawer.delete(&drawer.head, Some("another".into()), None).await.unwrap());
         assert_eq!(loaded(&drawer).await, Some(2));
@@ -369,7 +374,7 @@ mod tests {
         drawer.store(&large(1), 1, None).await.unwrap();
         let (good, head) = drawer.read_head().await.unwrap().unwrap();
         let told = async |drawer: &Drawer| match drawer.load().await {
-            Err(KeepError::Damaged(text)) => text,
+            Err(StateBackendError::Damaged(text)) => text,
             other => panic!("{:?}", other.map(drop)),
         };
         let put = async |secret: &Secret| {

@@ -7,7 +7,7 @@
 
 use std::io::{Read, Write};
 
-use capt_terraform::keeper::Kept;
+use capt_terraform::state_backend::Kept;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
-use capt_terraform::keeper::KeepError;
 use capt_terraform::order::WorkspaceId;
+use capt_terraform::state_backend::StateBackendError;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
@@ -41,12 +41,12 @@ impl Keyring {
     }
 
     /// The seal of a workspace. The key is made where there is none.
-    pub async fn seal(&self, workspace: &WorkspaceId) -> Result<Seal, KeepError> {
+    pub async fn seal(&self, workspace: &WorkspaceId) -> Result<Seal, StateBackendError> {
         let key = self.key.get_or_try_init(|| self.key()).await?;
         Ok(Seal { key: Arc::clone(key), workspace: workspace.as_str().to_owned() })
     }
 
-    async fn key(&self) -> Result<Arc<RandomizedNonceKey>, KeepError> {
+    async fn key(&self) -> Result<Arc<RandomizedNonceKey>, StateBackendError> {
         let found = match self.secrets.get_opt(NAME).await.map_err(super::failed)? {
             Some(found) => found,
             None => self.make().await?,
@@ -57,15 +57,16 @@ impl Keyring {
                 "Secret {}/{NAME} holds no key of {KEY_BYTES} bytes: restore it, or delete it",
                 self.namespace
             );
-            KeepError::Failed(text)
+            StateBackendError::Failed(text)
         };
         RandomizedNonceKey::new(&AES_256_GCM, &bytes).map(Arc::new).map_err(damaged)
     }
 
     /// Makes a key, or finds the one that another controller was first to make.
-    async fn make(&self) -> Result<Secret, KeepError> {
+    async fn make(&self) -> Result<Secret, StateBackendError> {
         let mut bytes = vec![0; KEY_BYTES];
-        aws_lc_rs::rand::fill(&mut bytes).map_err(|_| KeepError::Failed("no randomness for a key".into()))?;
+        aws_lc_rs::rand::fill(&mut bytes)
+            .map_err(|_| StateBackendError::Failed("no randomness for a key".into()))?;
         let secret = Secret {
             metadata: ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() },
             type_: Some(TYPE.into()),

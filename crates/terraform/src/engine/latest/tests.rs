@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::{keeper::Running, order::WorkspaceId, unsaved::Unsaved};
+use crate::{order::WorkspaceId, state_backend::Running, unsaved::Unsaved};
 
 fn state(lineage: &str, serial: u64) -> Vec<u8> {
     format!(

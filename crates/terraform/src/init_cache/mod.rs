@@ -38,14 +38,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub(crate) use build::holds;
-pub(crate) use build::{STAGES, Workshop};
+pub(crate) use build::{Initializer, STAGES};
 pub(crate) use key::{Files, is_plain, key, local_folder, open_local};
 
 use crate::{
     beneath::Dir,
     binary::Program,
     failure::Failure,
-    inputs::{Inputs, is_own_file, place_of, sha256},
+    hash::sha256,
+    inputs::{Inputs, is_own_file, place_of},
     module::BUILTIN,
     order::WorkspaceId,
 };
@@ -156,17 +157,17 @@ type Building = Shared<BoxFuture<'static, Result<Arc<Shape>, Failure>>>;
 
 /// All shapes. Whoever asks for one that is being made waits for it.
 pub(crate) struct Shapes {
-    workshop: Arc<Workshop>,
+    initializer: Arc<Initializer>,
     known: Mutex<HashMap<String, Building>>,
 }
 
 impl Shapes {
-    pub fn new(workshop: Workshop) -> Self {
-        Self { workshop: Arc::new(workshop), known: Mutex::default() }
+    pub fn new(initializer: Initializer) -> Self {
+        Self { initializer: Arc::new(initializer), known: Mutex::default() }
     }
 
-    pub fn workshop(&self) -> &Workshop {
-        &self.workshop
+    pub fn initializer(&self) -> &Initializer {
+        &self.initializer
     }
 
     /// The shape of a workspace. It is made in a task of its own, so that whoever waits can go away without harm to the others.
@@ -221,9 +222,9 @@ impl Shapes {
         binary: Program,
         state: Option<Vec<u8>>,
     ) -> Building {
-        let workshop = self.workshop.clone();
+        let initializer = self.initializer.clone();
         let task =
-            tokio::spawn(async move { workshop.make(key, inputs, files.as_ref(), binary, state).await });
+            tokio::spawn(async move { initializer.make(key, inputs, files.as_ref(), binary, state).await });
         async move { task.await.unwrap_or_else(|error| Err(Failure::killed(format!("make the shape: {error}")))) }
             .boxed()
             .shared()
@@ -246,7 +247,7 @@ mod tests {
         std::fs::write(module.join("main.tf"), "output \"x\" {\n  value = 1\n}\n").unwrap();
         let folders = Folders::make(&folder.path().join("data")).unwrap();
         let environment = Environment::new(folders.clone(), OsString::new(), false);
-        let shapes = Shapes::new(Workshop::new(folders, environment, PathBuf::new()));
+        let shapes = Shapes::new(Initializer::new(folders, environment, PathBuf::new()));
         let source = module.display().to_string();
         let module = Module::Source { source, version: None, entrypoint: None };
         let inputs = Inputs { module, ..Inputs::inline("") };

@@ -9,7 +9,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::settle;
+use super::state_recovery;
 use crate::{
     log::Tail,
     state::State,
@@ -144,7 +144,7 @@ fn dump(raw: &str) -> Option<Vec<u8>> {
         state: &'a RawValue,
     }
     let state = serde_json::from_str::<Dump<'_>>(raw).ok()?.state.get().as_bytes();
-    settle::sound(state).map(|_| state.to_vec())
+    state_recovery::sound(state).map(|_| state.to_vec())
 }
 
 #[cfg(test)]

@@ -14,15 +14,14 @@ use std::{
 
 use tokio::task::spawn_blocking;
 
-use super::told::Told;
+use super::stream_recovery::Told;
 use crate::{
-    beneath::{Dir, Stamp},
+    beneath::{Dir, Stamp, read_optional, remove},
     failure::{Failure, Reason},
-    folders::{
-        WorkspaceFolder, guest, is_damage, read_optional, remove, write_durable, write_private, write_whole,
-    },
-    inputs::sha256,
+    folders::{WorkspaceFolder, guest},
+    hash::sha256,
     order::RunId,
+    private_files::{is_damage, write_durable, write_private, write_whole},
     process::Files,
     record::{Damage, Doubt, Journal, Record, Seal, way_out},
     state::{State, StateError},
@@ -411,7 +410,9 @@ pub(super) fn keep_copy(folder: &WorkspaceFolder, record: &Record) {
     }
     // Best effort: on a full disk the state itself matters more.
     let kept = read_optional(&folder.state())
-        .and_then(|bytes| crate::folders::make_private(&folder.copies()).map(|()| bytes.unwrap_or_default()))
+        .and_then(|bytes| {
+            crate::private_files::make_private(&folder.copies()).map(|()| bytes.unwrap_or_default())
+        })
         .and_then(|bytes| write_private(&path, &bytes));
     if kept.is_err() {
         let _ = std::fs::remove_file(&path);

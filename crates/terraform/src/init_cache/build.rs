@@ -18,19 +18,18 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{Files, SetUp, Shape, is_plain, key, local_folder, open_local, plugins};
+use crate::generated::{CALL, FETCHED};
 use crate::{
     aside::aside,
-    beneath::{Dir, copy_tree, hash},
+    beneath::{Dir, copy_tree, hash, read_optional, remove},
     binary::{OLDEST, Program},
     environment::{CLI_VARIABLE, Environment},
-    failure::{
-        self, Failure, Reason,
-        fetch::{CALL, FETCHED},
-    },
-    folders::{Folders, make_private, read_optional, remove, write_durable, write_private},
+    failure::{self, Failure, Reason},
+    folders::Folders,
     inputs::{Backend, Inputs},
     module::{self, Configuration, Declared, Module},
     order::WorkspaceId,
+    private_files::{make_private, write_durable, write_private},
     process::{Ended, Files as ProcessFiles, Process, Start},
     stream::{self, Tally},
 };
@@ -53,7 +52,7 @@ pub(crate) const STAGES: [&str; 3] = ["get", "init", "install"];
 const STAGED_CLI: &str = "init.tfrc";
 
 /// Makes shapes.
-pub(crate) struct Workshop {
+pub(crate) struct Initializer {
     pub folders: Folders,
     pub environment: Environment,
     /// The program that guards processes.
@@ -90,7 +89,7 @@ struct ListedModule<'a> {
     dir: Cow<'a, str>,
 }
 
-impl Workshop {
+impl Initializer {
     pub fn new(folders: Folders, environment: Environment, guard: PathBuf) -> Self {
         Self { folders, environment, guard, inits: AtomicU64::new(0), caches: Mutex::default() }
     }

@@ -5,8 +5,8 @@ use std::io;
 use super::WorkspaceError;
 use crate::{
     failure::{Failure, Reason},
-    keeper::KeepError,
     redact::Redactor,
+    state_backend::StateBackendError,
 };
 
 impl Failure {
@@ -29,18 +29,20 @@ impl Failure {
         match error {
             WorkspaceError::Damaged { .. } => Self::new(Reason::RecordDamaged, error.to_string()),
             WorkspaceError::Folder { source, .. } => Self::io("read the record", source),
-            WorkspaceError::Keeper(KeepError::Failed(_)) => Self::new(Reason::Network, error.to_string()),
-            WorkspaceError::Keeper(KeepError::TooLarge(_)) => {
+            WorkspaceError::Keeper(StateBackendError::Failed(_)) => {
+                Self::new(Reason::Network, error.to_string())
+            }
+            WorkspaceError::Keeper(StateBackendError::TooLarge(_)) => {
                 Self::new(Reason::StateUnreadable, error.to_string())
             }
             WorkspaceError::SharedState { .. } => Self::new(Reason::BackendInUse, error.to_string()),
             WorkspaceError::Removed { .. } => Self::new(Reason::StateLost, error.to_string()),
             WorkspaceError::BadState(_)
             | WorkspaceError::NoCopy { .. }
-            | WorkspaceError::Keeper(KeepError::Damaged(_)) => {
+            | WorkspaceError::Keeper(StateBackendError::Damaged(_)) => {
                 Self::new(Reason::StateDamaged, error.to_string())
             }
-            WorkspaceError::Keeper(KeepError::Fenced(_) | KeepError::Unsettled(_))
+            WorkspaceError::Keeper(StateBackendError::Fenced(_) | StateBackendError::Unsettled(_))
             | WorkspaceError::Busy { .. }
             | WorkspaceError::HasState { .. } => Self::new(Reason::StateLocked, error.to_string()),
         }

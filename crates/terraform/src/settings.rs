@@ -7,8 +7,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::Options;
-use crate::folders::{read_optional, write_private};
+use crate::beneath::read_optional;
+use crate::private_files::write_private;
 
 /// What an engine was started with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,11 +21,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub(super) fn of(options: &Options) -> Self {
-        Self { sandbox: options.sandbox, allow_paths: options.allow_paths.clone() }
-    }
-
-    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         write_private(path, &serde_json::to_vec(self).map_err(io::Error::from)?)
     }
 

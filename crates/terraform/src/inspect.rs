@@ -17,25 +17,23 @@ pub use self::{
     tail::Follow,
 };
 use crate::{
-    engine::Settings,
-    folders::{Folders, WorkspaceFolder, read_optional},
+    beneath::read_optional,
+    folders::{END, Folders, WorkspaceFolder},
     order::{Operation, RunId, WorkspaceId},
     process::Files,
     record::Record,
+    settings::Settings,
     state::State,
     view::{Finished, Plan},
 };
 
-/// Name of the file in a run's folder that says how the run ended.
-pub(crate) const END: &str = "end.json";
-
 /// A data folder that an engine has used.
 #[derive(Clone, Debug)]
-pub struct Visit {
+pub struct Inspection {
     folders: Folders,
 }
 
-impl Visit {
+impl Inspection {
     /// Visits a folder; `None` where no engine ever worked.
     pub fn to(root: &Path) -> Option<Self> {
         let folders = Folders::at(fs::canonicalize(root).ok()?);
@@ -73,7 +71,9 @@ impl Visit {
 
     /// The last failed run of a workspace that is gone, while it is kept.
     pub fn failed(&self, id: &WorkspaceId) -> Option<Run> {
-        crate::failed::find(&self.folders, id)
+        let end = crate::failed::find(&self.folders, id)?;
+        let log = self.folders.failed_of(id).join("log");
+        Some(Run { id: end.id.clone(), log, stand: Stand::Ended(Box::new(end)) })
     }
 
     /// One workspace; `None` where nothing ever ran for it here.
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_folder_without_an_engine_is_no_place_to_visit() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert!(Visit::to(folder.path()).is_none());
-        assert!(Visit::to(&folder.path().join("missing")).is_none());
+        assert!(Inspection::to(folder.path()).is_none());
+        assert!(Inspection::to(&folder.path().join("missing")).is_none());
     }
 }

@@ -8,17 +8,24 @@ use crate::order::WorkspaceId;
 
 /// Keeps what must not be lost. The engine calls it on every change of state and inputs, and a run is not over before its
 /// last state is kept.
-pub trait Keeper: Send + Sync + 'static {
+pub trait StateBackend: Send + Sync + 'static {
     /// What is kept of a workspace.
-    fn load<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<Option<Kept>, KeepError>>;
+    fn load<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Option<Kept>, StateBackendError>>;
     /// Keeps it, in place of what was kept.
-    fn keep<'a>(&'a self, workspace: &'a WorkspaceId, kept: Kept) -> BoxFuture<'a, Result<(), KeepError>>;
+    fn keep<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        kept: Kept,
+    ) -> BoxFuture<'a, Result<(), StateBackendError>>;
     /// Whether a workspace is kept at all, so that somebody else can go on with it.
     fn shares(&self, _workspace: &WorkspaceId) -> bool {
         true
     }
     /// Forgets it.
-    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), KeepError>>;
+    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>>;
 }
 
 /// What is kept of a workspace.
@@ -48,7 +55,7 @@ pub struct Running {
 
 /// Why it could not be kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeepError {
+pub enum StateBackendError {
     /// Somebody else owns the workspace: its run is stopped gracefully.
     #[error("{0}")]
     Fenced(String),

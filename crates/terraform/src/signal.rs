@@ -1,6 +1,6 @@
 //! Finding and signalling the processes of a run.
 
-use std::{collections::VecDeque, fs, io::Read as _, os::unix::fs::MetadataExt, path::Path};
+use std::{collections::VecDeque, fs, io::Read as _, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -11,6 +11,9 @@ pub(crate) const RUN_VARIABLE: &str = "CAPT_RUN";
 const ENVIRONMENT: u64 = 256 << 10;
 /// The memory of as many processes of a run is counted.
 const COUNTED: usize = 1024;
+
+/// How long what was killed is waited for. What the kernel does not let go by then never runs any code of its own again.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Kills a whole group.
 pub(crate) fn kill_group(leader: u32) {

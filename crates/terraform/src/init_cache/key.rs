@@ -10,7 +10,8 @@ use serde_json::json;
 use crate::{
     beneath::{Dir, hash},
     binary::Program,
-    inputs::{Backend, Inputs, canonical, sha256},
+    hash::sha256,
+    inputs::{Backend, Inputs, canonical},
     module::{self, Module},
     order::WorkspaceId,
 };

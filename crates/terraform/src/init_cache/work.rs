@@ -12,15 +12,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::Shape;
+use crate::generated::VALUES;
 use crate::{
-    beneath::{Dir, copy_tree},
-    folders::{WorkspaceFolder, guest, read_optional, remove, write_private},
+    beneath::{Dir, copy_tree, read_optional, remove},
+    folders::{WorkspaceFolder, guest},
     inputs::Inputs,
     module::{Format, read_by_terraform},
+    private_files::write_private,
 };
-
-/// Names of our value files: the last in the alphabet win, and these come after a module's own.
-pub(crate) const VALUES: &str = "zzz-capt";
 
 /// Why a workspace could not be rendered.
 #[derive(Debug, thiserror::Error)]

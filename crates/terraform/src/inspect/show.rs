@@ -16,16 +16,18 @@ use serde::Deserialize;
 
 use super::Visited;
 use crate::{
+    beneath::remove,
     binary::Binaries,
     environment::Environment,
     failure::Failure,
-    folders::{Folders, guest, make_private, remove},
+    folders::{Folders, guest},
     guard::{
         Fence, GUARD, Spec,
         term::{self, Moment},
         veiled,
     },
     inputs::Inputs,
+    private_files::make_private,
     record::Planned,
     secrets,
 };

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use crate::{beneath::Dir, folders::make_private};
+use crate::{beneath::Dir, private_files::make_private};
 
 /// Host, namespace, type, version, platform.
 const DEPTH: usize = 5;
