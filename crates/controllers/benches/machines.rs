@@ -8,15 +8,15 @@
 #![allow(clippy::cast_precision_loss, reason = "figures are rounded anyway")]
 
 #[allow(dead_code, reason = "the tests use the rest of it")]
-#[path = "../tests/scale/plant.rs"]
-mod plant;
+#[path = "../tests/scale/fixture.rs"]
+mod fixture;
 
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use capt_controllers::Options;
-use plant::Plant;
+use fixture::Fixture;
 
 /// As the program has it.
 #[global_allocator]
@@ -92,23 +92,23 @@ fn run(api: &str, part: &str) -> Option<(f64, f64)> {
 }
 
 async fn measure(part: &str, client: kube::Client) {
-    let plant = Plant::on(client, &Options::default()).await;
+    let fixture = Fixture::on(client, &Options::default()).await;
     if part == "small" {
-        let (time, processor) = create(&plant, SMALL).await;
-        roll(&plant, SMALL).await;
+        let (time, processor) = create(&fixture, SMALL).await;
+        roll(&fixture, SMALL).await;
         println!("={time} {processor}");
     } else {
-        let (time, processor) = create(&plant, number("MACHINES", 10_000)).await;
-        rest(&plant).await;
+        let (time, processor) = create(&fixture, number("MACHINES", 10_000)).await;
+        rest(&fixture).await;
         println!("={time} {processor}");
     }
 }
 
-async fn create(plant: &Plant, count: i32) -> (f64, f64) {
+async fn create(fixture: &Fixture, count: i32) -> (f64, f64) {
     let empty = memory();
     let (start, processor) = (Instant::now(), processor_time());
-    plant.deploy(count, "small").await;
-    plant.rolled_out().await;
+    fixture.deploy(count, "small").await;
+    fixture.rolled_out().await;
     let (took, processor) = (start.elapsed().as_secs_f64(), processor_time() - processor);
     println!("  {count} machines from nothing to Ready");
     println!("    {took:8.1} s   {:.0} machines/s", f64::from(count) / took);
@@ -117,14 +117,14 @@ async fn create(plant: &Plant, count: i32) -> (f64, f64) {
         processor * 1000.0 / f64::from(count)
     );
     println!("    {:8.1} MB  memory ({:.1} MB before)", memory() / 1e6, empty / 1e6);
-    told(&plant.writes.take(), count, "aim: at most 6");
+    told(&fixture.writes.take(), count, "aim: at most 6");
     (took, processor)
 }
 
-async fn roll(plant: &Plant, count: i32) {
+async fn roll(fixture: &Fixture, count: i32) {
     let (start, processor) = (Instant::now(), processor_time());
-    plant.deploy(count, "large").await;
-    plant.rolled_out().await;
+    fixture.deploy(count, "large").await;
+    fixture.rolled_out().await;
     let (took, processor) = (start.elapsed().as_secs_f64(), processor_time() - processor);
     println!("  {count} machines replaced, maxSurge 25 %");
     println!("    {took:8.1} s   {:.0} machines/s", f64::from(count) / took);
@@ -133,23 +133,23 @@ async fn roll(plant: &Plant, count: i32) {
         processor * 1000.0 / f64::from(count)
     );
     println!("    {:8.1} MB  memory", memory() / 1e6);
-    told(&plant.writes.take(), count, "one made, one destroyed");
+    told(&fixture.writes.take(), count, "one made, one destroyed");
 }
 
-async fn rest(plant: &Plant) {
+async fn rest(fixture: &Fixture) {
     let seconds = u64::try_from(number("REST", 60)).expect("some seconds");
     // What is left of the rollout: the last events and the template's count.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    plant.writes.take();
-    let (before, processor) = (plant.versions().await, processor_time());
+    fixture.writes.take();
+    let (before, processor) = (fixture.versions().await, processor_time());
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let share = (processor_time() - processor) / seconds as f64 * 100.0;
-    let written: u64 = plant.writes.take().values().sum();
+    let written: u64 = fixture.writes.take().values().sum();
     println!("  at rest for {seconds} s");
     println!("    {share:8.2} %   of a core (aim: under 1)");
     println!("    {:8.1} MB  memory (aim: under 200)", memory() / 1e6);
     println!("    {written:8} writes");
-    let now = plant.versions().await;
+    let now = fixture.versions().await;
     let changed = now.iter().filter(|(name, version)| before.get(*name) != Some(version)).count();
     println!("    {changed:8} of {} objects changed", now.len());
 }

@@ -14,10 +14,10 @@
 
 #![warn(missing_docs)]
 
-pub mod child;
 pub mod cluster;
-pub mod machine;
+pub mod machines;
 pub mod manager;
+pub mod owned_workspace;
 pub mod runtime;
 pub mod workspace;
 

@@ -7,27 +7,27 @@ use std::time::Duration;
 use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplate};
 use capt_planner::set::Settings;
 use capt_terraform::Engine;
+use futures::StreamExt;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use crate::cluster::{self, core::ClusterApi};
-use crate::machine;
+use crate::machines;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::cache::{Cache, Index, by_owner, metadata_changes, no_index, same_but_status};
+use crate::runtime::dependency_index::interested;
 use crate::runtime::events::Events;
-use crate::runtime::interests::{Interests, Watched};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::{Pace, Round, Starter};
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{
-    Clock, Clusters, CrossNamespace, Grants, Kind, Name, OwnWrites, Owners, SystemClock, Writer, grants,
+    Clock, Clusters, CrossNamespace, Expectations, Grants, Kind, Name, Owners, SystemClock, Writer, grants,
 };
 use crate::workspace::context::{Context, MANAGER, instance_of};
-use crate::workspace::keeper::SecretKeeper;
+use crate::workspace::state_secrets::SecretStateBackend;
 use crate::workspace::{apply, provider_config, template};
 
 /// How the controllers work.
@@ -43,8 +43,8 @@ pub struct Options {
     pub backoff: Backoff,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// The keeper that the engine has, where it has one.
-    pub keeper: Option<Arc<SecretKeeper>>,
+    /// The state backend that the engine has, where it has one.
+    pub state_backend: Option<Arc<SecretStateBackend>>,
     /// How sets of machines work.
     pub machines: Settings,
     /// Who takes care of Clusters.
@@ -52,7 +52,7 @@ pub struct Options {
     /// Which references across namespaces are followed.
     pub cross_namespace: CrossNamespace,
     /// How Nodes are drained.
-    pub drain: machine::drain::Settings,
+    pub drain: machines::drain::Settings,
     /// How control planes are asked.
     pub probe: cluster::probe::Settings,
     /// Name of this process in events.
@@ -67,11 +67,11 @@ impl Default for Options {
             resync: Duration::from_secs(10 * 60),
             backoff: Backoff::RUN,
             clock: Arc::new(SystemClock),
-            keeper: None,
+            state_backend: None,
             machines: Settings::default(),
             cluster_api: ClusterApi::default(),
             cross_namespace: CrossNamespace::default(),
-            drain: machine::drain::Settings::default(),
+            drain: machines::drain::Settings::default(),
             probe: cluster::probe::Settings::default(),
             instance: None,
         }
@@ -113,7 +113,7 @@ impl Controllers {
         let mut starter =
             Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics, round: &round };
         start_workspaces(&context, &mut starter);
-        machine::start(&machines, &mut starter);
+        machines::start(&machines, &mut starter);
         cluster::start(&clusters, &mut starter);
         cluster::core::start(&machines, options.cluster_api, options.pace(), &metrics, &mut tasks);
         Self { tasks, metrics, events, round, _writer: writer }
@@ -160,7 +160,7 @@ fn context(
     Context {
         client: client.clone(),
         engine: engine.clone(),
-        keeper: options.keeper.clone(),
+        state_backend: options.state_backend.clone(),
         clock: Arc::clone(&options.clock),
         backoff: options.backoff,
         events,
@@ -169,7 +169,7 @@ fn context(
         applies,
         configs: cached::<WorkspaceProviderConfig>(client, no_index, tasks),
         grants: Grants::new(client, options.cross_namespace, tasks),
-        interests: Arc::default(),
+        dependents: Arc::default(),
         config_interests: Arc::default(),
         history: apply::history::RunHistory::default(),
         backends: apply::backends::Backends::default(),
@@ -179,41 +179,41 @@ fn context(
     }
 }
 
-fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<()>) -> machine::Context {
+fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<()>) -> machines::Context {
     let client = &workspaces.client;
     let (clusters, work) = Clusters::new(client.clone());
     tasks.spawn(work);
     let (owners, work) = Owners::new(client.clone());
     tasks.spawn(work);
-    machine::Context {
-        writer: Writer::new(client.clone(), machine::context::MANAGER),
+    machines::Context {
+        writer: Writer::new(client.clone(), machines::context::MANAGER),
         clock: Arc::clone(&options.clock),
         events: workspaces.events.clone(),
         settings: options.machines,
         clusters,
         owners,
-        drains: machine::drain::Drains::new(options.drain),
+        drains: machines::drain::Drains::new(options.drain),
         deployments: cached(client, no_index, tasks),
         sets: cached(client, by_owner, tasks),
-        machines: cached(client, machine::index, tasks),
+        machines: cached(client, machines::index, tasks),
         groups: cached(client, no_index, tasks),
         applies: workspaces.applies.clone(),
-        own_deployments: OwnWrites::default(),
-        own_sets: OwnWrites::default(),
-        set_writes: OwnWrites::default(),
-        machine_writes: OwnWrites::default(),
-        apply_writes: OwnWrites::default(),
-        group_writes: OwnWrites::default(),
-        absent: machine::context::Absent::default(),
+        own_deployments: Expectations::default(),
+        own_sets: Expectations::default(),
+        set_writes: Expectations::default(),
+        machine_writes: Expectations::default(),
+        apply_writes: Expectations::default(),
+        group_writes: Expectations::default(),
+        absent: machines::context::Absent::default(),
         grants: workspaces.grants.clone(),
-        interests: Arc::default(),
-        machine_status: StatusWriter::new(machine::context::MANAGER),
-        group_status: StatusWriter::with_details(machine::context::MANAGER, machine::group::report::gist),
+        dependents: Arc::default(),
+        machine_status: StatusWriter::new(machines::context::MANAGER),
+        group_status: StatusWriter::with_details(machines::context::MANAGER, machines::group::report::gist),
     }
 }
 
 fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
-    let Context { client, templates, applies, configs, grants, interests, config_interests, .. } =
+    let Context { client, templates, applies, configs, grants, dependents, config_interests, .. } =
         context.as_ref();
     // An instance is looked at when it changes, when what it looked at changes, and when its run moves on.
     starter.start(
@@ -223,12 +223,12 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
         vec![templates.listed(), configs.listed(), applies.listed(), grants.listed()],
         vec![
             applies.changes().boxed(),
-            interested(applies.changes(), "WorkspaceTemplateApply", interests),
-            interested(templates.news(same_but_status), "WorkspaceTemplate", interests),
-            interested(configs.news(same_but_status), "WorkspaceProviderConfig", interests),
-            interested(metadata_changes::<Secret>(client), "Secret", interests),
-            interested(metadata_changes::<ConfigMap>(client), "ConfigMap", interests),
-            interested(grants.changes(), grants::WATCHED, interests),
+            interested(applies.changes(), "WorkspaceTemplateApply", dependents),
+            interested(templates.news(same_but_status), "WorkspaceTemplate", dependents),
+            interested(configs.news(same_but_status), "WorkspaceProviderConfig", dependents),
+            interested(metadata_changes::<Secret>(client), "Secret", dependents),
+            interested(metadata_changes::<ConfigMap>(client), "ConfigMap", dependents),
+            interested(grants.changes(), grants::WATCHED, dependents),
             engine_changes(context),
         ],
         apply::reconcile,
@@ -254,16 +254,6 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
         ],
         provider_config::reconcile,
     );
-}
-
-/// Those who looked at what changed.
-pub(crate) fn interested(
-    changes: impl Stream<Item = Name> + Send + 'static,
-    kind: &'static str,
-    interests: &Arc<Interests>,
-) -> BoxStream<'static, Name> {
-    let interests = Arc::clone(interests);
-    changes.flat_map(move |name| futures::stream::iter(interests.of(&Watched::new(kind, name)))).boxed()
 }
 
 /// Instances whose run moved on; all of them after falling behind.

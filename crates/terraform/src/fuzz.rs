@@ -134,7 +134,7 @@ fn records_are_as_they_were_or_refused() {
             let read = read.expect("the file is there");
             assert_eq!(text(&read), text(&record));
         }
-        // A keeper's own checks come before: here it is enough that nothing panics.
+        // A state backend's own checks come before: here it is enough that nothing panics.
         let spoilt = Kept {
             record: fuzz.spoilt(&kept.record),
             inputs: if fuzz.below(2) == 0 { Vec::new() } else { fuzz.spoilt(b"{\"module\":{}}") },

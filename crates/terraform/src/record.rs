@@ -285,7 +285,7 @@ pub(crate) fn way_out(copies: usize) -> String {
     format!("nothing is built until it is back: {next}")
 }
 
-/// The part of a record that a keeper keeps, beside the inputs.
+/// The part of a record that a state backend keeps, beside the inputs.
 #[derive(Serialize, Deserialize)]
 struct Essence {
     workspace: WorkspaceId,
@@ -311,7 +311,7 @@ struct Essence {
     turn: Option<u64>,
 }
 
-/// What a keeper seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.
+/// What a state backend seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.
 #[derive(Serialize)]
 struct Built<'a> {
     #[serde(flatten)]
@@ -465,7 +465,7 @@ impl Record {
         write_whole(&folder.record(), &self.sealed()?)
     }
 
-    /// What a keeper keeps, with the state of record.
+    /// What a state backend keeps, with the state of record.
     pub fn kept(&self, state: Vec<u8>, running: Option<Running>) -> Kept {
         let Self {
             workspace,
@@ -505,7 +505,7 @@ impl Record {
         Kept { record, inputs: inputs.unwrap_or_default(), state, running }
     }
 
-    /// From what a keeper kept.
+    /// From what a state backend kept.
     pub fn from_kept(kept: &Kept) -> serde_json::Result<Self> {
         let Essence {
             workspace,
@@ -521,7 +521,7 @@ impl Record {
             claim,
             turn: _,
         } = serde_json::from_slice(&kept.record)?;
-        // A keeper gives inputs back only with the record and the state that were kept with them.
+        // A state backend gives inputs back only with the record and the state that were kept with them.
         let sealed = (!kept.inputs.is_empty()).then_some(&kept.inputs);
         let inputs = sealed.map(|bytes| serde_json::from_slice(bytes)).transpose()?;
         let backend = sealed.map(|bytes| serde_json::from_slice::<BuiltIn>(bytes)).transpose()?;

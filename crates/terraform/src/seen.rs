@@ -1,4 +1,4 @@
-//! Identifies the write to a keeper that a record saw last, to find writes of other controllers since.
+//! Identifies the write to a state backend that a record saw last, to find writes of other controllers since.
 //!
 //! A state's serial does not tell: a workspace that was destroyed and built again has another lineage, and much of a record changes while
 //! the state stays as it is. So every write counts one on from what its writer had seen, and is known again by its checksum.
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{hash::sha256, state_backend::Kept};
 
-/// One write to a keeper.
+/// One write to a state backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Seen {
     /// Counts the writes.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capt_controllers::cluster::core::install::{self, Installed};
 use capt_controllers::runtime::lease::Held;
-use capt_controllers::workspace::keeper::SecretKeeper;
+use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
 use capt_terraform::engine::Lease;
@@ -126,8 +126,9 @@ async fn work(args: &Args) -> io::Result<Outcome> {
     hand_in::prepare(&options.folder, args.kubeconfig.as_deref(), &args.data_dir, &lease)?;
     lease.bind(term)?;
     options.lease = Some(Lease { lasts });
-    let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), auto, lease.namespace()));
-    options.keeper = Some(Arc::clone(&keeper) as Arc<dyn StateBackend>);
+    let state_backend =
+        Arc::new(SecretStateBackend::new(client.clone(), lease.fence(), auto, lease.namespace()));
+    options.state_backend = Some(Arc::clone(&state_backend) as Arc<dyn StateBackend>);
     if args.cluster_api == Clusters::Own
         && install::install(&client).await.map_err(in_words)? == Installed::Theirs
     {
@@ -137,7 +138,7 @@ async fn work(args: &Args) -> io::Result<Outcome> {
     }
     let engine = Engine::start(options).await.map_err(in_words)?;
     let settings = Options {
-        keeper: Some(keeper),
+        state_backend: Some(state_backend),
         cluster_api: args.cluster_api.into(),
         cross_namespace: args.cross_namespace.into(),
         ..Options::default()

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use capt_controllers::runtime::lease::Held;
-use capt_controllers::workspace::keeper::SecretKeeper;
+use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_terraform::engine::last_state;
 use capt_terraform::guard::THIS_PROGRAM;
 use capt_terraform::guard::term::HandIn;
@@ -68,7 +68,7 @@ fn hand_in(
         };
         let client = connect(kubeconfig, data_dir).await?;
         // Kept where it was when the run began: nobody says anything else.
-        SecretKeeper::new(client, fence, false, &own.to_string_lossy())
+        SecretStateBackend::new(client, fence, false, &own.to_string_lossy())
             .keep(&id, kept)
             .await
             .map_err(in_words)

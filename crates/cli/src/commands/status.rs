@@ -11,9 +11,9 @@ use super::live::{self, LiveView, Wake, size};
 use super::object::{self, Accepts, Reference};
 use super::{Outcome, completion, wait_for_a_signal};
 use crate::tree::fold::{Folded, fit};
+use crate::tree::object_summary::{Kind, ObjectSummary};
 use crate::tree::render::{Look, height, lines};
 use crate::tree::source::{Follower, list};
-use crate::tree::thing::{Kind, Thing};
 use crate::tree::{Node, State, build};
 
 /// Lines of a tree that nobody looks at in a terminal.
@@ -83,7 +83,7 @@ async fn show(args: &Args) -> io::Result<Outcome> {
         return watch(args, object.as_ref(), Follower::start(&client, namespace.as_deref())).await;
     }
     let things = list(&client, namespace.as_deref()).await?;
-    let things: Vec<(Kind, &Thing)> = things.iter().map(|(kind, thing)| (*kind, thing)).collect();
+    let things: Vec<(Kind, &ObjectSummary)> = things.iter().map(|(kind, thing)| (*kind, thing)).collect();
     let roots = below(object.as_ref(), build::build(&things), namespace.as_deref())?;
     match args.output {
         Some(Format::Json) => {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use capt_api::conditions::types;
 use capt_api::names::{APPROVER, annotations};
 use capt_api::workspace::{PlanSummary, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus};
-use capt_controllers::workspace::keeper;
+use capt_controllers::workspace::state_secrets;
 use capt_planner::{Count, conditions::find};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -277,8 +277,9 @@ pub fn import_state(args: &ImportState) -> io::Result<Outcome> {
                 Count(resources, "resource")
             )));
         }
-        let secret = keeper::import_name(name);
-        let written = keeper::write_import(&connection.client, &connection.namespace, &secret, bytes).await;
+        let secret = state_secrets::import_name(name);
+        let written =
+            state_secrets::write_import(&connection.client, &connection.namespace, &secret, bytes).await;
         written.map_err(io::Error::other)?;
         let (many, serial) = (Count(state.resources.len(), "resource"), state.serial);
         if found.is_some() {

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use capt_api::names::labels;
 
 use super::judge::judge;
-use super::thing::{Kind, Thing};
+use super::object_summary::{Kind, ObjectSummary};
 use super::{Cause, Node, State};
 
 /// The objects without a parent, with everything below them, by namespace, kind and name.
-pub fn build(things: &[(Kind, &Thing)]) -> Vec<Node> {
+pub fn build(things: &[(Kind, &ObjectSummary)]) -> Vec<Node> {
     let index = Index::new(things);
     let mut children: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut roots = Vec::new();
@@ -27,7 +27,7 @@ pub fn build(things: &[(Kind, &Thing)]) -> Vec<Node> {
     roots.into_iter().map(|root| node(things, &mut children, root)).collect()
 }
 
-fn sorted(things: &[(Kind, &Thing)], siblings: &mut [usize]) {
+fn sorted(things: &[(Kind, &ObjectSummary)], siblings: &mut [usize]) {
     siblings.sort_by_cached_key(|index| {
         let (kind, thing) = things[*index];
         (thing.namespace().to_owned(), kind, natural(thing.name()))
@@ -41,7 +41,7 @@ fn natural(name: &str) -> (String, u64, String) {
     (text.to_owned(), number.parse().unwrap_or_default(), name.to_owned())
 }
 
-fn node(things: &[(Kind, &Thing)], below: &mut HashMap<usize, Vec<usize>>, index: usize) -> Node {
+fn node(things: &[(Kind, &ObjectSummary)], below: &mut HashMap<usize, Vec<usize>>, index: usize) -> Node {
     let (kind, thing) = things[index];
     let mut parts = below.remove(&index).unwrap_or_default();
     sorted(things, &mut parts);
@@ -92,7 +92,7 @@ struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    fn new(things: &[(Kind, &'a Thing)]) -> Self {
+    fn new(things: &[(Kind, &'a ObjectSummary)]) -> Self {
         let mut index = Self { by_uid: HashMap::new(), clusters: HashMap::new(), named: HashMap::new() };
         for (at, (kind, thing)) in things.iter().enumerate() {
             if let Some(uid) = &thing.metadata.uid {
@@ -109,7 +109,7 @@ impl<'a> Index<'a> {
     }
 
     /// Never an object of a kind that stands lower: whatever owners say, this stays a tree.
-    fn parent(&self, things: &[(Kind, &Thing)], child: usize) -> Option<usize> {
+    fn parent(&self, things: &[(Kind, &ObjectSummary)], child: usize) -> Option<usize> {
         let (kind, thing) = things[child];
         let above = |index: &usize| things[*index].0 < kind;
         let owners = thing.metadata.owner_references.as_deref().unwrap_or_default();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::State;
-use super::thing::Kind;
+use super::object_summary::Kind;
 
 /// One line that names the true cause.
 #[derive(Clone, Debug, PartialEq, Serialize)]

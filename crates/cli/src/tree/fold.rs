@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use capt_planner::Count;
 
-use super::thing::Kind;
+use super::object_summary::Kind;
 use super::{Node, State};
 
 /// Fewer than this are shown one by one.

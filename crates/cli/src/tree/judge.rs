@@ -5,7 +5,7 @@ use capt_api::names::{annotations, finalizers};
 use capt_planner::Count;
 
 use super::State;
-use super::thing::{Condition, Kind, Thing};
+use super::object_summary::{Condition, Kind, ObjectSummary};
 
 /// What an object says of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,22 +23,22 @@ fn ready_type(kind: Kind) -> &'static str {
 }
 
 /// Whether an object is what its current spec says.
-pub fn is_ready(kind: Kind, thing: &Thing) -> bool {
+pub fn is_ready(kind: Kind, thing: &ObjectSummary) -> bool {
     is_current(thing) && !thing.deleting() && thing.is_true(ready_type(kind))
 }
 
 /// Why an object cannot become ready before somebody changes something.
-pub fn is_stalled(thing: &Thing) -> Option<&Condition> {
+pub fn is_stalled(thing: &ObjectSummary) -> Option<&Condition> {
     thing.condition(types::STALLED).filter(|condition| condition.status == "True" && is_current(thing))
 }
 
 /// Whether the status is about the spec as it is.
-fn is_current(thing: &Thing) -> bool {
+fn is_current(thing: &ObjectSummary) -> bool {
     thing.status.observed_generation.is_none_or(|seen| Some(seen) == thing.metadata.generation)
 }
 
 /// Judges one object.
-pub fn judge(kind: Kind, thing: &Thing) -> Verdict {
+pub fn judge(kind: Kind, thing: &ObjectSummary) -> Verdict {
     let (state, said) = state(kind, thing);
     let (reason, message) =
         said.map_or_else(Default::default, |said| (said.reason.clone(), one_line(&said.message)));
@@ -50,7 +50,7 @@ pub fn judge(kind: Kind, thing: &Thing) -> Verdict {
     Verdict { phase: phase(thing, state, &reason), detail: detail(kind, thing), state, reason, message }
 }
 
-fn state(kind: Kind, thing: &Thing) -> (State, Option<&Condition>) {
+fn state(kind: Kind, thing: &ObjectSummary) -> (State, Option<&Condition>) {
     let ready = thing.condition(ready_type(kind));
     let failing = thing.status.consecutive_failures.is_some_and(|count| count > 0);
     if thing.deleting() {
@@ -84,7 +84,7 @@ fn state(kind: Kind, thing: &Thing) -> (State, Option<&Condition>) {
 
 /// Conditions that matter beside `Ready`: outputs that somebody waits for are not written, what exists is not what was applied, or
 /// a control plane was asked and did not answer.
-fn beside(kind: Kind, thing: &Thing) -> Option<(State, Option<&Condition>)> {
+fn beside(kind: Kind, thing: &ObjectSummary) -> Option<(State, Option<&Condition>)> {
     if kind == Kind::CAPTControlPlane {
         let probed =
             thing.condition(types::REMOTE_CONNECTION_PROBE).filter(|probed| probed.status == "False");
@@ -99,7 +99,7 @@ fn beside(kind: Kind, thing: &Thing) -> Option<(State, Option<&Condition>)> {
 }
 
 /// A condition that speaks of a failure beside `Ready`, which may still be true from before.
-fn failed(kind: Kind, thing: &Thing) -> Option<&Condition> {
+fn failed(kind: Kind, thing: &ObjectSummary) -> Option<&Condition> {
     let is = |name: &str| thing.condition(name).filter(|condition| condition.status == "True");
     match kind {
         Kind::CAPTCluster => is(types::VPC_FAILED),
@@ -132,7 +132,7 @@ fn of_reason(reason: &str) -> State {
     }
 }
 
-fn phase(thing: &Thing, state: State, reason: &str) -> String {
+fn phase(thing: &ObjectSummary, state: State, reason: &str) -> String {
     let own = thing.status.phase.as_deref();
     match state {
         State::Deleting => "Deleting",
@@ -146,7 +146,7 @@ fn phase(thing: &Thing, state: State, reason: &str) -> String {
 }
 
 /// What a deletion waits for where nobody but others have a say in it: CAPT has nothing left to do, and says nothing.
-fn held(thing: &Thing) -> Option<String> {
+fn held(thing: &ObjectSummary) -> Option<String> {
     let ours = |name: &String| name.contains(finalizers::DOMAIN) || !name.contains('/');
     let left = thing.metadata.finalizers.as_deref().unwrap_or_default();
     (!left.is_empty() && !left.iter().any(ours)).then(|| {
@@ -154,7 +154,7 @@ fn held(thing: &Thing) -> Option<String> {
     })
 }
 
-fn with_failures(thing: &Thing, reason: &str, message: String) -> String {
+fn with_failures(thing: &ObjectSummary, reason: &str, message: String) -> String {
     // While it is tried again the condition speaks of that.
     let message = match &thing.status.last_failure_message {
         Some(last) if of_reason(reason) == State::Working && !last.is_empty() => one_line(last),
@@ -171,7 +171,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn detail(kind: Kind, thing: &Thing) -> String {
+fn detail(kind: Kind, thing: &ObjectSummary) -> String {
     let (spec, status) = (&thing.spec, &thing.status);
     let number = |number: Option<i32>| number.unwrap_or_default();
     let mut parts: Vec<String> = Vec::new();
@@ -227,7 +227,7 @@ fn detail(kind: Kind, thing: &Thing) -> String {
 }
 
 /// How far a run is; at rest, what there is.
-fn workspace(thing: &Thing) -> String {
+fn workspace(thing: &ObjectSummary) -> String {
     let status = &thing.status;
     if let Some(progress) = status.progress.as_ref().filter(|progress| progress.total > 0) {
         let current = progress.current.as_deref().map_or_else(String::new, |address| format!(" {address}"));

@@ -1,7 +1,7 @@
 //! The tree: what belongs to what, how each part stands, and why something is not ready.
 //!
 //! ```text
-//! source (lists or watches an API) -> Thing -> build (who belongs to whom) -> Node
+//! source (lists or watches an API) -> ObjectSummary -> build (who belongs to whom) -> Node
 //!     -> fold (alike siblings become one line) -> render (lines for people), or JSON and YAML as it is
 //! ```
 //!
@@ -11,15 +11,15 @@ pub mod build;
 pub mod cause;
 pub mod fold;
 pub mod judge;
+pub mod object_summary;
 pub mod render;
 pub mod source;
-pub mod thing;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 pub use cause::Cause;
-pub use thing::Kind;
+pub use object_summary::Kind;
 
 /// How one object stands. In this order from well to unwell: the state of a group is its largest.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]

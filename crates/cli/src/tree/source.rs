@@ -12,14 +12,14 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::thing::{Kind, Thing};
+use super::object_summary::{Kind, ObjectSummary};
 use crate::commands::client::in_words;
 
 /// Large enough that ten thousand machines are few requests, small enough that no answer is held whole for long.
 const PAGE: u32 = 2500;
 
 /// The objects of one moment.
-pub type Things = Vec<(Kind, Thing)>;
+pub type Things = Vec<(Kind, ObjectSummary)>;
 
 /// Lists every kind, all at once. A kind that the API does not know has no objects.
 pub async fn list(client: &Client, namespace: Option<&str>) -> io::Result<Things> {
@@ -46,7 +46,7 @@ pub async fn list(client: &Client, namespace: Option<&str>) -> io::Result<Things
     Ok(things)
 }
 
-async fn list_kind(api: &Api<Thing>) -> Result<Vec<Thing>, kube::Error> {
+async fn list_kind(api: &Api<ObjectSummary>) -> Result<Vec<ObjectSummary>, kube::Error> {
     let mut params = ListParams::default().limit(PAGE);
     let mut all = Vec::new();
     loop {
@@ -60,7 +60,7 @@ async fn list_kind(api: &Api<Thing>) -> Result<Vec<Thing>, kube::Error> {
     }
 }
 
-fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<Thing> {
+fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<ObjectSummary> {
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource()),
         None => Api::all_with(client.clone(), &kind.resource()),
@@ -73,7 +73,7 @@ pub type Key = (Kind, String, String);
 /// What has been seen so far.
 #[derive(Default)]
 struct Known {
-    objects: HashMap<Key, Thing>,
+    objects: HashMap<Key, ObjectSummary>,
     /// Kinds that were listed once.
     listed: HashSet<Kind>,
 }
@@ -119,21 +119,21 @@ impl Follower {
     }
 
     /// Whether all of these are there and `is` of them is true.
-    pub fn all(&self, keys: &[Key], is: impl Fn(Kind, &Thing) -> bool) -> bool {
+    pub fn all(&self, keys: &[Key], is: impl Fn(Kind, &ObjectSummary) -> bool) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         keys.iter().all(|key| known.objects.get(key).is_some_and(|thing| is(key.0, thing)))
     }
 
     /// Hands the objects of this moment to `look`.
-    pub fn with<T>(&self, look: impl FnOnce(&[(Kind, &Thing)]) -> T) -> T {
+    pub fn with<T>(&self, look: impl FnOnce(&[(Kind, &ObjectSummary)]) -> T) -> T {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let things: Vec<(Kind, &Thing)> =
+        let things: Vec<(Kind, &ObjectSummary)> =
             known.objects.iter().map(|((kind, ..), thing)| (*kind, thing)).collect();
         look(&things)
     }
 }
 
-async fn follow(kind: Kind, api: Api<Thing>, known: &Mutex<Known>, told: &watch::Sender<u64>) {
+async fn follow(kind: Kind, api: Api<ObjectSummary>, known: &Mutex<Known>, told: &watch::Sender<u64>) {
     let events = watcher(api, watcher::Config::default()).default_backoff();
     let mut events = std::pin::pin!(events);
     let mut listed: Vec<Key> = Vec::new();
@@ -142,7 +142,7 @@ async fn follow(kind: Kind, api: Api<Thing>, known: &Mutex<Known>, told: &watch:
         let Ok(event) = event else { continue };
         let mut guard = known.lock().unwrap_or_else(PoisonError::into_inner);
         let Known { objects, listed: complete } = &mut *guard;
-        let key = |thing: &Thing| (kind, thing.namespace().to_owned(), thing.name_any());
+        let key = |thing: &ObjectSummary| (kind, thing.namespace().to_owned(), thing.name_any());
         match event {
             watcher::Event::Init => listed.clear(),
             watcher::Event::InitApply(thing) => {
@@ -168,7 +168,7 @@ async fn follow(kind: Kind, api: Api<Thing>, known: &Mutex<Known>, told: &watch:
 }
 
 /// Two thirds of an object's memory are of no use here.
-fn thin(mut thing: Thing) -> Thing {
+fn thin(mut thing: ObjectSummary) -> ObjectSummary {
     thing.metadata.managed_fields = None;
     thing
 }

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fold::{Folded, fit};
+use super::object_summary::{Kind, ObjectSummary};
 use super::render::{Look, height, lines};
-use super::thing::{Kind, Thing};
 use super::{Node, State, build};
 
 const NOW: &str = "2026-01-01T00:01:00Z";
@@ -15,7 +15,13 @@ fn now() -> Timestamp {
 }
 
 /// An object whose uid is its name, with a `Ready` (on a Cluster: `Available`) condition.
-fn thing(kind: Kind, name: &str, owner: &str, ready: Result<(), (&str, &str)>, more: Value) -> (Kind, Thing) {
+fn thing(
+    kind: Kind,
+    name: &str,
+    owner: &str,
+    ready: Result<(), (&str, &str)>,
+    more: Value,
+) -> (Kind, ObjectSummary) {
     let word = if kind == Kind::Cluster { "Available" } else { "Ready" };
     let condition = match ready {
         Ok(()) => json!({"type": word, "status": "True", "reason": "Ready", "message": ""}),
@@ -47,7 +53,7 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 /// A cluster of which everything is ready but what `machine` says of its second machine's workspace.
-fn cluster(workspace: Result<(), (&str, &str)>, failures: i32) -> Vec<(Kind, Thing)> {
+fn cluster(workspace: Result<(), (&str, &str)>, failures: i32) -> Vec<(Kind, ObjectSummary)> {
     use Kind::*;
     let machine = workspace.map_err(|_| ("Creating", "workspace web-1-machine builds it"));
     let all = machine.map_err(|_| ("Creating", "1 of 2 machines are available"));
@@ -109,8 +115,8 @@ fn cluster(workspace: Result<(), (&str, &str)>, failures: i32) -> Vec<(Kind, Thi
     ]
 }
 
-fn tree(things: &[(Kind, Thing)]) -> Vec<Node> {
-    let things: Vec<(Kind, &Thing)> = things.iter().map(|(kind, thing)| (*kind, thing)).collect();
+fn tree(things: &[(Kind, ObjectSummary)]) -> Vec<Node> {
+    let things: Vec<(Kind, &ObjectSummary)> = things.iter().map(|(kind, thing)| (*kind, thing)).collect();
     build::build(&things)
 }
 

@@ -44,12 +44,12 @@ fn one_bad_file_among_many_applies_nothing() {
 fn an_object_without_a_place_applies_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (file, data) = (folder.path().join("a.yaml"), folder.path().join("data"));
-    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.org}\nspec:\n  group: example.org\n  scope: Namespaced\n  names: {kind: Thing, plural: things}\n  versions:\n  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}\n";
-    let thing = "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: x}\n";
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.org}\nspec:\n  group: example.org\n  scope: Namespaced\n  names: {kind: ObjectSummary, plural: things}\n  versions:\n  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}\n";
+    let thing = "apiVersion: example.org/v1\nkind: ObjectSummary\nmetadata: {name: x}\n";
     let apart = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: apart, namespace: nowhere}\n";
     let space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: nowhere}\n";
     for (bad, said) in [
-        (thing, "nothing was applied:\n  Thing x: the API knows no Thing of example.org/v1"),
+        (thing, "nothing was applied:\n  ObjectSummary x: the API knows no ObjectSummary of example.org/v1"),
         (apart, "nothing was applied:\n  ConfigMap apart: there is no namespace nowhere"),
     ] {
         std::fs::write(&file, format!("{GOOD}---\n{bad}")).unwrap();

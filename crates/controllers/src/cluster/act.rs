@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::context::{Context, cluster_of};
 use super::core::workers;
-use crate::child::{self, Kinship, Wanted};
+use crate::owned_workspace::{self, Kinship, Wanted};
 use crate::runtime::events::Note;
 use crate::runtime::status::version;
-use crate::runtime::{Error, Kind, Name, OwnWrites};
+use crate::runtime::{Error, Expectations, Kind, Name};
 
 /// Value of the annotation by which `clusterctl move` is kept away.
 const RUN_UNDER_WAY: &str = "capt: a run is under way";
@@ -30,7 +30,7 @@ pub struct Hands<'a, K> {
     pub wanted: Option<&'a Wanted>,
     /// Its workspace as it is.
     pub existing: Option<&'a Arc<WorkspaceTemplateApply>>,
-    pub writes: &'a OwnWrites<WorkspaceTemplateApply>,
+    pub writes: &'a Expectations<WorkspaceTemplateApply>,
     /// What it built is left alone.
     pub leaves: bool,
 }
@@ -60,12 +60,12 @@ impl<K: Kind> Hands<'_, K> {
                 }
             }
             Step::Pause => {
-                if let Some(changed) = self.existing.and_then(|existing| child::paused(existing)) {
+                if let Some(changed) = self.existing.and_then(|existing| owned_workspace::paused(existing)) {
                     self.replace(&changed).await?;
                 }
             }
             Step::Resume => {
-                if let Some(changed) = self.existing.and_then(|existing| child::resumed(existing)) {
+                if let Some(changed) = self.existing.and_then(|existing| owned_workspace::resumed(existing)) {
                     self.replace(&changed).await?;
                 }
             }
@@ -82,7 +82,7 @@ impl<K: Kind> Hands<'_, K> {
             }
             Step::Retain => {
                 if let Some(existing) = self.existing {
-                    self.replace(&child::retained(existing.as_ref(), self.object)).await?;
+                    self.replace(&owned_workspace::retained(existing.as_ref(), self.object)).await?;
                     let text = format!("workspace {} stays, with what it built", self.child.name);
                     self.tell(&Note::normal("RetainedWorkspace", "Delete", text));
                 }
@@ -167,7 +167,7 @@ impl<K: Kind> Hands<'_, K> {
         if !orphans
             && !self.leaves
             && let Some(found) = self.context.writer.read::<WorkspaceTemplateApply>(self.child).await?
-            && child::kinship(&found, self.object) == Kinship::Ours
+            && owned_workspace::kinship(&found, self.object) == Kinship::Ours
         {
             self.delete(&found.uid().unwrap_or_default()).await?;
             return Ok(Acted::default());

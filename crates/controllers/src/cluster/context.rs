@@ -13,10 +13,10 @@ use kube::{Resource, ResourceExt};
 use super::access::AccessContext;
 use super::core::workers::{self, Worker, WorkerKind};
 use super::probe::Probes;
-use crate::machine;
+use crate::machines;
 use crate::runtime::events::Events;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Cache, Clock, Clusters, Interests, Kind, Name, OwnWrites, Writer};
+use crate::runtime::{Cache, Clock, Clusters, DependencyIndex, Expectations, Kind, Name, Writer};
 
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-cluster-parts";
@@ -46,15 +46,15 @@ pub struct Context {
     /// All workspaces.
     pub applies: Cache<WorkspaceTemplateApply>,
     /// What networks wrote to workspaces.
-    pub network_writes: OwnWrites<WorkspaceTemplateApply>,
+    pub network_writes: Expectations<WorkspaceTemplateApply>,
     /// What control planes wrote to workspaces.
-    pub plane_writes: OwnWrites<WorkspaceTemplateApply>,
+    pub plane_writes: Expectations<WorkspaceTemplateApply>,
     /// Writes the status of networks.
     pub network_status: StatusWriter<CAPTClusterStatus>,
     /// Writes the status of control planes.
     pub plane_status: StatusWriter<CAPTControlPlaneStatus>,
     /// What each control plane looked at.
-    pub interests: Arc<Interests>,
+    pub dependents: Arc<DependencyIndex>,
     /// Keeps the Secrets of control planes.
     pub access: AccessContext,
     /// Asks control planes.
@@ -64,7 +64,7 @@ pub struct Context {
 impl Context {
     /// Beside the controllers of machines.
     pub fn new(
-        machines: &machine::Context,
+        machines: &machines::Context,
         networks: Cache<CAPTCluster>,
         planes: Cache<CAPTControlPlane>,
         access: AccessContext,
@@ -82,11 +82,11 @@ impl Context {
             machines: machines.machines.clone(),
             groups: machines.groups.clone(),
             applies: machines.applies.clone(),
-            network_writes: OwnWrites::default(),
-            plane_writes: OwnWrites::default(),
+            network_writes: Expectations::default(),
+            plane_writes: Expectations::default(),
             network_status: StatusWriter::with_details(MANAGER, super::network::gist),
             plane_status: StatusWriter::with_details(MANAGER, super::control_plane::gist),
-            interests: Arc::default(),
+            dependents: Arc::default(),
             access,
             probes,
         }

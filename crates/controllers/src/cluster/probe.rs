@@ -25,9 +25,9 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::{self, CertificateError};
 
-use crate::machine::drain::Outcome;
-use crate::machine::drain::endpoint::{Endpoint, Refused, is_private, pin};
-use crate::machine::drain::reach::{self, shortened};
+use crate::machines::drain::Outcome;
+use crate::machines::drain::endpoint::{Endpoint, Refused, is_private, pin};
+use crate::machines::drain::reach::{self, shortened};
 use crate::runtime::queue::chain;
 use crate::runtime::{Name, Writer};
 

@@ -10,15 +10,15 @@ use kube::ResourceExt;
 
 use super::context::{Context, cluster_of};
 use super::{control_plane, network};
-use crate::machine::without_suffix;
-use crate::manager::interested;
+use crate::machines::without_suffix;
 use crate::runtime::cache::{metadata_changes, same_but_status};
+use crate::runtime::dependency_index::interested;
 use crate::runtime::queue::Starter;
 use crate::runtime::{Cache, Kind, Name, grants};
 
 /// Starts them.
 pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
-    let Context { networks, planes, clusters, applies, interests, .. } = context.as_ref();
+    let Context { networks, planes, clusters, applies, dependents, .. } = context.as_ref();
     let mut triggers: Vec<BoxStream<'static, Name>> = vec![
         networks.changes().boxed(),
         without_suffix(applies.changes(), capt_planner::cluster::network::SUFFIX),
@@ -35,12 +35,12 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         without_suffix(applies.changes(), capt_planner::cluster::control_plane::SUFFIX),
         of_cluster(clusters.changes(), planes),
         beside(networks.changes(), planes, false),
-        interested(workspaces.templates.news(same_but_status), "WorkspaceTemplate", interests),
-        interested(workspaces.configs.news(same_but_status), "WorkspaceProviderConfig", interests),
-        interested(workspaces.grants.changes(), grants::WATCHED, interests),
+        interested(workspaces.templates.news(same_but_status), "WorkspaceTemplate", dependents),
+        interested(workspaces.configs.news(same_but_status), "WorkspaceProviderConfig", dependents),
+        interested(workspaces.grants.changes(), grants::WATCHED, dependents),
         context.probes.changes().boxed(),
-        interested(metadata_changes::<Secret>(client), "Secret", interests),
-        interested(metadata_changes::<ConfigMap>(client), "ConfigMap", interests),
+        interested(metadata_changes::<Secret>(client), "Secret", dependents),
+        interested(metadata_changes::<ConfigMap>(client), "ConfigMap", dependents),
     ];
     triggers.extend(leaving(context, planes));
     let mut listed = everything(context);

@@ -6,8 +6,8 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::followed::{Facts, Followed};
 use super::name::Name;
+use super::optional_watch::{Facts, OptionalWatch};
 
 /// An object that a Cluster refers to, in its own namespace.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -87,7 +87,7 @@ pub fn endpoint(value: &Value) -> Option<Endpoint> {
 }
 
 /// What is known of Clusters.
-pub type Clusters = Followed<ClusterFacts>;
+pub type Clusters = OptionalWatch<ClusterFacts>;
 
 impl Clusters {
     /// Whether a Cluster exists and is paused.

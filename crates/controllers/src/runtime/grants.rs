@@ -26,8 +26,8 @@ use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 
 use super::cache::{Cache, Key};
+use super::dependency_index::Looker;
 use super::hex::hex;
-use super::interests::Looker;
 use super::name::Name;
 use super::writer::Kind;
 

@@ -4,7 +4,8 @@ use capt_api::names::labels;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 
-use super::followed::{Facts, Followed};
+use super::optional_watch::{Facts, OptionalWatch};
+use kube::Resource;
 
 /// What is known of a Machine of Cluster API.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -58,7 +59,13 @@ impl Facts for Owner {
 }
 
 /// What is known of Machines.
-pub type Owners = Followed<Owner>;
+pub type Owners = OptionalWatch<Owner>;
+
+/// The uid of the object that controls this one.
+pub fn controller_uid<K: Resource>(object: &K) -> Option<&str> {
+    let owners = object.meta().owner_references.iter().flatten();
+    owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str())
+}
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]

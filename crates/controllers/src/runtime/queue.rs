@@ -12,12 +12,12 @@ use tokio::sync::watch;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
-use super::agenda::Agenda;
 use super::backoff::{Backoff, Failures};
 use super::cache::Cache;
 use super::error::{Class, Error};
 use super::metrics::Metrics;
 use super::name::Name;
+use super::workqueue::WorkQueue;
 use super::writer::Kind;
 
 /// When to look at an object again.
@@ -169,13 +169,13 @@ async fn run<K, F>(
     K: Kind,
     F: Future<Output = (Result<Next, Error>, u32)> + Send + 'static,
 {
-    let mut agenda = Agenda::new(pace.pause, QUICK);
+    let mut queue = WorkQueue::new(pace.pause, QUICK);
     let failures = Failures::default();
     let mut work = JoinSet::new();
     let mut names: HashMap<Id, Name> = HashMap::new();
     let mut unseen: HashSet<Name> = cache.names().into_iter().collect();
     for name in &unseen {
-        agenda.wake(name, Instant::now());
+        queue.wake(name, Instant::now());
     }
     let mut in_round = true;
     let slice = (pace.resync / SLICES).max(Duration::from_millis(1));
@@ -185,11 +185,11 @@ async fn run<K, F>(
     let mut triggers = std::pin::pin!(triggers);
     loop {
         while work.len() < pace.concurrency
-            && let Some(name) = agenda.take(Instant::now())
+            && let Some(name) = queue.take(Instant::now())
         {
             // An object that is gone needs nothing.
             let Some(object) = cache.get(&name) else {
-                agenda.forget(&name);
+                queue.forget(&name);
                 failures.clear(&name);
                 unseen.remove(&name);
                 continue;
@@ -200,10 +200,10 @@ async fn run<K, F>(
             in_round = false;
             round.gone();
         }
-        let due = agenda.due().filter(|_| work.len() < pace.concurrency);
+        let due = queue.due().filter(|_| work.len() < pace.concurrency);
         tokio::select! {
             name = triggers.next() => match name {
-                Some(name) => agenda.wake(&name, Instant::now()),
+                Some(name) => queue.wake(&name, Instant::now()),
                 None => return,
             },
             Some(ended) = work.join_next_with_id() => {
@@ -216,13 +216,13 @@ async fn run<K, F>(
                 let pauses = if matches!(next, Ok(Next::CatchUp)) { 0 } else { pauses };
                 let delay = after(controller, &name, next, &failures);
                 let now = Instant::now();
-                agenda.ended(&name, now, delay.map(|delay| now + delay), pauses);
+                queue.ended(&name, now, delay.map(|delay| now + delay), pauses);
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             _ = resync.tick() => {
-                agenda.tidy(Instant::now());
+                queue.tidy(Instant::now());
                 for name in cache.names().iter().filter(|name| slice_of(name) == turn) {
-                    agenda.wake(name, Instant::now());
+                    queue.wake(name, Instant::now());
                 }
                 turn = (turn + 1) % SLICES;
             }

@@ -15,12 +15,12 @@ use kube::Client;
 
 use super::apply::backends::Backends;
 use super::apply::history::RunHistory;
-use super::keeper::SecretKeeper;
+use super::state_secrets::SecretStateBackend;
 use crate::runtime::backoff::Backoff;
 use crate::runtime::events::Events;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::status::StatusWriter;
-use crate::runtime::{Cache, Clock, Error, Grants, Interests, Name};
+use crate::runtime::{Cache, Clock, DependencyIndex, Error, Grants, Name};
 
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-workspaces";
@@ -31,8 +31,8 @@ pub struct Context {
     pub client: Client,
     /// Runs Terraform.
     pub engine: Engine,
-    /// Keeps states in Secrets, where the engine has such a keeper.
-    pub keeper: Option<Arc<SecretKeeper>>,
+    /// Keeps states in Secrets, where the engine has such a state backend.
+    pub state_backend: Option<Arc<SecretStateBackend>>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// How long to wait after a run that failed.
@@ -50,9 +50,9 @@ pub struct Context {
     /// Who may refer to what in other namespaces.
     pub grants: Grants,
     /// What each instance looked at.
-    pub interests: Arc<Interests>,
+    pub dependents: Arc<DependencyIndex>,
     /// What each provider config looked at.
-    pub config_interests: Arc<Interests>,
+    pub config_interests: Arc<DependencyIndex>,
     /// How the runs of each instance went.
     pub history: RunHistory,
     /// Backends that instances use.
@@ -84,11 +84,11 @@ impl Context {
         })
     }
 
-    /// Tells the keeper where the state of an instance is: Secrets that nothing is kept in are not read, though somebody gave them such a
+    /// Tells the state backend where the state of an instance is: Secrets that nothing is kept in are not read, though somebody gave them such a
     /// name.
     fn expect(&self, name: &Name) {
-        if let (Some(keeper), Some(backend)) = (&self.keeper, self.backend_of(name)) {
-            keeper.expect(&workspace_id(name), backend);
+        if let (Some(state_backend), Some(backend)) = (&self.state_backend, self.backend_of(name)) {
+            state_backend.expect(&workspace_id(name), backend);
         }
     }
 
@@ -99,7 +99,7 @@ impl Context {
         self.expect(name);
         match self.engine.open(&workspace_id(name)).await {
             Ok(view) => Ok(Some(view)),
-            Err(error @ WorkspaceError::Keeper(StateBackendError::Failed(_))) => {
+            Err(error @ WorkspaceError::StateBackend(StateBackendError::Failed(_))) => {
                 Err(Error::Engine { attempt: format!("open workspace {name}"), problem: error.to_string() })
             }
             Err(_) => Ok(None),

@@ -2,8 +2,8 @@
 
 pub mod apply;
 pub mod context;
-pub mod keeper;
 pub mod provider_config;
+pub mod state_secrets;
 pub mod template;
 
 pub use context::Context;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use capt_controllers::machine::drain::{Drains, Outcome, Settings, Subject, Work};
+use capt_controllers::machines::drain::{Drains, Outcome, Settings, Subject, Work};
 use capt_controllers::runtime::{Name, Writer};
 use capt_e2e::until;
 use k8s_openapi::api::core::v1::Secret;
@@ -15,7 +15,7 @@ use kube::api::PostParams;
 use serde_json::json;
 use tokio_rustls::rustls;
 
-use crate::stage::SOON;
+use crate::fixture::SOON;
 
 /// What is offered; it is taken by whoever has no limit.
 const OFFERED: usize = 96 << 20;

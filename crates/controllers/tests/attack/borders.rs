@@ -7,7 +7,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patc
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::stage::SOON;
+use crate::fixture::SOON;
 
 pub const REFUSED: &str = "ReferenceNotGranted";
 

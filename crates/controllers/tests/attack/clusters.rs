@@ -9,16 +9,16 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::borders::{REFUSED, grant_in};
-use crate::stage::{Harness, Stage};
-use crate::town::{self, Told, cluster_spec, message, network_spec, plane_spec, said};
+use crate::cluster_fixture::{self, Told, cluster_spec, message, network_spec, plane_spec, said};
+use crate::fixture::{Fixture, Harness};
 
 /// Applies the grant that a condition names.
-async fn grant(stage: &Stage, object: &impl Told) -> ReferenceGrant {
+async fn grant(fixture: &Fixture, object: &impl Told) -> ReferenceGrant {
     let grant = grant_in(&message(object, "Ready"));
     let from = &grant.spec.from[0];
-    assert_eq!((&*from.kind, &from.namespace), ("WorkspaceTemplateApply", &stage.namespace), "{grant:?}");
+    assert_eq!((&*from.kind, &from.namespace), ("WorkspaceTemplateApply", &fixture.namespace), "{grant:?}");
     assert_eq!(grant.spec.to[0].kind, "WorkspaceTemplate");
-    let api: Api<ReferenceGrant> = Api::namespaced(stage.client.clone(), &grant.namespace().unwrap());
+    let api: Api<ReferenceGrant> = Api::namespaced(fixture.client.clone(), &grant.namespace().unwrap());
     api.patch(&grant.name_any(), &PatchParams::apply("owner"), &Patch::Apply(&grant)).await.unwrap();
     grant
 }
@@ -28,9 +28,9 @@ async fn a_cluster_needs_grants_for_its_templates() {
     if !crate::can_run() {
         return;
     }
-    let harness = Arc::new(town::open(Harness::embedded().await).await);
-    let vault = Stage::new(Arc::clone(&harness), "vault").await;
-    let tenant = Stage::new(harness, "tenant").await;
+    let harness = Arc::new(cluster_fixture::open(Harness::embedded().await).await);
+    let vault = Fixture::new(Arc::clone(&harness), "vault").await;
+    let tenant = Fixture::new(harness, "tenant").await;
     vault.template("network", &tenant.network_module()).await;
     vault.template("plane", &tenant.plane_module()).await;
     let (mut network, mut plane) = (network_spec(), plane_spec("1.31"));

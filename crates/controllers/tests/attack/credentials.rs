@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use capt_controllers::workspace::keeper::{SecretKeeper, write_import};
+use capt_controllers::workspace::state_secrets::{SecretStateBackend, write_import};
 use capt_terraform::state_backend::StateBackend;
 use flate2::read::GzDecoder;
 use k8s_openapi::ByteString;
@@ -14,7 +14,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::borders::{Borders, condition};
-use crate::stage::Harness;
+use crate::fixture::Harness;
 
 const APPLY: &str = "WorkspaceTemplateApply";
 const TOKEN: &str = "hunter-two-and-more";
@@ -104,7 +104,7 @@ async fn credentials_do_not_meet_the_code_of_another_template() {
     // Times in the API have seconds: a deletion in the same one could be the one before.
     let second = jiff::Timestamp::now().as_second();
     let later = async || (jiff::Timestamp::now().as_second() > second).then_some(());
-    capt_e2e::until("the next second", crate::stage::SOON, later).await.unwrap();
+    capt_e2e::until("the next second", crate::fixture::SOON, later).await.unwrap();
     gone(&borders, "a").await;
     assert_eq!(std::fs::read_to_string(&notes).unwrap().trim(), "saw");
     gone(&borders, "granted").await;
@@ -195,11 +195,11 @@ fn unpacked(bytes: &[u8]) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kept_inputs_are_sealed() {
     let Some((mut harness, borders, notes)) = begin("sealed").await else { return };
-    let keeper = |fence| {
-        let keeper = SecretKeeper::new(harness.client.clone(), fence, true, &borders.vault);
-        Some(Arc::new(keeper) as Arc<dyn StateBackend>)
+    let state_backend = |fence| {
+        let state_backend = SecretStateBackend::new(harness.client.clone(), fence, true, &borders.vault);
+        Some(Arc::new(state_backend) as Arc<dyn StateBackend>)
     };
-    let [first, second, third] = [1, 2, 3].map(keeper);
+    let [first, second, third] = [1, 2, 3].map(state_backend);
     harness.restart(&harness.folder.path().join("first"), first).await;
     built_with_grants(&borders, "granted").await;
     let spec = json!({"module": curious(&notes), "providerConfigRef": {"name": "cloud"}});

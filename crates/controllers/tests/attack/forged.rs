@@ -7,7 +7,7 @@ use std::sync::Arc;
 use capt_api::conditions::reasons;
 use capt_api::names::annotations;
 use capt_controllers::runtime::hex::hex;
-use capt_controllers::workspace::keeper::SecretKeeper;
+use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_terraform::order::WorkspaceId;
 use capt_terraform::state_backend::StateBackend as _;
 use flate2::{Compression, write::GzEncoder};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::borders::{Borders, condition};
-use crate::stage::Harness;
+use crate::fixture::Harness;
 
 const APPLY: &str = "WorkspaceTemplateApply";
 const MODULE: &str = "resource \"terraform_data\" \"other\" {}\n";
@@ -53,9 +53,9 @@ async fn begin(name: &str) -> Option<(Harness, Borders)> {
 
 /// Starts the controllers again as in a cluster: with states in Secrets, and the key in a namespace.
 async fn restart(harness: &mut Harness, folder: &Path, fence: u64, own: &str) {
-    let keeper = Arc::new(SecretKeeper::new(harness.client.clone(), fence, true, own));
-    harness.keeper = Some(Arc::clone(&keeper));
-    harness.restart(folder, Some(keeper)).await;
+    let state_backend = Arc::new(SecretStateBackend::new(harness.client.clone(), fence, true, own));
+    harness.state_backend = Some(Arc::clone(&state_backend));
+    harness.restart(folder, Some(state_backend)).await;
 }
 
 async fn granted(borders: &Borders, module: &str) {
@@ -234,7 +234,7 @@ async fn a_damaged_secret_is_told_and_restored() {
         let note = json!({"metadata": {"annotations": {annotations::RESTORE_STATE: "newest"}}});
         borders.change(APPLY, "s", &note).await;
         borders.when(APPLY, "s", "ready", ready).await;
-        let kept = SecretKeeper::new(borders.client.clone(), fence, true, &vault);
+        let kept = SecretStateBackend::new(borders.client.clone(), fence, true, &vault);
         let kept = kept.load(&WorkspaceId::new(format!("{tenant}/s"))).await.unwrap().unwrap();
         assert!(String::from_utf8_lossy(&kept.state).contains("terraform_data"));
         harness.stop().await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use kube::api::{Patch, PatchParams};
 
 use crate::borders::{Borders, condition};
-use crate::stage::Harness;
+use crate::fixture::Harness;
 
 const APPLY: &str = "WorkspaceTemplateApply";
 const TEMPLATE: &str = "WorkspaceTemplate";

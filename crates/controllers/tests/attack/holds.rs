@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::borders::{Borders, REFUSED, condition, refusal};
-use crate::stage::Harness;
+use crate::fixture::Harness;
 
 const APPLY: &str = "WorkspaceTemplateApply";
 const MODULE: &str = "resource \"terraform_data\" \"thing\" {}\noutput \"label\" { value = \"built\" }\n";

@@ -4,7 +4,9 @@ use std::io::Write as _;
 
 use capt_api::workspace::BackendKind;
 use capt_controllers::runtime::hex::hex;
-use capt_controllers::workspace::keeper::{SecretKeeper, read_import, remove_import, write_import};
+use capt_controllers::workspace::state_secrets::{
+    SecretStateBackend, read_import, remove_import, write_import,
+};
 use capt_terraform::order::WorkspaceId;
 use capt_terraform::state_backend::{Kept, StateBackend as _, StateBackendError};
 use flate2::{Compression, write::GzEncoder};
@@ -58,8 +60,8 @@ async fn a_bomb_stays_packed() {
     let (_server, client, secrets) = begin().await;
     let size = if std::env::var("CAPT_ATTACK").as_deref() == Ok("long") { 700 } else { 100 };
     secrets.create(&PostParams::default(), &bomb("capt-state-evil", size)).await.unwrap();
-    let keeper = SecretKeeper::new(client.clone(), 1, true, "kube-system");
-    let said = damaged(keeper.load(&WorkspaceId::new("default/evil")).await);
+    let state_backend = SecretStateBackend::new(client.clone(), 1, true, "kube-system");
+    let said = damaged(state_backend.load(&WorkspaceId::new("default/evil")).await);
     assert!(said.contains("capt-state-evil is damaged: its state has more than 64 MiB"), "{said}");
     let said = read_import(&client, "default", "capt-state-evil").await.unwrap_err();
     assert!(said.contains("more than 64 MiB"), "{said}");
@@ -71,16 +73,16 @@ async fn a_kept_state_is_nobody_elses() {
     let (prod, evil) = (WorkspaceId::new("default/prod"), WorkspaceId::new("default/evil"));
     // The first holder of a Lease has fence 0.
     for fence in [0, 1] {
-        let keeper = SecretKeeper::new(client.clone(), fence, true, "kube-system");
-        keeper.keep(&prod, kept("default/prod")).await.unwrap();
+        let state_backend = SecretStateBackend::new(client.clone(), fence, true, "kube-system");
+        state_backend.keep(&prod, kept("default/prod")).await.unwrap();
         let said = read_import(&client, "default", "capt-state-prod").await.unwrap_err();
         assert!(said.contains("Secret capt-state-prod is what a workspace is kept in"), "{said}");
-        assert!(keeper.load(&prod).await.unwrap() == Some(kept("default/prod")));
+        assert!(state_backend.load(&prod).await.unwrap() == Some(kept("default/prod")));
     }
     // A record that says it was another's.
-    let keeper = SecretKeeper::new(client.clone(), 1, true, "kube-system");
-    keeper.keep(&evil, kept("default/prod")).await.unwrap();
-    let said = damaged(keeper.load(&evil).await);
+    let state_backend = SecretStateBackend::new(client.clone(), 1, true, "kube-system");
+    state_backend.keep(&evil, kept("default/prod")).await.unwrap();
+    let said = damaged(state_backend.load(&evil).await);
     assert!(said.contains("its record is that of another workspace"), "{said}");
     // A name that is a question to the API.
     let said = read_import(&client, "default", "?limit=5").await.unwrap_err();
@@ -102,7 +104,7 @@ async fn a_kept_state_is_nobody_elses() {
 async fn what_is_kept_elsewhere_is_not_read_from_secrets() {
     let (_server, client, _) = begin().await;
     let evil = WorkspaceId::new("default/evil");
-    SecretKeeper::new(client.clone(), 1, true, "kube-system")
+    SecretStateBackend::new(client.clone(), 1, true, "kube-system")
         .keep(&evil, kept("default/evil"))
         .await
         .unwrap();
@@ -119,10 +121,10 @@ async fn what_is_kept_elsewhere_is_not_read_from_secrets() {
         (None, false, true),
     ];
     for (says, auto, read) in rows {
-        let keeper = SecretKeeper::new(client.clone(), 1, auto, "kube-system");
+        let state_backend = SecretStateBackend::new(client.clone(), 1, auto, "kube-system");
         if let Some(backend) = says {
-            keeper.expect(&evil, backend);
+            state_backend.expect(&evil, backend);
         }
-        assert_eq!(keeper.load(&evil).await.unwrap().is_some(), read, "{says:?} {auto}");
+        assert_eq!(state_backend.load(&evil).await.unwrap().is_some(), read, "{says:?} {auto}");
     }
 }

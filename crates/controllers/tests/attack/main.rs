@@ -5,22 +5,22 @@
 
 mod answers;
 mod borders;
+#[allow(dead_code, reason = "the clusters' tests use the rest of it")]
+#[path = "../clusters/cluster_fixture.rs"]
+mod cluster_fixture;
 mod clusters;
 mod credentials;
+#[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
+#[path = "../workspaces/fixture.rs"]
+mod fixture;
 mod forged;
 mod given;
 mod holds;
 mod kept;
 mod probes;
 mod references;
-#[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
-#[path = "../workspaces/stage.rs"]
-mod stage;
 mod surface;
 mod tokens;
-#[allow(dead_code, reason = "the clusters' tests use the rest of it")]
-#[path = "../clusters/town.rs"]
-mod town;
 
 /// Tests run where Terraform or OpenTofu is.
 fn can_run() -> bool {

@@ -18,7 +18,7 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::stage::SOON;
+use crate::fixture::SOON;
 
 /// An API that can be asked, with its kubeconfig.
 async fn api() -> (Server, SecureServer, Value) {

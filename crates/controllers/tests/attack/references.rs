@@ -7,7 +7,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::borders::{Borders, condition, refusal};
-use crate::stage::Harness;
+use crate::fixture::Harness;
 
 /// One reference.
 pub struct Case {

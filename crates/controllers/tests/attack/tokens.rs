@@ -13,8 +13,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::borders::Borders;
-use crate::stage::{Harness, SOON, Stage};
-use crate::town::{self, CA, message, said};
+use crate::cluster_fixture::{self, CA, message, said};
+use crate::fixture::{Fixture, Harness, SOON};
 
 const KEY: (&str, &str) = ("AKIAVAULTVAULT", "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY");
 const APPLY: &str = "WorkspaceTemplateApply";
@@ -31,13 +31,13 @@ fn wishes() -> Value {
 }
 
 /// A template with credentials in the vault, granted; and a control plane of the tenant's that uses it, with all that the tenant can say.
-async fn begin(module: &str) -> Option<(Stage, Borders)> {
+async fn begin(module: &str) -> Option<(Fixture, Borders)> {
     if !crate::can_run() {
         return None;
     }
-    let harness = Arc::new(town::open(Harness::embedded().await).await);
+    let harness = Arc::new(cluster_fixture::open(Harness::embedded().await).await);
     let borders = Borders::new(&harness.client, "tokens").await;
-    let stage = Stage {
+    let fixture = Fixture {
         client: harness.client.clone(),
         namespace: borders.tenant.clone(),
         trace: harness.folder.path().join("trace"),
@@ -63,20 +63,20 @@ async fn begin(module: &str) -> Option<(Stage, Borders)> {
     borders.put(tenant, "Secret", "cp-eks-connection", &json!({"stringData": wishes()})).await;
     let reference =
         json!({"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "CAPTControlPlane", "name": "cp"});
-    stage.put_cluster(json!({"name": "x"}), json!({"controlPlaneRef": reference})).await;
+    fixture.put_cluster(json!({"name": "x"}), json!({"controlPlaneRef": reference})).await;
     let plane = json!({
         "version": "1.33", "workspaceTemplateRef": {"name": "shared", "namespace": vault},
         "controlPlaneConfig": {"region": "us-east-1"},
         "controlPlaneEndpoint": {"host": "payroll.gr7.us-east-1.eks.amazonaws.com", "port": 443},
     });
     let note = json!({"name": "cp", "annotations": {annotations::CLUSTER_AUTH: "eks"}});
-    stage.put_with::<CAPTControlPlane>(note, plane).await;
-    Some((stage, borders))
+    fixture.put_with::<CAPTControlPlane>(note, plane).await;
+    Some((fixture, borders))
 }
 
 /// The token in the cluster's kubeconfig.
-async fn token(stage: &Stage) -> Option<String> {
-    let secret = stage.secrets().get_opt("x-kubeconfig").await.unwrap()?;
+async fn token(fixture: &Fixture) -> Option<String> {
+    let secret = fixture.secrets().get_opt("x-kubeconfig").await.unwrap()?;
     let text = String::from_utf8(secret.data?.remove("value")?.0).unwrap();
     let config: Value = serde_saphyr::from_str(&text).unwrap();
     Some(config["users"][0]["user"]["token"].as_str().unwrap_or_default().to_owned())
@@ -99,18 +99,18 @@ async fn forge(borders: &Borders) {
 async fn no_token_is_signed_for_what_no_module_returned() {
     let bucket = "resource \"terraform_data\" \"bucket\" {}\n\
                   output \"cluster_endpoint\" { value = \"https://bucket.example\" }\n";
-    let Some((stage, borders)) = begin(bucket).await else { return };
+    let Some((fixture, borders)) = begin(bucket).await else { return };
     let refused =
         |plane: &CAPTControlPlane| said(plane, "SecretsReady") == "False KubeconfigGenerationFailed";
     for forged in [false, true] {
         if forged {
             forge(&borders).await;
-            stage.nudge::<CAPTControlPlane>("cp").await;
+            fixture.nudge::<CAPTControlPlane>("cp").await;
         }
         let mut last = None;
         let plane = until("refused", SOON, async || {
-            assert_eq!(token(&stage).await, None, "the vault's key has signed");
-            last = stage.api::<CAPTControlPlane>().get_opt("cp").await.unwrap();
+            assert_eq!(token(&fixture).await, None, "the vault's key has signed");
+            last = fixture.api::<CAPTControlPlane>().get_opt("cp").await.unwrap();
             last.clone().filter(refused)
         });
         let plane = plane.await.unwrap_or_else(|error| panic!("{error}: {last:#?}"));
@@ -131,18 +131,18 @@ async fn a_token_is_signed_for_what_the_module_returned() {
          output \"cluster_certificate_authority_data\" {{ value = \"{}\" }}\n",
         STANDARD.encode(CA)
     );
-    let Some((stage, borders)) = begin(&module).await else { return };
-    let first = until("a token", SOON, async || token(&stage).await).await.unwrap();
+    let Some((fixture, borders)) = begin(&module).await else { return };
+    let first = until("a token", SOON, async || token(&fixture).await).await.unwrap();
     assert_eq!(first, minted(MINE, "eu-west-1", &first));
     // Nor does it help to wait for the next one, while nobody can tell what the module would return now.
     forge(&borders).await;
     let module = json!({"spec": {"template": {"spec": {"module": "this is no module"}}}});
     let api = borders.api(&borders.vault, "WorkspaceTemplate");
     api.patch("shared", &PatchParams::default(), &Patch::Merge(&module)).await.unwrap();
-    stage.harness.clock.turn(12);
+    fixture.harness.clock.turn(12);
     let second = until("another token", SOON, async || {
-        stage.nudge::<CAPTControlPlane>("cp").await;
-        token(&stage).await.filter(|token| *token != first)
+        fixture.nudge::<CAPTControlPlane>("cp").await;
+        token(&fixture).await.filter(|token| *token != first)
     });
     let second = second.await.unwrap();
     assert_eq!(second, minted(MINE, "eu-west-1", &second));

@@ -8,15 +8,15 @@
 #![allow(clippy::print_stderr, reason = "a skip must not be silent, and a long test says where it is")]
 
 mod class;
-mod hall;
-mod plain;
 #[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
-#[path = "../workspaces/stage.rs"]
-mod stage;
+#[path = "../workspaces/fixture.rs"]
+mod fixture;
+mod live_core;
+mod plain;
 mod workers;
 
 use capt_e2e::{ClusterApiCore, KubeApiserver, Peers};
-use hall::Hall;
+use live_core::LiveCore;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cluster_api_core_agrees() {
@@ -25,7 +25,7 @@ async fn cluster_api_core_agrees() {
     }
     let needed = [KubeApiserver::NEEDS, ClusterApiCore::NEEDS].concat();
     let Some(peers) = Peers::find_or_skip(&needed) else { return };
-    let hall = Hall::open(&peers).await;
+    let core = LiveCore::open(&peers).await;
     // Both at once: core looks at each object once in a second at most, so most of the time is spent waiting.
-    tokio::join!(plain::a_cluster_lives_and_goes(&hall), class::a_class_makes_a_cluster(&hall));
+    tokio::join!(plain::a_cluster_lives_and_goes(&core), class::a_class_makes_a_cluster(&core));
 }

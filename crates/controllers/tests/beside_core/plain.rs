@@ -3,15 +3,15 @@
 use kube::api::DynamicObject;
 use serde_json::json;
 
-use crate::hall::{
-    CONTROL_PLANE, CORE, Hall, INFRASTRUCTURE, api, apply, apply_templates, condition, example,
+use crate::live_core::{
+    CONTROL_PLANE, CORE, INFRASTRUCTURE, LiveCore, api, apply, apply_templates, condition, example,
 };
 
-pub async fn a_cluster_lives_and_goes(hall: &Hall) {
-    let stage = hall.stage("plain").await;
-    apply_templates(&stage).await;
-    apply(&stage, example("cluster/10-cluster.yaml")).await;
-    let cluster = hall.when(&stage, (CORE, "Cluster"), "demo", "available", is_available).await;
+pub async fn a_cluster_lives_and_goes(core: &LiveCore) {
+    let fixture = core.fixture("plain").await;
+    apply_templates(&fixture).await;
+    apply(&fixture, example("cluster/10-cluster.yaml")).await;
+    let cluster = core.when(&fixture, (CORE, "Cluster"), "demo", "available", is_available).await;
     eprintln!("plain: available");
     assert_eq!(cluster.data["status"]["phase"], "Provisioned");
     for kind in
@@ -29,16 +29,16 @@ pub async fn a_cluster_lives_and_goes(hall: &Hall) {
     assert_eq!(endpoint["port"], 443);
     // Core took both as its own, and CAPT left them so.
     for part in [(INFRASTRUCTURE, "CAPTCluster"), (CONTROL_PLANE, "CAPTControlPlane")] {
-        let part = api(&stage, part.0, part.1).get("demo").await.unwrap();
+        let part = api(&fixture, part.0, part.1).get("demo").await.unwrap();
         let owners = part.metadata.owner_references.unwrap();
         assert_eq!(owners.iter().map(|owner| owner.kind.as_str()).collect::<Vec<_>>(), ["Cluster"]);
         assert_eq!(part.metadata.labels.unwrap()["cluster.x-k8s.io/cluster-name"], "demo");
     }
 
-    apply(&stage, example("cluster/20-workers.yaml")).await;
-    hall.all(&stage, (INFRASTRUCTURE, "CaptMachine"), 3, "three machines", is_provisioned).await;
+    apply(&fixture, example("cluster/20-workers.yaml")).await;
+    core.all(&fixture, (INFRASTRUCTURE, "CaptMachine"), 3, "three machines", is_provisioned).await;
     eprintln!("plain: has workers");
-    hall.delete_cluster(&stage, "demo").await;
+    core.delete_cluster(&fixture, "demo").await;
     eprintln!("plain: gone");
 }
 

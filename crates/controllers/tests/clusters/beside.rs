@@ -12,8 +12,8 @@ use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::stage::{Harness, SOON, Stage};
-use crate::town::{cluster_spec, network_spec, open, plane_spec, said};
+use crate::cluster_fixture::{cluster_spec, network_spec, open, plane_spec, said};
+use crate::fixture::{Fixture, Harness, SOON};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_go_with_their_cluster() {
@@ -22,56 +22,56 @@ async fn workers_go_with_their_cluster() {
     }
     let mut harness = Harness::embedded().await;
     harness.cluster_api = ClusterApi::Core;
-    let stage = Stage::new(Arc::new(open(harness).await), "beside").await;
-    stage.templates_of_both().await;
-    stage
+    let fixture = Fixture::new(Arc::new(open(harness).await), "beside").await;
+    fixture.templates_of_both().await;
+    fixture
         .put_cluster(
             json!({"name": "demo", "finalizers": ["example.com/core"]}),
             cluster_spec("demo", "demo"),
         )
         .await;
-    let uid = stage.api::<Cluster>().get("demo").await.unwrap().uid();
+    let uid = fixture.api::<Cluster>().get("demo").await.unwrap().uid();
     let owner =
         json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": uid});
     let owned = json!({"name": "demo", "ownerReferences": [owner]});
-    stage.put_with::<CAPTCluster>(owned.clone(), network_spec()).await;
-    stage.put_with::<CAPTControlPlane>(owned, plane_spec("1.31")).await;
-    stage.both_ready().await;
-    workers(&stage).await;
+    fixture.put_with::<CAPTCluster>(owned.clone(), network_spec()).await;
+    fixture.put_with::<CAPTControlPlane>(owned, plane_spec("1.31")).await;
+    fixture.both_ready().await;
+    workers(&fixture).await;
 
     // The control plane alone waits for a person to take its workers away.
-    stage.remove::<CAPTControlPlane>("demo").await;
+    fixture.remove::<CAPTControlPlane>("demo").await;
     let waits = |plane: &CAPTControlPlane| said(plane, "Deleting") == "True InUse";
-    stage.told::<CAPTControlPlane>("demo", "waits", waits).await;
-    let deployment = stage.api::<CaptMachineDeployment>().get("pool").await.unwrap();
+    fixture.told::<CAPTControlPlane>("demo", "waits", waits).await;
+    let deployment = fixture.api::<CaptMachineDeployment>().get("pool").await.unwrap();
     assert_eq!(deployment.metadata.deletion_timestamp, None, "nobody said that they should go");
 
     // With its Cluster it takes them along.
-    stage.remove_cluster().await;
-    stage.absent::<CAPTControlPlane>("demo").await;
-    stage.absent::<CaptMachineDeployment>("pool").await;
-    stage.absent::<NodeGroup>("group").await;
-    assert!(stage.api::<CaptMachineSet>().list(&ListParams::default()).await.unwrap().items.is_empty());
-    assert!(stage.api::<CaptMachine>().list(&ListParams::default()).await.unwrap().items.is_empty());
-    stage.event("demo", "DeletedWorker").await;
-    let network = stage.api::<CAPTCluster>().get("demo").await.unwrap();
+    fixture.remove_cluster().await;
+    fixture.absent::<CAPTControlPlane>("demo").await;
+    fixture.absent::<CaptMachineDeployment>("pool").await;
+    fixture.absent::<NodeGroup>("group").await;
+    assert!(fixture.api::<CaptMachineSet>().list(&ListParams::default()).await.unwrap().items.is_empty());
+    assert!(fixture.api::<CaptMachine>().list(&ListParams::default()).await.unwrap().items.is_empty());
+    fixture.event("demo", "DeletedWorker").await;
+    let network = fixture.api::<CAPTCluster>().get("demo").await.unwrap();
     assert_eq!(network.metadata.deletion_timestamp, None, "core deletes it when the control plane is gone");
 
     // Machines without a control plane of CAPT's go with the network.
-    workers(&stage).await;
-    stage.remove::<CAPTCluster>("demo").await;
-    stage.absent::<CAPTCluster>("demo").await;
-    stage.absent::<CaptMachineDeployment>("pool").await;
-    stage.absent::<NodeGroup>("group").await;
-    stage.merge_cluster(json!({"metadata": {"finalizers": null}})).await;
-    stage.nothing_is_left().await;
+    workers(&fixture).await;
+    fixture.remove::<CAPTCluster>("demo").await;
+    fixture.absent::<CAPTCluster>("demo").await;
+    fixture.absent::<CaptMachineDeployment>("pool").await;
+    fixture.absent::<NodeGroup>("group").await;
+    fixture.merge_cluster(json!({"metadata": {"finalizers": null}})).await;
+    fixture.nothing_is_left().await;
 }
 
 /// A group, and a deployment with one machine in it.
-async fn workers(stage: &Stage) {
-    stage.template("machine", "output \"instance_id\" { value = \"i-1\" }").await;
+async fn workers(fixture: &Fixture) {
+    fixture.template("machine", "output \"instance_id\" { value = \"i-1\" }").await;
     let labels = json!({"cluster.x-k8s.io/cluster-name": "demo", "pool": "pool"});
-    put::<NodeGroup>(stage, "NodeGroup", "group", &labels, json!({"external": {"name": "group"}})).await;
+    put::<NodeGroup>(fixture, "NodeGroup", "group", &labels, json!({"external": {"name": "group"}})).await;
     let machine = json!({
         "workspaceTemplateRef": {"name": "machine"}, "nodeGroupRef": {"name": "group"}, "instanceType": "small",
     });
@@ -79,16 +79,16 @@ async fn workers(stage: &Stage) {
         "replicas": 1, "selector": {"matchLabels": {"pool": "pool"}},
         "template": {"metadata": {"labels": labels}, "spec": machine},
     });
-    put::<CaptMachineDeployment>(stage, "CaptMachineDeployment", "pool", &labels, deployment).await;
+    put::<CaptMachineDeployment>(fixture, "CaptMachineDeployment", "pool", &labels, deployment).await;
     let built = until("a machine", SOON, async || {
-        let machines = stage.api::<CaptMachine>().list(&ListParams::default()).await.unwrap().items;
+        let machines = fixture.api::<CaptMachine>().list(&ListParams::default()).await.unwrap().items;
         let ready = |machine: &CaptMachine| machine.status.as_ref().is_some_and(|status| status.ready);
         (machines.len() == 1 && ready(&machines[0])).then_some(())
     });
     built.await.unwrap();
 }
 
-async fn put<K>(stage: &Stage, kind: &str, name: &str, labels: &Value, spec: Value)
+async fn put<K>(fixture: &Fixture, kind: &str, name: &str, labels: &Value, spec: Value)
 where
     K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
@@ -99,5 +99,5 @@ where
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": kind,
         "metadata": {"name": name, "labels": labels}, "spec": spec,
     });
-    stage.api::<K>().patch(name, &PatchParams::apply("user").force(), &Patch::Apply(&body)).await.unwrap();
+    fixture.api::<K>().patch(name, &PatchParams::apply("user").force(), &Patch::Apply(&body)).await.unwrap();
 }

@@ -6,18 +6,18 @@
 
 mod beside;
 mod changes;
+mod cluster_fixture;
 mod ends;
+#[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
+#[path = "../workspaces/fixture.rs"]
+mod fixture;
 mod inputs;
 mod life;
 mod rest;
-#[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
-#[path = "../workspaces/stage.rs"]
-mod stage;
-mod town;
 
 use std::sync::Arc;
 
-use stage::{Harness, Stage};
+use fixture::{Fixture, Harness};
 
 /// Each scenario is a test of its own on the embedded API; on kube-apiserver they share one.
 macro_rules! scenarios {
@@ -29,8 +29,8 @@ macro_rules! scenarios {
                     if !super::can_run("embedded") {
                         return;
                     }
-                    let harness = super::town::open(super::Harness::embedded().await).await;
-                    super::$room::$name(&super::Stage::new(std::sync::Arc::new(harness), stringify!($name)).await).await;
+                    let harness = super::cluster_fixture::open(super::Harness::embedded().await).await;
+                    super::$room::$name(&super::Fixture::new(std::sync::Arc::new(harness), stringify!($name)).await).await;
                 }
             )+)+
         }
@@ -41,9 +41,9 @@ macro_rules! scenarios {
             $($(
                 if only.as_deref().is_none_or(|only| only == stringify!($name)) {
                     eprintln!("{}", stringify!($name));
-                    let stage = Stage::new(Arc::clone(harness), stringify!($name)).await;
-                    $room::$name(&stage).await;
-                    stage.leave().await;
+                    let fixture = Fixture::new(Arc::clone(harness), stringify!($name)).await;
+                    $room::$name(&fixture).await;
+                    fixture.leave().await;
                 }
             )+)+
         }
@@ -67,7 +67,7 @@ async fn a_real_kube_apiserver_agrees() {
     }
     let Some(peers) = capt_e2e::Peers::find_or_skip(capt_e2e::KubeApiserver::NEEDS) else { return };
     let server = capt_e2e::KubeApiserver::start(&peers).await.unwrap();
-    all(&Arc::new(town::open(Harness::real(server).await).await)).await;
+    all(&Arc::new(cluster_fixture::open(Harness::real(server).await).await)).await;
 }
 
 /// Tests run where Terraform or OpenTofu is.

@@ -13,7 +13,7 @@ use capt_controllers::runtime::backoff::Backoff;
 use capt_controllers::runtime::cache::no_index;
 use capt_controllers::runtime::events::Events;
 use capt_controllers::runtime::status::StatusWriter;
-use capt_controllers::runtime::{Cache, Clock, CrossNamespace, Grants, Interests, Name, Watched};
+use capt_controllers::runtime::{Cache, Clock, CrossNamespace, DependencyIndex, Grants, Name, Watched};
 use capt_controllers::workspace::context::{Context, MANAGER};
 use capt_e2e::until;
 use jiff::{SignedDuration, Timestamp};
@@ -23,7 +23,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::stage::{SOON, Stage};
+use crate::fixture::{Fixture, SOON};
 
 /// A well-formed certificate whose key was thrown away.
 const CA: &str = "-----BEGIN CERTIFICATE-----
@@ -55,10 +55,10 @@ impl Clock for Hands {
 
 /// What calls `keep`, in the place of the control plane's controller.
 struct Caller<'a> {
-    stage: &'a Stage,
+    fixture: &'a Fixture,
     context: AccessContext,
     clock: Arc<Hands>,
-    interests: Arc<Interests>,
+    dependents: Arc<DependencyIndex>,
     owner: CAPTControlPlane,
     cluster: Name,
     outputs: BTreeMap<String, Value>,
@@ -66,10 +66,10 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    async fn new(stage: &'a Stage) -> Self {
+    async fn new(fixture: &'a Fixture) -> Self {
         let clock = Arc::new(Hands(Mutex::new("2026-01-02T03:04:05Z".parse().unwrap())));
         let mut tasks = JoinSet::new();
-        let client = stage.client.clone();
+        let client = fixture.client.clone();
         let (templates, work) = Cache::new(Api::all(client.clone()), no_index);
         tasks.spawn(work);
         let (applies, work) = Cache::new(Api::all(client.clone()), no_index);
@@ -80,8 +80,8 @@ impl<'a> Caller<'a> {
         tasks.spawn(work);
         let context = Context {
             client: client.clone(),
-            engine: stage.harness.engine.clone(),
-            keeper: None,
+            engine: fixture.harness.engine.clone(),
+            state_backend: None,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             backoff: Backoff::RUN,
             events,
@@ -90,7 +90,7 @@ impl<'a> Caller<'a> {
             applies,
             configs,
             grants: Grants::new(&client, CrossNamespace::Granted, &mut tasks),
-            interests: Arc::default(),
+            dependents: Arc::default(),
             config_interests: Arc::default(),
             backends: capt_controllers::workspace::apply::backends::Backends::default(),
             history: capt_controllers::workspace::apply::history::RunHistory::default(),
@@ -104,22 +104,22 @@ impl<'a> Caller<'a> {
             "apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "kind": "CAPTControlPlane",
             "metadata": {"name": "cp"}, "spec": {"version": "1.33", "workspaceTemplateRef": {"name": "t"}},
         });
-        let planes: Api<CAPTControlPlane> = Api::namespaced(client, &stage.namespace);
+        let planes: Api<CAPTControlPlane> = Api::namespaced(client, &fixture.namespace);
         let owner = planes.patch("cp", &PatchParams::apply("user"), &Patch::Apply(&body)).await.unwrap();
         Self {
-            stage,
+            fixture,
             context: AccessContext::new(Arc::new(context)),
             clock,
-            interests: Arc::default(),
+            dependents: Arc::default(),
             owner,
-            cluster: Name::new(stage.namespace.clone(), "c"),
+            cluster: Name::new(fixture.namespace.clone(), "c"),
             outputs: [("cluster_certificate_authority_data".to_owned(), json!(STANDARD.encode(CA)))].into(),
             _tasks: tasks,
         }
     }
 
     async fn keep(&self) -> AccessStanding {
-        let connection = Name::new(self.stage.namespace.clone(), "connection");
+        let connection = Name::new(self.fixture.namespace.clone(), "connection");
         let endpoint = Endpoint { host: "api.example".into(), port: 443 };
         let request = AccessRequest {
             control_plane: &self.owner,
@@ -130,7 +130,7 @@ impl<'a> Caller<'a> {
             endpoint: Some(&endpoint),
             region: Some("eu-west-1"),
         };
-        let mut looker = self.interests.looker(Name::of(&self.owner));
+        let mut looker = self.dependents.looker(Name::of(&self.owner));
         Box::pin(keep(&self.context, &mut looker, &request)).await.unwrap()
     }
 
@@ -146,14 +146,14 @@ impl<'a> Caller<'a> {
     }
 
     async fn secret(&self, name: &str) -> Option<Secret> {
-        self.stage.secrets().get_opt(name).await.unwrap()
+        self.fixture.secrets().get_opt(name).await.unwrap()
     }
 
     async fn put(&self, name: &str, data: Value) {
         let body =
             json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
         let force = PatchParams::apply("user").force();
-        self.stage.secrets().patch(name, &force, &Patch::Apply(&body)).await.unwrap();
+        self.fixture.secrets().patch(name, &force, &Patch::Apply(&body)).await.unwrap();
     }
 
     async fn config(&self) -> Value {
@@ -166,13 +166,13 @@ impl<'a> Caller<'a> {
     }
 }
 
-pub async fn secrets_are_kept(stage: &Stage) {
-    let mut caller = Caller::new(stage).await;
+pub async fn secrets_are_kept(fixture: &Fixture) {
+    let mut caller = Caller::new(fixture).await;
     let waits = caller.keep().await;
     assert!(!waits.secrets_ready && waits.problem.as_ref().unwrap().waiting, "{waits:?}");
     assert!(caller.secret("cp-ca").await.is_none(), "all or nothing");
-    let connection = Watched::new("Secret", Name::new(stage.namespace.clone(), "connection"));
-    assert_eq!(caller.interests.of(&connection), [Name::of(&caller.owner)], "its coming leads here again");
+    let connection = Watched::new("Secret", Name::new(fixture.namespace.clone(), "connection"));
+    assert_eq!(caller.dependents.of(&connection), [Name::of(&caller.owner)], "its coming leads here again");
 
     caller.put("connection", json!({"cluster_token": "hunter2"})).await;
     let done = caller.keep().await;
@@ -199,7 +199,7 @@ pub async fn secrets_are_kept(stage: &Stage) {
     // A new CA reaches all of them; what somebody deleted comes back.
     let bundle = format!("{CA}{CA}");
     caller.outputs.insert("cluster_certificate_authority_data".into(), json!(bundle));
-    stage.secrets().delete("c-ca", &DeleteParams::default()).await.unwrap();
+    fixture.secrets().delete("c-ca", &DeleteParams::default()).await.unwrap();
     assert!(caller.keep().await.secrets_ready);
     for name in ["c-ca", "cp-ca"] {
         assert_eq!(caller.secret(name).await.unwrap().data.unwrap()["ca.crt"].0, bundle.as_bytes(), "{name}");
@@ -208,8 +208,8 @@ pub async fn secrets_are_kept(stage: &Stage) {
     assert_eq!(data, STANDARD.encode(&bundle));
 }
 
-pub async fn what_is_wrong_writes_nothing(stage: &Stage) {
-    let mut caller = Caller::new(stage).await;
+pub async fn what_is_wrong_writes_nothing(fixture: &Fixture) {
+    let mut caller = Caller::new(fixture).await;
     let rows = [
         (json!({"kubeconfig": "hunter2"}), "output kubeconfig is not a kubeconfig"),
         (
@@ -225,13 +225,13 @@ pub async fn what_is_wrong_writes_nothing(stage: &Stage) {
         let problem = standing.problem.unwrap();
         assert!(problem.message.contains(expected), "{}", problem.message);
         assert!(!standing.secrets_ready && !problem.waiting && !problem.message.contains("hunter2"));
-        stage.secrets().delete("connection", &DeleteParams::default()).await.unwrap();
+        fixture.secrets().delete("connection", &DeleteParams::default()).await.unwrap();
     }
     // Somebody else's Secret under one of the names: nothing is written, under any.
     caller.put("connection", json!({"cluster_token": "t"})).await;
     let theirs = json!({"metadata": {"name": "c-ca"}, "stringData": {"tls.crt": "theirs"}});
     let theirs: Secret = serde_json::from_value(theirs).unwrap();
-    stage.secrets().create(&PostParams::default(), &theirs).await.unwrap();
+    fixture.secrets().create(&PostParams::default(), &theirs).await.unwrap();
     let standing = caller.keep().await;
     let problem = standing.problem.unwrap();
     assert!(problem.message.starts_with("Secret c-ca is somebody else's"), "{}", problem.message);
@@ -240,7 +240,7 @@ pub async fn what_is_wrong_writes_nothing(stage: &Stage) {
         assert!(caller.secret(name).await.is_none(), "{name}");
     }
     assert_eq!(caller.secret("c-ca").await.unwrap().data.unwrap()["tls.crt"].0, b"theirs");
-    stage.secrets().delete("c-ca", &DeleteParams::default()).await.unwrap();
+    fixture.secrets().delete("c-ca", &DeleteParams::default()).await.unwrap();
     assert!(caller.keep().await.secrets_ready);
     // What was good stays, when what would replace it is not.
     caller.outputs.insert("kubeconfig".into(), json!("hunter2"));
@@ -249,7 +249,7 @@ pub async fn what_is_wrong_writes_nothing(stage: &Stage) {
     assert_eq!(caller.token().await, "t");
 }
 
-async fn eks_template(stage: &Stage) {
+async fn eks_template(fixture: &Fixture) {
     let key = |key: &str, env: &str| json!({"secretRef": {"name": "aws", "key": key}, "env": env});
     let config = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceProviderConfig",
@@ -257,27 +257,27 @@ async fn eks_template(stage: &Stage) {
         "spec": {"credentials": [key("id", "AWS_ACCESS_KEY_ID"), key("secret", "AWS_SECRET_ACCESS_KEY")]},
     });
     let configs: Api<capt_api::workspace::WorkspaceProviderConfig> =
-        Api::namespaced(stage.client.clone(), &stage.namespace);
+        Api::namespaced(fixture.client.clone(), &fixture.namespace);
     configs.patch("aws", &PatchParams::apply("user"), &Patch::Apply(&config)).await.unwrap();
     let spec = json!({"module": "output \"x\" {\n  value = 1\n}\n", "providerConfigRef": {"name": "aws"}});
-    stage.put_template("t", spec).await;
-    annotate(stage, "eks").await;
+    fixture.put_template("t", spec).await;
+    annotate(fixture, "eks").await;
 }
 
-async fn annotate(stage: &Stage, auth: &str) {
+async fn annotate(fixture: &Fixture, auth: &str) {
     let note = json!({"metadata": {"annotations": {"infrastructure.cluster.x-k8s.io/cluster-auth": auth}}});
-    stage.templates().patch("t", &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
+    fixture.templates().patch("t", &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
 }
 
-pub async fn a_token_is_made_and_renewed(stage: &Stage) {
-    eks_template(stage).await;
-    let caller = Caller::new(stage).await;
+pub async fn a_token_is_made_and_renewed(fixture: &Fixture) {
+    eks_template(fixture).await;
+    let caller = Caller::new(fixture).await;
     caller.put("connection", json!({"cluster_name": "eks-name"})).await;
     let missing = caller.kept("told", |standing| standing.problem.is_some()).await;
     let problem = missing.problem.unwrap();
     assert!(problem.waiting && problem.message.contains("Secret aws does not exist"), "{problem:?}");
-    let noted = Watched::new("Secret", Name::new(stage.namespace.clone(), "aws"));
-    assert!(!caller.interests.of(&noted).is_empty());
+    let noted = Watched::new("Secret", Name::new(fixture.namespace.clone(), "aws"));
+    assert!(!caller.dependents.of(&noted).is_empty());
 
     caller.put("aws", json!({"id": "AKID1", "secret": "s"})).await;
     let made = caller.keep().await;
@@ -301,14 +301,14 @@ pub async fn a_token_is_made_and_renewed(stage: &Stage) {
     caller.keep().await;
     assert_eq!(eks::Facts::of(&caller.token().await).unwrap().key_id, "AKID2");
     // Without a key the token that is there is good until its end, and no longer.
-    stage.secrets().delete("aws", &DeleteParams::default()).await.unwrap();
+    fixture.secrets().delete("aws", &DeleteParams::default()).await.unwrap();
     caller.clock.turn(11);
     let last = caller.keep().await;
     assert!(last.secrets_ready && last.problem.is_some() && last.next.unwrap() <= minute(3), "{last:?}");
     caller.clock.turn(4);
     assert!(!caller.keep().await.secrets_ready);
 
-    annotate(stage, "eks-exec").await;
+    annotate(fixture, "eks-exec").await;
     caller.kept("the AWS CLI", |standing| standing.problem.is_none() && standing.next.is_none()).await;
     let exec = caller.config().await["users"][0]["user"]["exec"].clone();
     assert_eq!(exec["command"], "aws");

@@ -7,9 +7,9 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::stage::{SOON, Stage};
+use crate::fixture::{Fixture, SOON};
 
-pub async fn kinds_of_core_are_listed_and_take_nothing(stage: &Stage) {
+pub async fn kinds_of_core_are_listed_and_take_nothing(fixture: &Fixture) {
     for (kind, own) in [
         ("Machine", "CaptMachine"),
         ("MachineSet", "CaptMachineSet"),
@@ -19,7 +19,7 @@ pub async fn kinds_of_core_are_listed_and_take_nothing(stage: &Stage) {
         for version in ["v1beta2", "v1beta1"] {
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", version, kind));
             let api: Api<DynamicObject> =
-                Api::namespaced_with(stage.client.clone(), &stage.namespace, &resource);
+                Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &resource);
             // A kube-apiserver says that a CRD is established a moment before it answers.
             let listed = until("a list", SOON, async || api.list(&ListParams::default()).await.ok());
             assert!(listed.await.unwrap().items.is_empty(), "{kind}");
@@ -36,12 +36,12 @@ pub async fn kinds_of_core_are_listed_and_take_nothing(stage: &Stage) {
 }
 
 /// One that Cluster API brought, or anybody, is not written to, whatever Cluster is.
-pub async fn a_kind_of_core_that_is_anothers_stays(stage: &Stage) {
-    let crds: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+pub async fn a_kind_of_core_that_is_anothers_stays(fixture: &Fixture) {
+    let crds: Api<CustomResourceDefinition> = Api::all(fixture.client.clone());
     let name = "machinepools.cluster.x-k8s.io";
     let unlabel = json!({"metadata": {"labels": null}, "spec": {"names": {"shortNames": ["theirs"]}}});
     crds.patch(name, &PatchParams::default(), &Patch::Merge(&unlabel)).await.unwrap();
-    assert_eq!(install::install(&stage.client).await.unwrap(), Installed::Ours);
+    assert_eq!(install::install(&fixture.client).await.unwrap(), Installed::Ours);
     let found = crds.get(name).await.unwrap();
     assert_eq!(found.spec.names.short_names, Some(vec!["theirs".to_owned()]));
     assert_eq!(found.metadata.labels, None);

@@ -9,16 +9,16 @@
 
 mod access;
 mod beside;
+#[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
+#[path = "../workspaces/fixture.rs"]
+mod fixture;
 mod life;
 mod provider;
-#[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
-#[path = "../workspaces/stage.rs"]
-mod stage;
 mod upstream;
 
 use std::sync::Arc;
 
-use stage::{Harness, Stage};
+use fixture::{Fixture, Harness};
 
 /// Each scenario is a test of its own on the embedded API; on kube-apiserver they share one.
 macro_rules! scenarios {
@@ -32,7 +32,7 @@ macro_rules! scenarios {
                     }
                     let harness = std::sync::Arc::new(super::Harness::embedded().await);
                     super::provider::install(&harness.client).await;
-                    super::$room::$name(&super::Stage::new(harness, stringify!($name)).await).await;
+                    super::$room::$name(&super::Fixture::new(harness, stringify!($name)).await).await;
                 }
             )+)+
         }
@@ -41,7 +41,7 @@ macro_rules! scenarios {
         async fn all(harness: &Arc<Harness>) {
             $($(
                 eprintln!("{}", stringify!($name));
-                $room::$name(&Stage::new(Arc::clone(harness), stringify!($name)).await).await;
+                $room::$name(&Fixture::new(Arc::clone(harness), stringify!($name)).await).await;
             )+)+
         }
     };

@@ -7,7 +7,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch,
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::stage::{SOON, Stage};
+use crate::fixture::{Fixture, SOON};
 
 const GROUP: &str = "demo.example.com";
 
@@ -59,7 +59,7 @@ pub fn reference(kind: &str, name: &str) -> Value {
     json!({"apiGroup": GROUP, "kind": kind, "name": name})
 }
 
-impl Stage {
+impl Fixture {
     fn dynamic(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)

@@ -14,7 +14,7 @@ use kube::api::{
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::stage::SOON;
+use crate::fixture::SOON;
 
 /// Upstream's CRD. Nobody answers its conversion webhook here.
 fn upstream(peers: &Peers) -> CustomResourceDefinition {

@@ -6,8 +6,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::core;
+use crate::fixture::{Fixture, condition};
 use crate::fleet::{Fleet, is_ready, nothing_is_left, reason};
-use crate::stage::{Stage, condition};
 
 const DATA: &str = "#cloud-config\nruncmd: [join --token hush-hush]";
 
@@ -31,7 +31,7 @@ output "private_dns" { value = "m.internal" }
 "#;
 
 /// A CaptMachine as a MachineSet of Cluster API clones it, and as a Machine owns it later.
-async fn clone(stage: &Stage, owner: Option<&str>) {
+async fn clone(fixture: &Fixture, owner: Option<&str>) {
     let owners = owner.map(|uid| {
         json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m", "uid": uid,
@@ -54,7 +54,7 @@ async fn clone(stage: &Stage, owner: Option<&str>) {
         },
     });
     let force = PatchParams::apply("core").force();
-    stage.api::<CaptMachine>().patch("m", &force, &Patch::Apply(&body)).await.unwrap();
+    fixture.api::<CaptMachine>().patch("m", &force, &Patch::Apply(&body)).await.unwrap();
 }
 
 fn machine(bootstrap: &Value) -> Value {
@@ -64,39 +64,39 @@ fn machine(bootstrap: &Value) -> Value {
     })
 }
 
-async fn waits(stage: &Stage, why: &str) {
-    stage.machine("m", why, |machine| reason(machine, "Ready") == why).await;
+async fn waits(fixture: &Fixture, why: &str) {
+    fixture.machine("m", why, |machine| reason(machine, "Ready") == why).await;
 }
 
-pub async fn a_machine_of_cluster_api(stage: &Stage) {
-    stage.template("machine", &format!("{}{BOOT}", stage.machine_module())).await;
-    clone(stage, None).await;
-    waits(stage, "WaitingForMachine").await;
-    assert!(stage.applies().get_opt("m-machine").await.unwrap().is_none(), "nobody has taken it");
+pub async fn a_machine_of_cluster_api(fixture: &Fixture) {
+    fixture.template("machine", &format!("{}{BOOT}", fixture.machine_module())).await;
+    clone(fixture, None).await;
+    waits(fixture, "WaitingForMachine").await;
+    assert!(fixture.applies().get_opt("m-machine").await.unwrap().is_none(), "nobody has taken it");
 
     let config = json!({"kind": "KubeadmConfig", "name": "m", "apiGroup": "bootstrap.cluster.x-k8s.io"});
-    let uid = core::put(stage, "Machine", "m", machine(&json!({"configRef": config})), json!({})).await;
-    clone(stage, Some(&uid)).await;
-    waits(stage, "ClusterNotFound").await;
+    let uid = core::put(fixture, "Machine", "m", machine(&json!({"configRef": config})), json!({})).await;
+    clone(fixture, Some(&uid)).await;
+    waits(fixture, "ClusterNotFound").await;
     let cluster = json!({"infrastructureRef": {"kind": "CAPTCluster", "name": "demo"}});
-    core::put(stage, "Cluster", "demo", cluster.clone(), json!({})).await;
-    waits(stage, "WaitingForClusterInfrastructure").await;
+    core::put(fixture, "Cluster", "demo", cluster.clone(), json!({})).await;
+    waits(fixture, "WaitingForClusterInfrastructure").await;
     let provisioned = json!({"initialization": {"infrastructureProvisioned": true}});
-    core::put(stage, "Cluster", "demo", cluster, provisioned).await;
-    waits(stage, "WaitingForBootstrapData").await;
-    stage.event("m", "Waiting").await;
-    assert!(stage.applies().get_opt("m-machine").await.unwrap().is_none() && stage.traces().is_empty());
+    core::put(fixture, "Cluster", "demo", cluster, provisioned).await;
+    waits(fixture, "WaitingForBootstrapData").await;
+    fixture.event("m", "Waiting").await;
+    assert!(fixture.applies().get_opt("m-machine").await.unwrap().is_none() && fixture.traces().is_empty());
 
     let boot = json!({"configRef": config, "dataSecretName": "m-boot"});
-    core::put(stage, "Machine", "m", machine(&boot), json!({})).await;
-    waits(stage, "SecretNotFound").await;
+    core::put(fixture, "Machine", "m", machine(&boot), json!({})).await;
+    waits(fixture, "SecretNotFound").await;
     let secret =
         json!({"metadata": {"name": "m-boot"}, "stringData": {"value": DATA, "format": "cloud-config"}});
     let secret = serde_json::from_value(secret).unwrap();
-    stage.secrets().create(&PostParams::default(), &secret).await.unwrap();
+    fixture.secrets().create(&PostParams::default(), &secret).await.unwrap();
 
-    let ready = stage.machine("m", "ready", |one| is_ready(one) && one.spec.provider_id.is_some()).await;
-    assert_eq!(stage.traces(), ["created m small"]);
+    let ready = fixture.machine("m", "ready", |one| is_ready(one) && one.spec.provider_id.is_some()).await;
+    assert_eq!(fixture.traces(), ["created m small"]);
     assert_eq!(ready.spec.provider_id.as_deref(), Some("test:///m"));
     let status = ready.status.as_ref().unwrap();
     assert_eq!(status.initialization.as_ref().unwrap().provisioned, Some(true));
@@ -104,7 +104,7 @@ pub async fn a_machine_of_cluster_api(stage: &Stage) {
     let addresses: Vec<&str> = status.addresses.iter().map(|one| one.address.as_str()).collect();
     assert_eq!(addresses, ["10.0.0.7", "m.internal"]);
 
-    let workspace = stage.get("m-machine").await;
+    let workspace = fixture.get("m-machine").await;
     assert_eq!(workspace.labels()["cluster.x-k8s.io/cluster-name"], "demo");
     assert_eq!(condition(&workspace, "Synced").0, "Ready");
     let told = json!({
@@ -115,24 +115,24 @@ pub async fn a_machine_of_cluster_api(stage: &Stage) {
     assert!(!shown.contains("hush-hush"), "{shown}");
 
     // Where a Machine owns it, core drains: nothing is said about that here.
-    stage.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
-    stage.when_gone::<CaptMachine>("m").await;
+    fixture.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
+    fixture.when_gone::<CaptMachine>("m").await;
     // What would be said of a drain is said before this.
-    stage.event("m-machine", "DeletedWorkspace").await;
-    assert!(!stage.event_reasons("m").await.iter().any(|known| known.contains("Drain")));
-    nothing_is_left(stage).await;
+    fixture.event("m-machine", "DeletedWorkspace").await;
+    assert!(!fixture.event_reasons("m").await.iter().any(|known| known.contains("Drain")));
+    nothing_is_left(fixture).await;
 }
 
 /// A Machine whose image brings all it needs, and a module that asks for nothing of it.
-pub async fn a_machine_without_bootstrap_data(stage: &Stage) {
-    stage.template("machine", &stage.machine_module()).await;
-    core::put(stage, "Cluster", "demo", json!({}), json!({})).await;
+pub async fn a_machine_without_bootstrap_data(fixture: &Fixture) {
+    fixture.template("machine", &fixture.machine_module()).await;
+    core::put(fixture, "Cluster", "demo", json!({}), json!({})).await;
     let config = json!({"configRef": {"kind": "Any", "name": "m"}, "dataSecretName": ""});
-    let uid = core::put(stage, "Machine", "m", machine(&config), json!({})).await;
-    clone(stage, Some(&uid)).await;
-    stage.machine("m", "ready", is_ready).await;
-    assert_eq!(condition(&stage.get("m-machine").await, "Synced").0, "Ready", "nothing is missed");
-    stage.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
-    stage.when_gone::<CaptMachine>("m").await;
-    nothing_is_left(stage).await;
+    let uid = core::put(fixture, "Machine", "m", machine(&config), json!({})).await;
+    clone(fixture, Some(&uid)).await;
+    fixture.machine("m", "ready", is_ready).await;
+    assert_eq!(condition(&fixture.get("m-machine").await, "Synced").0, "Ready", "nothing is missed");
+    fixture.api::<CaptMachine>().delete("m", &DeleteParams::background()).await.unwrap();
+    fixture.when_gone::<CaptMachine>("m").await;
+    nothing_is_left(fixture).await;
 }

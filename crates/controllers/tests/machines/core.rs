@@ -6,15 +6,15 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::stage::{SOON, Stage};
+use crate::fixture::{Fixture, SOON};
 
-pub fn api(stage: &Stage, kind: &str) -> Api<DynamicObject> {
+pub fn api(fixture: &Fixture, kind: &str) -> Api<DynamicObject> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", kind));
-    Api::namespaced_with(stage.client.clone(), &stage.namespace, &kind)
+    Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &kind)
 }
 
 /// Serves a kind, if nobody has done so.
-async fn serve(stage: &Stage, kind: &str) {
+async fn serve(fixture: &Fixture, kind: &str) {
     let plural = format!("{}s", kind.to_lowercase());
     let name = format!("{plural}.cluster.x-k8s.io");
     let crd = json!({
@@ -32,19 +32,19 @@ async fn serve(stage: &Stage, kind: &str) {
             }],
         },
     });
-    let crds: Api<CustomResourceDefinition> = Api::all(stage.client.clone());
+    let crds: Api<CustomResourceDefinition> = Api::all(fixture.client.clone());
     crds.patch(&name, &PatchParams::apply("user").force(), &Patch::Apply(&crd)).await.unwrap();
 }
 
 /// Makes an object what it should be; its kind is served from then on.
-pub async fn put(stage: &Stage, kind: &str, name: &str, spec: Value, status: Value) -> String {
-    serve(stage, kind).await;
+pub async fn put(fixture: &Fixture, kind: &str, name: &str, spec: Value, status: Value) -> String {
+    serve(fixture, kind).await;
     let body = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name},
         "spec": spec, "status": status,
     });
     let force = PatchParams::apply("user").force();
-    let objects = api(stage, kind);
+    let objects = api(fixture, kind);
     let stored = until("the kind is served", SOON, async || {
         objects.patch(name, &force, &Patch::Apply(&body)).await.ok()
     });

@@ -14,8 +14,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 
+use crate::fixture::{Fixture, SOON};
 use crate::fleet::{Fleet, is_ready, nothing_is_left, reason};
-use crate::stage::{SOON, Stage};
 
 /// The cluster that machines join. Beside kube-apiserver it is that one, which has pods; beside the embedded API another
 /// of its kind, which has Nodes alone.
@@ -27,9 +27,9 @@ struct Workload {
 }
 
 impl Workload {
-    async fn of(stage: &Stage) -> Self {
-        if let Some(kubeconfig) = stage.harness.kubeconfig() {
-            return Self { client: stage.client.clone(), kubeconfig, pods: true, _embedded: None };
+    async fn of(fixture: &Fixture) -> Self {
+        if let Some(kubeconfig) = fixture.harness.kubeconfig() {
+            return Self { client: fixture.client.clone(), kubeconfig, pods: true, _embedded: None };
         }
         let server = Server::in_memory().await.unwrap();
         let identity = Identity::in_memory(&[], std::time::SystemTime::now()).unwrap();
@@ -90,17 +90,17 @@ impl Workload {
 }
 
 /// The kubeconfig as Cluster API keeps it.
-async fn keep(stage: &Stage, kubeconfig: &str) {
+async fn keep(fixture: &Fixture, kubeconfig: &str) {
     let body = json!({
         "metadata": {"name": "demo-kubeconfig", "labels": {"cluster.x-k8s.io/cluster-name": "demo"}},
         "type": "cluster.x-k8s.io/secret", "stringData": {"value": kubeconfig},
     });
-    stage.secrets().create(&PostParams::default(), &serde_json::from_value(body).unwrap()).await.unwrap();
+    fixture.secrets().create(&PostParams::default(), &serde_json::from_value(body).unwrap()).await.unwrap();
 }
 
 /// A machine that has joined the cluster demo.
-async fn joined(stage: &Stage, name: &str, rest: Value) {
-    stage.template("machine", &stage.machine_module()).await;
+async fn joined(fixture: &Fixture, name: &str, rest: Value) {
+    fixture.template("machine", &fixture.machine_module()).await;
     let mut spec = json!({
         "workspaceTemplateRef": {"name": "machine"}, "nodeGroupRef": {"name": "workers"}, "instanceType": "small",
     });
@@ -110,93 +110,93 @@ async fn joined(stage: &Stage, name: &str, rest: Value) {
         "metadata": {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": "demo"}}, "spec": spec,
     });
     let force = PatchParams::apply("user").force();
-    stage.api::<CaptMachine>().patch(name, &force, &Patch::Apply(&body)).await.unwrap();
-    stage.machine(name, "ready", |one| is_ready(one) && one.spec.provider_id.is_some()).await;
+    fixture.api::<CaptMachine>().patch(name, &force, &Patch::Apply(&body)).await.unwrap();
+    fixture.machine(name, "ready", |one| is_ready(one) && one.spec.provider_id.is_some()).await;
 }
 
-async fn delete(stage: &Stage, name: &str) {
-    stage.api::<CaptMachine>().delete(name, &DeleteParams::background()).await.unwrap();
+async fn delete(fixture: &Fixture, name: &str) {
+    fixture.api::<CaptMachine>().delete(name, &DeleteParams::background()).await.unwrap();
 }
 
-pub async fn a_node_is_drained_first(stage: &Stage) {
-    let workload = Workload::of(stage).await;
-    keep(stage, &workload.kubeconfig).await;
-    joined(stage, "drainee", json!({})).await;
+pub async fn a_node_is_drained_first(fixture: &Fixture) {
+    let workload = Workload::of(fixture).await;
+    keep(fixture, &workload.kubeconfig).await;
+    joined(fixture, "drainee", json!({})).await;
     // Found by its providerID, whatever its name; a namesake of the machine that is another's is left alone.
     workload.node("ip-10-0-0-7", Some("test:///drainee")).await;
     workload.node("drainee", Some("test:///other")).await;
     if workload.pods {
-        workload.pod(&stage.namespace, "app", "ip-10-0-0-7", json!([])).await;
-        workload.budget(&stage.namespace, "app", 0).await;
+        workload.pod(&fixture.namespace, "app", "ip-10-0-0-7", json!([])).await;
+        workload.budget(&fixture.namespace, "app", 0).await;
         let daemon = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true}]);
-        workload.pod(&stage.namespace, "daemon", "ip-10-0-0-7", daemon).await;
+        workload.pod(&fixture.namespace, "daemon", "ip-10-0-0-7", daemon).await;
     }
-    delete(stage, "drainee").await;
+    delete(fixture, "drainee").await;
     if workload.pods {
         let draining = |one: &CaptMachine| {
             let list = &one.status.as_ref().unwrap().conditions;
             list.iter().any(|one| one.type_ == "Drained" && one.message.contains("/app (Cannot evict pod"))
         };
-        stage.machine("drainee", "the budget refuses", draining).await;
+        fixture.machine("drainee", "the budget refuses", draining).await;
         let node = workload.nodes().get("ip-10-0-0-7").await.unwrap();
         assert_eq!(node.spec.unwrap().unschedulable, Some(true), "it is cordoned");
-        assert!(stage.get("drainee-machine").await.metadata.deletion_timestamp.is_none());
-        assert_eq!(stage.traces(), ["created drainee small"]);
-        workload.budget(&stage.namespace, "app", 1).await;
+        assert!(fixture.get("drainee-machine").await.metadata.deletion_timestamp.is_none());
+        assert_eq!(fixture.traces(), ["created drainee small"]);
+        workload.budget(&fixture.namespace, "app", 1).await;
     }
-    stage.when_gone::<CaptMachine>("drainee").await;
-    stage.event("drainee", "Drained").await;
+    fixture.when_gone::<CaptMachine>("drainee").await;
+    fixture.event("drainee", "Drained").await;
     assert!(workload.nodes().get_opt("ip-10-0-0-7").await.unwrap().is_none(), "its Node is gone");
     let namesake = workload.nodes().get("drainee").await.unwrap();
     assert_eq!(namesake.spec.unwrap().unschedulable, None);
     if workload.pods {
-        let pods: Api<Pod> = Api::namespaced(workload.client.clone(), &stage.namespace);
+        let pods: Api<Pod> = Api::namespaced(workload.client.clone(), &fixture.namespace);
         assert!(pods.get_opt("app").await.unwrap().is_none());
         assert!(pods.get_opt("daemon").await.unwrap().is_some(), "daemons stay until the Node's end");
         pods.delete("daemon", &DeleteParams::default()).await.unwrap();
     }
     workload.nodes().delete("drainee", &DeleteParams::default()).await.unwrap();
-    nothing_is_left(stage).await;
+    nothing_is_left(fixture).await;
 }
 
 /// A Node without a providerID is known by the machine's name.
-pub async fn a_node_is_found_by_name(stage: &Stage) {
-    let workload = Workload::of(stage).await;
-    keep(stage, &workload.kubeconfig).await;
-    joined(stage, "by-name", json!({})).await;
+pub async fn a_node_is_found_by_name(fixture: &Fixture) {
+    let workload = Workload::of(fixture).await;
+    keep(fixture, &workload.kubeconfig).await;
+    joined(fixture, "by-name", json!({})).await;
     workload.node("by-name", None).await;
-    delete(stage, "by-name").await;
-    stage.when_gone::<CaptMachine>("by-name").await;
-    stage.event("by-name", "Drained").await;
+    delete(fixture, "by-name").await;
+    fixture.when_gone::<CaptMachine>("by-name").await;
+    fixture.event("by-name", "Drained").await;
     assert!(workload.nodes().get_opt("by-name").await.unwrap().is_none());
-    nothing_is_left(stage).await;
+    nothing_is_left(fixture).await;
 }
 
 /// What is left after the timeout is destroyed with the machine. Only where there are pods.
-pub async fn a_drain_ends_in_time(stage: &Stage) {
-    let workload = Workload::of(stage).await;
+pub async fn a_drain_ends_in_time(fixture: &Fixture) {
+    let workload = Workload::of(fixture).await;
     if !workload.pods {
         return;
     }
-    keep(stage, &workload.kubeconfig).await;
-    joined(stage, "stubborn", json!({"nodeDrainTimeoutSeconds": 1})).await;
+    keep(fixture, &workload.kubeconfig).await;
+    joined(fixture, "stubborn", json!({"nodeDrainTimeoutSeconds": 1})).await;
     workload.node("stubborn-node", Some("test:///stubborn")).await;
-    workload.pod(&stage.namespace, "app", "stubborn-node", json!([])).await;
-    workload.budget(&stage.namespace, "app", 0).await;
-    delete(stage, "stubborn").await;
-    stage.when_gone::<CaptMachine>("stubborn").await;
-    stage.event("stubborn", "DrainTimeout").await;
+    workload.pod(&fixture.namespace, "app", "stubborn-node", json!([])).await;
+    workload.budget(&fixture.namespace, "app", 0).await;
+    delete(fixture, "stubborn").await;
+    fixture.when_gone::<CaptMachine>("stubborn").await;
+    fixture.event("stubborn", "DrainTimeout").await;
     assert!(workload.nodes().get_opt("stubborn-node").await.unwrap().is_none());
-    nothing_is_left(stage).await;
+    nothing_is_left(fixture).await;
 }
 
 /// A cluster that cannot be reached does not keep machines: no kubeconfig, one that nobody answers, one that would run
 /// a command here.
-pub async fn a_cluster_out_of_reach(stage: &Stage) {
-    joined(stage, "alone", json!({})).await;
-    delete(stage, "alone").await;
-    stage.when_gone::<CaptMachine>("alone").await;
-    stage.event("alone", "NotDrained").await;
+pub async fn a_cluster_out_of_reach(fixture: &Fixture) {
+    joined(fixture, "alone", json!({})).await;
+    delete(fixture, "alone").await;
+    fixture.when_gone::<CaptMachine>("alone").await;
+    fixture.event("alone", "NotDrained").await;
 
     let kubeconfig = |user: Value| {
         json!({
@@ -207,30 +207,30 @@ pub async fn a_cluster_out_of_reach(stage: &Stage) {
         })
         .to_string()
     };
-    keep(stage, &kubeconfig(json!({"token": "t"}))).await;
-    joined(stage, "silent", json!({})).await;
-    delete(stage, "silent").await;
+    keep(fixture, &kubeconfig(json!({"token": "t"}))).await;
+    joined(fixture, "silent", json!({})).await;
+    delete(fixture, "silent").await;
     let told = until("it says so, or is gone", SOON, async || {
-        let Some(machine) = stage.api::<CaptMachine>().get_opt("silent").await.unwrap() else {
+        let Some(machine) = fixture.api::<CaptMachine>().get_opt("silent").await.unwrap() else {
             return Some(());
         };
         (reason(&machine, "Drained") == "Draining").then_some(())
     });
     told.await.unwrap();
-    stage.when_gone::<CaptMachine>("silent").await;
-    stage.event("silent", "NotDrained").await;
+    fixture.when_gone::<CaptMachine>("silent").await;
+    fixture.event("silent", "NotDrained").await;
 
-    stage.secrets().delete("demo-kubeconfig", &DeleteParams::default()).await.unwrap();
-    let marker = stage.harness.folder.path().join("ran");
+    fixture.secrets().delete("demo-kubeconfig", &DeleteParams::default()).await.unwrap();
+    let marker = fixture.harness.folder.path().join("ran");
     let exec = json!({
         "apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [marker],
         "interactiveMode": "Never",
     });
-    keep(stage, &kubeconfig(json!({"exec": exec}))).await;
-    joined(stage, "commanded", json!({})).await;
-    delete(stage, "commanded").await;
-    stage.when_gone::<CaptMachine>("commanded").await;
-    stage.event("commanded", "NotDrained").await;
+    keep(fixture, &kubeconfig(json!({"exec": exec}))).await;
+    joined(fixture, "commanded", json!({})).await;
+    delete(fixture, "commanded").await;
+    fixture.when_gone::<CaptMachine>("commanded").await;
+    fixture.event("commanded", "NotDrained").await;
     assert!(!marker.exists(), "the command was run");
-    nothing_is_left(stage).await;
+    nothing_is_left(fixture).await;
 }

@@ -11,9 +11,9 @@ use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::stage::{SOON, Stage};
+use crate::fixture::{Fixture, SOON};
 
-/// What tests do with machines on a stage.
+/// What tests do with machines on a fixture.
 pub trait Fleet {
     fn api<K>(&self) -> Api<K>
     where
@@ -35,7 +35,7 @@ pub trait Fleet {
     async fn machine(&self, name: &str, what: &str, done: impl Fn(&CaptMachine) -> bool) -> CaptMachine;
 }
 
-impl Fleet for Stage {
+impl Fleet for Fixture {
     fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
@@ -162,7 +162,7 @@ output "told" { value = { group = var.node_group, labels = var.labels, tags = va
 }
 
 /// Makes an object what its user says, with these labels and annotations.
-pub async fn put(stage: &Stage, kind: &str, name: &str, mut metadata: Value, spec: Value) {
+pub async fn put(fixture: &Fixture, kind: &str, name: &str, mut metadata: Value, spec: Value) {
     metadata["name"] = json!(name);
     let body = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": kind, "metadata": metadata, "spec": spec,
@@ -170,18 +170,18 @@ pub async fn put(stage: &Stage, kind: &str, name: &str, mut metadata: Value, spe
     let force = PatchParams::apply("user").force();
     let kind =
         ApiResource::from_gvk(&GroupVersionKind::gvk("infrastructure.cluster.x-k8s.io", "v1beta1", kind));
-    let api: Api<DynamicObject> = Api::namespaced_with(stage.client.clone(), &stage.namespace, &kind);
+    let api: Api<DynamicObject> = Api::namespaced_with(fixture.client.clone(), &fixture.namespace, &kind);
     api.patch(name, &force, &Patch::Apply(&body)).await.unwrap();
 }
 
 /// No set, machine, workspace or piece of infrastructure is left.
-pub async fn nothing_is_left(stage: &Stage) {
+pub async fn nothing_is_left(fixture: &Fixture) {
     let all = ListParams::default();
-    assert!(stage.api::<CaptMachineSet>().list(&all).await.unwrap().items.is_empty());
-    assert!(stage.api::<CaptMachine>().list(&all).await.unwrap().items.is_empty());
-    let workspaces = stage.applies().list(&all).await.unwrap().items;
+    assert!(fixture.api::<CaptMachineSet>().list(&all).await.unwrap().items.is_empty());
+    assert!(fixture.api::<CaptMachine>().list(&all).await.unwrap().items.is_empty());
+    let workspaces = fixture.applies().list(&all).await.unwrap().items;
     assert!(workspaces.is_empty(), "{workspaces:#?}");
-    assert_eq!(stage.standing(), BTreeSet::new());
+    assert_eq!(fixture.standing(), BTreeSet::new());
 }
 
 /// A deployment named web.
@@ -206,12 +206,12 @@ pub fn rolling() -> Value {
 }
 
 /// A deployment that is rolled out.
-pub async fn started(stage: &Stage, replicas: i32, strategy: &Value) {
-    stage.template("machine", &stage.machine_module()).await;
-    stage.put("CaptMachineDeployment", "web", deployment(replicas, "small", strategy)).await;
-    stage.rolled_out().await;
-    assert_eq!(i32::try_from(stage.standing().len()).unwrap(), replicas);
-    assert_eq!(stage.standing(), stage.machine_names().await);
+pub async fn started(fixture: &Fixture, replicas: i32, strategy: &Value) {
+    fixture.template("machine", &fixture.machine_module()).await;
+    fixture.put("CaptMachineDeployment", "web", deployment(replicas, "small", strategy)).await;
+    fixture.rolled_out().await;
+    assert_eq!(i32::try_from(fixture.standing().len()).unwrap(), replicas);
+    assert_eq!(fixture.standing(), fixture.machine_names().await);
 }
 
 pub fn truth(conditions: &[Condition], kind: &str) -> String {

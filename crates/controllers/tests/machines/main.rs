@@ -18,10 +18,10 @@ mod scaling;
 #[macro_use]
 #[path = "../workspaces/scenarios.rs"]
 mod scenarios;
-mod single;
 #[allow(dead_code, reason = "the workspaces' tests use the rest of it")]
-#[path = "../workspaces/stage.rs"]
-mod stage;
+#[path = "../workspaces/fixture.rs"]
+mod fixture;
+mod single;
 
 scenarios! {
     scaling: five_eight_two_none, no_replicas, a_machine_leaves_its_set, a_deleted_machine_is_replaced, a_name_that_is_taken,

@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stderr, reason = "a skip must not be silent, and a long test says where it is")]
 
-mod huge;
 #[allow(dead_code, reason = "the bench uses the rest of it")]
-mod plant;
+mod fixture;
+mod huge;
 mod rest;
 mod victims;
 

@@ -11,7 +11,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::plant::Plant;
+use crate::fixture::Fixture;
 
 async fn annotate(client: &Client, machine: &str, notes: Value) {
     let body = json!({"metadata": {"annotations": notes}});
@@ -62,12 +62,12 @@ fn moves_the_mark(client: &Client) -> (Client, Arc<OnceLock<Moved>>) {
 
 pub async fn a_mark_that_moves(client: Client) {
     let (moving, moved) = moves_the_mark(&client);
-    let plant = Plant::on(moving, &Options::default()).await;
-    plant.deploy(3, "small").await;
-    plant.rolled_out().await;
+    let fixture = Fixture::on(moving, &Options::default()).await;
+    fixture.deploy(3, "small").await;
+    fixture.rolled_out().await;
     let three = machines(&client).await;
     annotate(&client, three.first().unwrap(), json!({annotations::DELETE_MACHINE: ""})).await;
-    plant.scale(2).await;
+    fixture.scale(2).await;
     let two = capt_e2e::until("two are left", Duration::from_secs(120), async || {
         let left = machines(&client).await;
         (left.len() == 2).then_some(left)

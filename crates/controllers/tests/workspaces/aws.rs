@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::stage::{Harness, Stage, truth};
+use crate::fixture::{Fixture, Harness, truth};
 
 const MODULE: &str = r#"
 terraform {
@@ -96,10 +96,10 @@ async fn a_network_on_aws() {
     };
     let moto = Moto::start(&program).await.unwrap();
     let _told = OnFailure(&moto);
-    let stage = Stage::new(Arc::new(Harness::embedded().await), "aws").await;
+    let fixture = Fixture::new(Arc::new(Harness::embedded().await), "aws").await;
     let secret =
         json!({"metadata": {"name": "aws"}, "stringData": {"id": "test-key", "secret": "test-secret"}});
-    stage.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    fixture.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
     let key = |key: &str, env: &str| json!({"secretRef": {"name": "aws", "key": key}, "env": env});
     let config = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceProviderConfig",
@@ -112,27 +112,27 @@ async fn a_network_on_aws() {
         },
     });
     let configs: Api<capt_api::workspace::WorkspaceProviderConfig> =
-        Api::namespaced(stage.client.clone(), &stage.namespace);
+        Api::namespaced(fixture.client.clone(), &fixture.namespace);
     configs.patch("aws", &PatchParams::apply("user"), &Patch::Apply(&config)).await.unwrap();
-    stage.put_template("network", json!({"module": MODULE, "providerConfigRef": {"name": "aws"}})).await;
+    fixture.put_template("network", json!({"module": MODULE, "providerConfigRef": {"name": "aws"}})).await;
 
     // Two at once, the first of their shape: they share one init.
     for name in ["blue", "green"] {
-        stage.apply(name, "network", json!({"variables": {"name": name}})).await;
+        fixture.apply(name, "network", json!({"variables": {"name": name}})).await;
     }
     for name in ["blue", "green"] {
-        let ready = stage.ready(name).await;
+        let ready = fixture.ready(name).await;
         let outputs = ready.status.unwrap().outputs;
         assert!(outputs["vpc_id"].as_str().unwrap().starts_with("vpc-"), "{outputs:?}");
         assert_eq!(outputs["subnet_ids"].as_array().unwrap().len(), 2);
     }
-    assert_eq!(stage.harness.engine.metrics().inits, 1);
+    assert_eq!(fixture.harness.engine.metrics().inits, 1);
     assert_eq!(described(&moto, "DescribeVpcs", "<isDefault>false").await, 2);
     assert_eq!(described(&moto, "DescribeSubnets", "<cidrBlock>10.0.").await, 4);
 
     let zones = ["us-east-1a", "us-east-1b", "us-east-1c"];
-    stage.apply("blue", "network", json!({"variables": {"name": "blue", "zones": zones}})).await;
-    let changed = stage.when("blue", "changed", |object| {
+    fixture.apply("blue", "network", json!({"variables": {"name": "blue", "zones": zones}})).await;
+    let changed = fixture.when("blue", "changed", |object| {
         let outputs = &object.status.as_ref().unwrap().outputs;
         truth(object, "Ready") == "True" && outputs["subnet_ids"].as_array().is_some_and(|ids| ids.len() == 3)
     });
@@ -140,12 +140,12 @@ async fn a_network_on_aws() {
     assert_eq!(described(&moto, "DescribeSubnets", "<cidrBlock>10.0.").await, 5);
 
     for name in ["blue", "green"] {
-        stage.delete(name).await;
+        fixture.delete(name).await;
     }
     for name in ["blue", "green"] {
-        stage.gone(name).await;
+        fixture.gone(name).await;
     }
     assert_eq!(described(&moto, "DescribeVpcs", "<isDefault>false").await, 0);
     assert_eq!(described(&moto, "DescribeSubnets", "<cidrBlock>10.0.").await, 0);
-    assert_eq!(stage.harness.engine.metrics().inits, 1, "and never again");
+    assert_eq!(fixture.harness.engine.metrics().inits, 1, "and never again");
 }

@@ -6,11 +6,11 @@ use capt_api::workspace::WorkspaceTemplateApply;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use crate::stage::{Stage, condition, truth};
+use crate::fixture::{Fixture, condition, truth};
 
 /// A module that owns a file: when the file's content is not what was applied, a plan replaces the thing.
-fn owned_file(stage: &Stage) -> (String, PathBuf) {
-    let file = stage.trace.with_extension("owned");
+fn owned_file(fixture: &Fixture) -> (String, PathBuf) {
+    let file = fixture.trace.with_extension("owned");
     let module = format!(
         r#"
 locals {{ path = "{}" }}
@@ -32,14 +32,14 @@ fn ready_since(object: &WorkspaceTemplateApply) -> Time {
     conditions.iter().find(|condition| condition.type_ == "Ready").unwrap().last_transition_time.clone()
 }
 
-pub async fn drift_is_reported(stage: &Stage) {
-    let (module, file) = owned_file(stage);
-    stage.template("file", &module).await;
-    stage.apply("a", "file", json!({"driftDetection": {"interval": "1s", "policy": "Report"}})).await;
-    let in_step = stage.when("a", "in step", |object| truth(object, "Drifted") == "False").await;
+pub async fn drift_is_reported(fixture: &Fixture) {
+    let (module, file) = owned_file(fixture);
+    fixture.template("file", &module).await;
+    fixture.apply("a", "file", json!({"driftDetection": {"interval": "1s", "policy": "Report"}})).await;
+    let in_step = fixture.when("a", "in step", |object| truth(object, "Drifted") == "False").await;
     std::fs::write(&file, "tampered").unwrap();
     // What is applied stays usable, also while somebody looks.
-    let drifted = stage.when("a", "drifted and usable", |object| {
+    let drifted = fixture.when("a", "drifted and usable", |object| {
         truth(object, "Drifted") == "True" && truth(object, "Ready") == "True"
     });
     let drifted = drifted.await;
@@ -47,27 +47,27 @@ pub async fn drift_is_reported(stage: &Stage) {
     assert_eq!(reason, "DriftFound");
     assert!(message.contains("terraform_data.file"), "{message}");
     assert_eq!(ready_since(&drifted), ready_since(&in_step), "it was ready all the time");
-    stage.event("a", "DriftFound").await;
+    fixture.event("a", "DriftFound").await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "tampered", "only reported");
-    stage.delete("a").await;
-    stage.gone("a").await;
+    fixture.delete("a").await;
+    fixture.gone("a").await;
 }
 
-pub async fn drift_is_corrected(stage: &Stage) {
-    let (module, file) = owned_file(stage);
-    stage.template("file", &module).await;
-    stage.apply("a", "file", json!({"driftDetection": {"interval": "1s", "policy": "Correct"}})).await;
-    stage.when("a", "in step", |object| truth(object, "Drifted") == "False").await;
+pub async fn drift_is_corrected(fixture: &Fixture) {
+    let (module, file) = owned_file(fixture);
+    fixture.template("file", &module).await;
+    fixture.apply("a", "file", json!({"driftDetection": {"interval": "1s", "policy": "Correct"}})).await;
+    fixture.when("a", "in step", |object| truth(object, "Drifted") == "False").await;
     std::fs::write(&file, "tampered").unwrap();
-    let healed = capt_e2e::until("the file is as it was", crate::stage::SOON, async || {
+    let healed = capt_e2e::until("the file is as it was", crate::fixture::SOON, async || {
         (std::fs::read_to_string(&file).ok()? == "content\n").then_some(())
     });
     healed.await.unwrap();
-    stage
+    fixture
         .when("a", "in step again", |object| {
             truth(object, "Drifted") == "False" && truth(object, "Ready") == "True"
         })
         .await;
-    stage.delete("a").await;
-    stage.gone("a").await;
+    fixture.delete("a").await;
+    fixture.gone("a").await;
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::Command;
 
 use capt_api::names::annotations;
-use capt_controllers::workspace::keeper;
+use capt_controllers::workspace::state_secrets;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use k8s_openapi::ByteString;
@@ -13,12 +13,12 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::stage::{SOON, Stage, condition, truth};
+use crate::fixture::{Fixture, SOON, condition, truth};
 
-/// Lets Terraform build the stage's module, as something else than CAPT; gives the state.
-fn built_elsewhere(stage: &Stage, name: &str, backend: &str, workspace: Option<&str>) -> Vec<u8> {
+/// Lets Terraform build the fixture's module, as something else than CAPT; gives the state.
+fn built_elsewhere(fixture: &Fixture, name: &str, backend: &str, workspace: Option<&str>) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("main.tf"), backend.to_owned() + &stage.module()).unwrap();
+    std::fs::write(folder.path().join("main.tf"), backend.to_owned() + &fixture.module()).unwrap();
     let run = |args: &[&str]| {
         let mut command = Command::new(program());
         command.args(args).current_dir(folder.path());
@@ -41,12 +41,12 @@ pub fn program() -> &'static str {
 }
 
 /// Makes an instance look as the Go version left it: applied, and no record of it anywhere.
-async fn left_by_another(stage: &Stage, name: &str, template: &str, variables: &serde_json::Value) {
-    stage.apply(name, template, json!({"variables": variables, "paused": true})).await;
-    stage.when(name, "paused", |object| truth(object, "Paused") == "True").await;
+async fn left_by_another(fixture: &Fixture, name: &str, template: &str, variables: &serde_json::Value) {
+    fixture.apply(name, template, json!({"variables": variables, "paused": true})).await;
+    fixture.when(name, "paused", |object| truth(object, "Paused") == "True").await;
     let status = json!({"status": {"applied": true, "lastAppliedTime": "2025-01-01T00:00:00Z"}});
-    stage.applies().patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
-    stage.apply(name, template, json!({"variables": variables})).await;
+    fixture.applies().patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    fixture.apply(name, template, json!({"variables": variables})).await;
 }
 
 /// A Secret as Terraform's `kubernetes` backend writes it.
@@ -60,106 +60,106 @@ fn of_kubernetes_backend(name: &str, state: &[u8]) -> Secret {
     }
 }
 
-pub async fn what_something_else_applied_is_held(stage: &Stage) {
-    stage.template("thing", &stage.module()).await;
-    left_by_another(stage, "a", "thing", &json!({"name": "old"})).await;
-    let held = stage.reason("a", "StateLost").await;
+pub async fn what_something_else_applied_is_held(fixture: &Fixture) {
+    fixture.template("thing", &fixture.module()).await;
+    left_by_another(fixture, "a", "thing", &json!({"name": "old"})).await;
+    let held = fixture.reason("a", "StateLost").await;
     assert_eq!(truth(&held, "Stalled"), "True");
     assert!(condition(&held, "Ready").1.contains("capt import-state"), "{held:?}");
-    assert!(stage.traces().is_empty(), "{:?}", stage.traces());
+    assert!(fixture.traces().is_empty(), "{:?}", fixture.traces());
     // The state comes, without any further word: it goes on by itself, and builds nothing.
-    let state = built_elsewhere(stage, "old", "", None);
-    keeper::write_import(&stage.client, &stage.namespace, "capt-import-a", state).await.unwrap();
-    stage.ready("a").await;
-    assert_eq!(stage.traces(), ["created old 1"]);
+    let state = built_elsewhere(fixture, "old", "", None);
+    state_secrets::write_import(&fixture.client, &fixture.namespace, "capt-import-a", state).await.unwrap();
+    fixture.ready("a").await;
+    assert_eq!(fixture.traces(), ["created old 1"]);
 }
 
-pub async fn a_state_waits_for_its_workspace(stage: &Stage) {
-    stage.template("thing", &stage.module()).await;
-    let state = built_elsewhere(stage, "old", "", None);
-    keeper::write_import(&stage.client, &stage.namespace, "capt-import-a", state).await.unwrap();
-    stage.apply("a", "thing", json!({"variables": {"name": "old"}})).await;
-    stage.ready("a").await;
-    stage.event("a", "TookOverState").await;
-    assert_eq!(stage.traces(), ["created old 1"], "what exists is not created again");
-    assert!(stage.secrets().get_opt("capt-import-a").await.unwrap().is_none(), "no copy is left behind");
+pub async fn a_state_waits_for_its_workspace(fixture: &Fixture) {
+    fixture.template("thing", &fixture.module()).await;
+    let state = built_elsewhere(fixture, "old", "", None);
+    state_secrets::write_import(&fixture.client, &fixture.namespace, "capt-import-a", state).await.unwrap();
+    fixture.apply("a", "thing", json!({"variables": {"name": "old"}})).await;
+    fixture.ready("a").await;
+    fixture.event("a", "TookOverState").await;
+    assert_eq!(fixture.traces(), ["created old 1"], "what exists is not created again");
+    assert!(fixture.secrets().get_opt("capt-import-a").await.unwrap().is_none(), "no copy is left behind");
 }
 
-pub async fn a_manifest_names_the_state_to_import(stage: &Stage) {
-    stage.template("thing", &stage.module()).await;
+pub async fn a_manifest_names_the_state_to_import(fixture: &Fixture) {
+    fixture.template("thing", &fixture.module()).await;
     let import = json!({"variables": {"name": "old"}, "importState": {"name": "tfstate-a-x"}});
-    stage.apply("a", "thing", import.clone()).await;
-    let waits = stage.reason("a", "WaitingForSecrets").await;
+    fixture.apply("a", "thing", import.clone()).await;
+    let waits = fixture.reason("a", "WaitingForSecrets").await;
     assert!(condition(&waits, "Ready").1.contains("tfstate-a-x"), "{waits:?}");
     let none = of_kubernetes_backend("tfstate-a-x", b"{}");
-    stage.secrets().create(&PostParams::default(), &none).await.unwrap();
-    let refused = stage.reason("a", "SecretError").await;
+    fixture.secrets().create(&PostParams::default(), &none).await.unwrap();
+    let refused = fixture.reason("a", "SecretError").await;
     assert!(condition(&refused, "Ready").1.contains("holds no Terraform state"), "{refused:?}");
-    assert!(stage.traces().is_empty(), "nothing is built before the state is there");
+    assert!(fixture.traces().is_empty(), "nothing is built before the state is there");
 
-    let state = built_elsewhere(stage, "old", "", None);
+    let state = built_elsewhere(fixture, "old", "", None);
     let whole = of_kubernetes_backend("tfstate-a-x", &state);
-    stage.secrets().replace("tfstate-a-x", &PostParams::default(), &whole).await.unwrap();
-    stage.ready("a").await;
-    assert_eq!(stage.traces(), ["created old 1"]);
-    assert!(stage.secrets().get_opt("tfstate-a-x").await.unwrap().is_some(), "it is its author's");
+    fixture.secrets().replace("tfstate-a-x", &PostParams::default(), &whole).await.unwrap();
+    fixture.ready("a").await;
+    assert_eq!(fixture.traces(), ["created old 1"]);
+    assert!(fixture.secrets().get_opt("tfstate-a-x").await.unwrap().is_some(), "it is its author's");
     // Later it is not read any more.
-    stage.secrets().delete("tfstate-a-x", &DeleteParams::default()).await.unwrap();
+    fixture.secrets().delete("tfstate-a-x", &DeleteParams::default()).await.unwrap();
     let mut changed = import;
     changed["variables"]["size"] = json!(2);
-    stage.apply("a", "thing", changed).await;
-    stage.ready("a").await;
-    assert_eq!(stage.traces(), ["created old 1", "destroyed old 1", "created old 2"]);
+    fixture.apply("a", "thing", changed).await;
+    fixture.ready("a").await;
+    assert_eq!(fixture.traces(), ["created old 1", "destroyed old 1", "created old 2"]);
 }
 
-pub async fn a_state_that_does_not_fit_is_not_destroyed(stage: &Stage) {
-    stage.template("thing", &stage.module()).await;
-    let state = built_elsewhere(stage, "old", "", None);
-    stage.secrets().create(&PostParams::default(), &of_kubernetes_backend("old", &state)).await.unwrap();
+pub async fn a_state_that_does_not_fit_is_not_destroyed(fixture: &Fixture) {
+    fixture.template("thing", &fixture.module()).await;
+    let state = built_elsewhere(fixture, "old", "", None);
+    fixture.secrets().create(&PostParams::default(), &of_kubernetes_backend("old", &state)).await.unwrap();
     // The module would replace what is there.
     let other = json!({"variables": {"name": "old", "size": 2}, "importState": {"name": "old"}});
-    stage.apply("a", "thing", other).await;
-    let held = stage.reason("a", "PlanTooDestructive").await;
+    fixture.apply("a", "thing", other).await;
+    let held = fixture.reason("a", "PlanTooDestructive").await;
     assert!(condition(&held, "Ready").1.contains("was there before the first apply"), "{held:?}");
-    assert_eq!(stage.traces(), ["created old 1"]);
+    assert_eq!(fixture.traces(), ["created old 1"]);
     let plan = held.status.unwrap().plan.unwrap().id.unwrap();
-    stage.annotate("a", annotations::APPROVE, &plan).await;
-    stage.ready("a").await;
-    assert_eq!(stage.traces(), ["created old 1", "destroyed old 1", "created old 2"]);
+    fixture.annotate("a", annotations::APPROVE, &plan).await;
+    fixture.ready("a").await;
+    assert_eq!(fixture.traces(), ["created old 1", "destroyed old 1", "created old 2"]);
     // From then on it is its own.
-    stage.apply("a", "thing", json!({"variables": {"name": "old", "size": 3}})).await;
-    let replaced = async || stage.traces().iter().any(|line| line == "created old 3").then_some(());
+    fixture.apply("a", "thing", json!({"variables": {"name": "old", "size": 3}})).await;
+    let replaced = async || fixture.traces().iter().any(|line| line == "created old 3").then_some(());
     capt_e2e::until("it is replaced", SOON, replaced).await.unwrap();
 }
 
-pub async fn one_state_has_one_instance(stage: &Stage) {
-    stage.template("thing", &stage.module()).await;
-    let state = built_elsewhere(stage, "old", "", None);
-    stage.secrets().create(&PostParams::default(), &of_kubernetes_backend("old", &state)).await.unwrap();
+pub async fn one_state_has_one_instance(fixture: &Fixture) {
+    fixture.template("thing", &fixture.module()).await;
+    let state = built_elsewhere(fixture, "old", "", None);
+    fixture.secrets().create(&PostParams::default(), &of_kubernetes_backend("old", &state)).await.unwrap();
     let import = json!({"variables": {"name": "old"}, "importState": {"name": "old"}, "retainWorkspaceOnDelete": true});
-    stage.apply("a", "thing", import.clone()).await;
-    stage.ready("a").await;
-    stage.apply("b", "thing", import).await;
-    let held = stage.reason("b", "StateRefused").await;
+    fixture.apply("a", "thing", import.clone()).await;
+    fixture.ready("a").await;
+    fixture.apply("b", "thing", import).await;
+    let held = fixture.reason("b", "StateRefused").await;
     let told = condition(&held, "Ready").1;
     assert!(told.contains("infrastructure of WorkspaceTemplateApply a, "), "{told}");
     assert!(told.contains("retainWorkspaceOnDelete"), "{told}");
     // It is given up, though the finalizer of somebody else keeps the object.
     let finalizers = |names: &[String]| json!({"metadata": {"finalizers": names}});
-    let mut names = stage.get("a").await.finalizers().to_vec();
+    let mut names = fixture.get("a").await.finalizers().to_vec();
     names.push("example.com/hold".to_owned());
     let merge = |body| Patch::Merge(body);
-    stage.applies().patch("a", &PatchParams::default(), &merge(finalizers(&names))).await.unwrap();
-    stage.delete("a").await;
-    stage.when("a", "let go", |object| object.finalizers().len() == 1).await;
-    stage.ready("b").await;
-    stage.applies().patch("a", &PatchParams::default(), &merge(finalizers(&[]))).await.unwrap();
-    stage.gone("a").await;
-    assert_eq!(stage.traces(), ["created old 1"], "it has changed hands, and nothing else");
+    fixture.applies().patch("a", &PatchParams::default(), &merge(finalizers(&names))).await.unwrap();
+    fixture.delete("a").await;
+    fixture.when("a", "let go", |object| object.finalizers().len() == 1).await;
+    fixture.ready("b").await;
+    fixture.applies().patch("a", &PatchParams::default(), &merge(finalizers(&[]))).await.unwrap();
+    fixture.gone("a").await;
+    assert_eq!(fixture.traces(), ["created old 1"], "it has changed hands, and nothing else");
 }
 
-pub async fn a_fixed_backend_serves_many(stage: &Stage) {
-    let states = stage.trace.with_extension("states");
+pub async fn a_fixed_backend_serves_many(fixture: &Fixture) {
+    let states = fixture.trace.with_extension("states");
     let backend = format!(
         "terraform {{\n  backend \"local\" {{\n    workspace_dir = \"{}\"\n  }}\n}}\n",
         states.display()
@@ -169,45 +169,45 @@ pub async fn a_fixed_backend_serves_many(stage: &Stage) {
         "metadata": {"name": "shared"}, "spec": {"configuration": backend},
     });
     let configs: kube::Api<capt_api::workspace::WorkspaceProviderConfig> =
-        kube::Api::namespaced(stage.client.clone(), &stage.namespace);
+        kube::Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let force = PatchParams::apply("user").force();
     configs.patch("shared", &force, &Patch::Apply(&config)).await.unwrap();
-    let template = json!({"module": stage.module(), "providerConfigRef": {"name": "shared"}});
-    stage.put_template("thing", template).await;
+    let template = json!({"module": fixture.module(), "providerConfigRef": {"name": "shared"}});
+    fixture.put_template("thing", template).await;
     // Each has a state of its own, where the provider of Crossplane has it.
     for name in ["a-apply", "b"] {
-        stage.apply(name, "thing", json!({"variables": {"name": name}})).await;
-        stage.ready(name).await;
+        fixture.apply(name, "thing", json!({"variables": {"name": name}})).await;
+        fixture.ready(name).await;
     }
-    assert_eq!(stage.traces(), ["created a-apply 1", "created b 1"]);
+    assert_eq!(fixture.traces(), ["created a-apply 1", "created b 1"]);
     for name in ["a", "b"] {
         assert!(states.join(name).join("terraform.tfstate").exists(), "{name}");
     }
     // What that provider has built is found, and what it has not is held.
-    built_elsewhere(stage, "old", &backend, Some("old"));
-    left_by_another(stage, "old", "thing", &json!({"name": "old"})).await;
-    stage.ready("old").await;
-    left_by_another(stage, "lost", "thing", &json!({"name": "lost"})).await;
-    let held = stage.reason("lost", "StateLost").await;
+    built_elsewhere(fixture, "old", &backend, Some("old"));
+    left_by_another(fixture, "old", "thing", &json!({"name": "old"})).await;
+    fixture.ready("old").await;
+    left_by_another(fixture, "lost", "thing", &json!({"name": "lost"})).await;
+    let held = fixture.reason("lost", "StateLost").await;
     assert!(condition(&held, "Ready").1.contains("capt import-state"), "{held:?}");
-    stage.apply("lost", "thing", json!({"variables": {"name": "lost", "size": 3}})).await;
-    stage.when("lost", "held", |object| condition(object, "Ready").0 == "StateLost").await;
+    fixture.apply("lost", "thing", json!({"variables": {"name": "lost", "size": 3}})).await;
+    fixture.when("lost", "held", |object| condition(object, "Ready").0 == "StateLost").await;
     let retry = annotations::RETRY;
-    stage.annotate("lost", retry, "now").await;
+    fixture.annotate("lost", retry, "now").await;
     let again = |object: &capt_api::workspace::WorkspaceTemplateApply| {
         !object.annotations().contains_key(retry) && condition(object, "Ready").0 == "StateLost"
     };
-    stage.when("lost", "held again", again).await;
-    assert_eq!(stage.traces(), ["created a-apply 1", "created b 1", "created old 1"]);
+    fixture.when("lost", "held again", again).await;
+    assert_eq!(fixture.traces(), ["created a-apply 1", "created b 1", "created old 1"]);
     // Another object that would select the same is refused: its name ends as the first one's workspace is called.
     let status = json!({"status": {"workspaceName": "b"}});
-    stage.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": true})).await;
-    stage.when("c", "paused", |object| truth(object, "Paused") == "True").await;
-    stage.applies().patch_status("c", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
-    stage.apply("c", "thing", json!({"variables": {"name": "c"}})).await;
-    stage.reason("c", "BackendInUse").await;
-    stage.delete("a-apply").await;
-    stage.gone("a-apply").await;
-    assert_eq!(stage.traces().last().unwrap(), "destroyed a-apply 1");
-    assert_eq!(stage.traces().len(), 4, "the others stand: {:?}", stage.traces());
+    fixture.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": true})).await;
+    fixture.when("c", "paused", |object| truth(object, "Paused") == "True").await;
+    fixture.applies().patch_status("c", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    fixture.apply("c", "thing", json!({"variables": {"name": "c"}})).await;
+    fixture.reason("c", "BackendInUse").await;
+    fixture.delete("a-apply").await;
+    fixture.gone("a-apply").await;
+    assert_eq!(fixture.traces().last().unwrap(), "destroyed a-apply 1");
+    assert_eq!(fixture.traces().len(), 4, "the others stand: {:?}", fixture.traces());
 }

@@ -13,9 +13,9 @@ mod many;
 mod restart;
 #[macro_use]
 mod scenarios;
-mod secret_values;
 #[allow(dead_code, reason = "the machines' tests use the rest of it")]
-mod stage;
+mod fixture;
+mod secret_values;
 mod trouble;
 
 scenarios! {

@@ -2,31 +2,31 @@
 
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
-pub async fn fifty_at_once(stage: &Stage) {
-    stage.template("thing", &stage.module()).await;
-    let before = stage.processes();
+pub async fn fifty_at_once(fixture: &Fixture) {
+    fixture.template("thing", &fixture.module()).await;
+    let before = fixture.processes();
     for number in 0..50 {
-        stage
+        fixture
             .apply(&format!("w{number}"), "thing", json!({"variables": {"name": format!("w{number}")}}))
             .await;
     }
     for number in 0..50 {
-        stage.ready(&format!("w{number}")).await;
+        fixture.ready(&format!("w{number}")).await;
     }
-    let mut traces = stage.traces();
+    let mut traces = fixture.traces();
     traces.sort();
     traces.dedup();
     assert_eq!(traces.len(), 50, "each once: {traces:?}");
-    assert_eq!(stage.processes() - before, 50, "one process each, and no init");
+    assert_eq!(fixture.processes() - before, 50, "one process each, and no init");
     for number in 0..50 {
-        stage.delete(&format!("w{number}")).await;
+        fixture.delete(&format!("w{number}")).await;
     }
     for number in 0..50 {
-        stage.gone(&format!("w{number}")).await;
+        fixture.gone(&format!("w{number}")).await;
     }
-    let traces = stage.traces();
+    let traces = fixture.traces();
     assert_eq!(traces.iter().filter(|line| line.starts_with("destroyed")).count(), 50);
     assert_eq!(traces.len(), 100);
 }

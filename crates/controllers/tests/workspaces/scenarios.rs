@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::stage::Harness;
+use crate::fixture::Harness;
 
-/// Makes tests of them: `room: a, b;` are functions of the module `room` that take a stage.
+/// Makes tests of them: `room: a, b;` are functions of the module `room` that take a fixture.
 macro_rules! scenarios {
     ($($room:ident: $($name:ident),+;)+) => {
         mod embedded {
@@ -14,8 +14,8 @@ macro_rules! scenarios {
                     if !crate::scenarios::can_run("embedded") {
                         return;
                     }
-                    let harness = std::sync::Arc::new(crate::stage::Harness::embedded().await);
-                    crate::$room::$name(&crate::stage::Stage::new(harness, stringify!($name)).await).await;
+                    let harness = std::sync::Arc::new(crate::fixture::Harness::embedded().await);
+                    crate::$room::$name(&crate::fixture::Fixture::new(harness, stringify!($name)).await).await;
                 }
             )+)+
         }
@@ -25,9 +25,9 @@ macro_rules! scenarios {
             let Some(harness) = crate::scenarios::real().await else { return };
             $($(
                 eprintln!("{}", stringify!($name));
-                let stage = crate::stage::Stage::new(std::sync::Arc::clone(&harness), stringify!($name)).await;
-                crate::$room::$name(&stage).await;
-                stage.leave().await;
+                let fixture = crate::fixture::Fixture::new(std::sync::Arc::clone(&harness), stringify!($name)).await;
+                crate::$room::$name(&fixture).await;
+                fixture.leave().await;
             )+)+
         }
     };

@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::stage::{Stage, condition, truth};
+use crate::fixture::{Fixture, condition, truth};
 
 const MODULE: &str = r#"
 variable "password" { type = string }
@@ -19,18 +19,18 @@ output "label" { value = "open-${length(var.password)}" }
 output "taken" { value = var.url }
 "#;
 
-pub async fn an_output_with_a_value_of_a_secret_is_not_shown(stage: &Stage) {
-    stage.template("thing", MODULE).await;
+pub async fn an_output_with_a_value_of_a_secret_is_not_shown(fixture: &Fixture) {
+    fixture.template("thing", MODULE).await;
     let secret =
         json!({"metadata": {"name": "db"}, "stringData": {"password": "s3cr3t & more", "other": "x"}});
     let secret = serde_json::from_value(secret).unwrap();
-    stage.secrets().create(&PostParams::default(), &secret).await.unwrap();
+    fixture.secrets().create(&PostParams::default(), &secret).await.unwrap();
     let from = json!({
         "variablesFrom": [{"secretRef": {"name": "db"}, "map": {"password": "password"}}],
         "writeConnectionSecretToRef": {"name": "out"},
     });
-    stage.apply("a", "thing", from).await;
-    let ready = stage.ready("a").await;
+    fixture.apply("a", "thing", from).await;
+    let ready = fixture.ready("a").await;
     let message = condition(&ready, "Ready").1;
     assert!(message.contains("output url") && message.contains(NOT_SECRET), "{message}");
     let status = ready.status.clone().unwrap();
@@ -42,20 +42,20 @@ pub async fn an_output_with_a_value_of_a_secret_is_not_shown(stage: &Stage) {
         {"secretRef": {"name": "db"}, "map": {"password": "other"}},
         {"workspaceRef": {"name": "a"}, "map": {"url": "url"}},
     ]});
-    stage.apply("b", "thing", taken).await;
-    let other = stage.ready("b").await;
+    fixture.apply("b", "thing", taken).await;
+    let other = fixture.ready("b").await;
     assert!(!other.status.clone().unwrap().outputs.contains_key("taken"), "{:?}", other.status);
 
-    let written = stage.secrets().get("out").await.unwrap();
+    let written = fixture.secrets().get("out").await.unwrap();
     let data = written.data.unwrap();
     assert_eq!(data["url"].0, b"postgres://app:s3cr3t+%26+more@db.example.com/app");
     let open = written.metadata.annotations.unwrap().remove(NOT_SECRET).unwrap();
     assert_eq!(open, "label,taken");
 
-    let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), &stage.namespace);
-    let events: Api<Event> = Api::namespaced(stage.client.clone(), &stage.namespace);
+    let maps: Api<ConfigMap> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    let events: Api<Event> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let all = serde_json::to_string(&(
-        stage.applies().list(&ListParams::default()).await.unwrap().items,
+        fixture.applies().list(&ListParams::default()).await.unwrap().items,
         events.list(&ListParams::default()).await.unwrap().items,
         maps.list(&ListParams::default()).await.unwrap().items,
     ));
@@ -63,8 +63,8 @@ pub async fn an_output_with_a_value_of_a_secret_is_not_shown(stage: &Stage) {
 
     // The owner of the Secret says that it is none.
     let note = json!({"metadata": {"annotations": {NOT_SECRET: "password"}}});
-    stage.secrets().patch("db", &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
-    let shown = stage.when("a", "shown", |object| {
+    fixture.secrets().patch("db", &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
+    let shown = fixture.when("a", "shown", |object| {
         truth(object, "Ready") == "True" && object.status.as_ref().unwrap().outputs.contains_key("url")
     });
     assert!(!condition(&shown.await, "Ready").1.contains("not shown"));

@@ -8,10 +8,10 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::stage::{SOON, Stage, condition, truth};
+use crate::fixture::{Fixture, SOON, condition, truth};
 
-pub async fn a_failure_is_retried_and_fixed(stage: &Stage) {
-    let flag = stage.trace.with_extension("flag");
+pub async fn a_failure_is_retried_and_fixed(fixture: &Fixture) {
+    let flag = fixture.trace.with_extension("flag");
     let module = format!(
         r#"
 resource "terraform_data" "first" {{
@@ -26,33 +26,33 @@ resource "terraform_data" "second" {{
   }}
 }}
 "#,
-        trace = stage.trace.display(),
+        trace = fixture.trace.display(),
         flag = flag.display()
     );
-    stage.template("flaky", &module).await;
-    stage.apply("a", "flaky", json!({})).await;
-    let failed = stage.reason("a", "ApplyFailed").await;
+    fixture.template("flaky", &module).await;
+    fixture.apply("a", "flaky", json!({})).await;
+    let failed = fixture.reason("a", "ApplyFailed").await;
     let status = failed.status.as_ref().unwrap();
     assert!(status.last_failure_message.as_ref().unwrap().contains("terraform_data.second"), "{status:?}");
     assert!(!status.applied && status.last_failed_revision.is_some());
-    stage.event("a", "ApplyFailed").await;
+    fixture.event("a", "ApplyFailed").await;
     // Counted where a restart finds it again.
     let often =
         |object: &WorkspaceTemplateApply| object.status.as_ref().unwrap().consecutive_failures >= Some(2);
-    stage.when("a", "failed twice", often).await;
+    fixture.when("a", "failed twice", often).await;
     // It is tried again by itself, and what exists already is not made again.
     std::fs::write(&flag, "").unwrap();
-    let ready = stage.ready("a").await;
+    let ready = fixture.ready("a").await;
     let status = ready.status.unwrap();
     assert_eq!((status.last_failure_message, status.consecutive_failures), (None, None));
-    let traces = stage.traces();
+    let traces = fixture.traces();
     assert_eq!(traces.iter().filter(|line| *line == "created first").count(), 1, "{traces:?}");
     assert!(traces.iter().filter(|line| *line == "tried").count() >= 2, "{traces:?}");
 }
 
 /// A module whose creation takes as long as a file is there.
-fn slow(stage: &Stage) -> (String, std::path::PathBuf) {
-    let file = stage.trace.with_extension("slow");
+fn slow(fixture: &Fixture) -> (String, std::path::PathBuf) {
+    let file = fixture.trace.with_extension("slow");
     std::fs::write(&file, "").unwrap();
     let module = format!(
         r#"
@@ -64,46 +64,46 @@ resource "terraform_data" "slow" {{
   }}
 }}
 "#,
-        trace = stage.trace.display(),
+        trace = fixture.trace.display(),
         file = file.display()
     );
     (module, file)
 }
 
-pub async fn a_run_is_cancelled(stage: &Stage) {
-    let (module, file) = slow(stage);
-    stage.template("slow", &module).await;
-    stage.apply("a", "slow", json!({"variables": {"name": "a"}})).await;
-    let started = until("it runs", SOON, async || (!stage.traces().is_empty()).then_some(()));
+pub async fn a_run_is_cancelled(fixture: &Fixture) {
+    let (module, file) = slow(fixture);
+    fixture.template("slow", &module).await;
+    fixture.apply("a", "slow", json!({"variables": {"name": "a"}})).await;
+    let started = until("it runs", SOON, async || (!fixture.traces().is_empty()).then_some(()));
     started.await.unwrap();
-    stage.annotate("a", annotations::CANCEL, "").await;
-    let cancelled = stage.reason("a", "Cancelled").await;
+    fixture.annotate("a", annotations::CANCEL, "").await;
+    let cancelled = fixture.reason("a", "Cancelled").await;
     assert_eq!(truth(&cancelled, "Stalled"), "True");
     let taken = until("the request is taken off", SOON, async || {
-        (!stage.get("a").await.metadata.annotations.unwrap_or_default().contains_key(annotations::CANCEL))
+        (!fixture.get("a").await.metadata.annotations.unwrap_or_default().contains_key(annotations::CANCEL))
             .then_some(())
     });
     taken.await.unwrap();
     std::fs::remove_file(&file).unwrap();
-    stage.annotate("a", annotations::RETRY, "").await;
-    let ready = stage.ready("a").await;
+    fixture.annotate("a", annotations::RETRY, "").await;
+    let ready = fixture.ready("a").await;
     assert_eq!(truth(&ready, "Stalled"), "absent");
     assert!(!ready.metadata.annotations.unwrap_or_default().contains_key(annotations::RETRY));
 }
 
-pub async fn a_run_takes_too_long(stage: &Stage) {
-    let (module, file) = slow(stage);
-    stage.template("slow", &module).await;
-    stage.apply("a", "slow", json!({"variables": {"name": "a"}, "timeout": "1s"})).await;
-    let failed = stage.reason("a", "Timeout").await;
+pub async fn a_run_takes_too_long(fixture: &Fixture) {
+    let (module, file) = slow(fixture);
+    fixture.template("slow", &module).await;
+    fixture.apply("a", "slow", json!({"variables": {"name": "a"}, "timeout": "1s"})).await;
+    let failed = fixture.reason("a", "Timeout").await;
     assert!(condition(&failed, "Ready").1.contains("longer than its timeout"), "{:?}", failed.status);
     std::fs::remove_file(&file).unwrap();
-    stage.apply("a", "slow", json!({"variables": {"name": "a"}, "timeout": "10m"})).await;
-    stage.ready("a").await;
+    fixture.apply("a", "slow", json!({"variables": {"name": "a"}, "timeout": "10m"})).await;
+    fixture.ready("a").await;
 }
 
 /// Each mistake, its reason, and a word of its message; nothing else is disturbed by any.
-pub async fn mistakes_are_named(stage: &Stage) {
+pub async fn mistakes_are_named(fixture: &Fixture) {
     let big = format!("# {}\n", "x".repeat(400_000));
     let rows: [(&str, serde_json::Value, serde_json::Value, &str, &str); 8] = [
         (
@@ -157,40 +157,40 @@ pub async fn mistakes_are_named(stage: &Stage) {
             "< 0.1",
         ),
     ];
-    stage.template("fine", &stage.module()).await;
-    stage.apply("fine", "fine", json!({"variables": {"name": "fine"}})).await;
+    fixture.template("fine", &fixture.module()).await;
+    fixture.apply("fine", "fine", json!({"variables": {"name": "fine"}})).await;
     let config = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceProviderConfig",
         "metadata": {"name": "ancient"}, "spec": {"binary": {"version": "< 0.1"}},
     });
     let configs: Api<capt_api::workspace::WorkspaceProviderConfig> =
-        Api::namespaced(stage.client.clone(), &stage.namespace);
+        Api::namespaced(fixture.client.clone(), &fixture.namespace);
     configs.patch("ancient", &PatchParams::apply("user"), &Patch::Apply(&config)).await.unwrap();
     for (name, template, rest, ..) in &rows {
-        stage.put_template(name, template.clone()).await;
-        stage.apply(name, name, rest.clone()).await;
+        fixture.put_template(name, template.clone()).await;
+        fixture.apply(name, name, rest.clone()).await;
     }
     for (name, _, _, reason, word) in rows {
-        let failed = stage.reason(name, reason).await;
+        let failed = fixture.reason(name, reason).await;
         let message = condition(&failed, "Ready").1;
         assert!(message.contains(word), "{name}: {message}");
     }
-    stage.ready("fine").await;
-    assert_eq!(stage.traces(), ["created fine 1"]);
+    fixture.ready("fine").await;
+    assert_eq!(fixture.traces(), ["created fine 1"]);
     for name in ["no-parse", "no-source"] {
-        stage.delete(name).await;
-        stage.gone(name).await;
+        fixture.delete(name).await;
+        fixture.gone(name).await;
     }
 }
 
-pub async fn secrets_stay_secret(stage: &Stage) {
+pub async fn secrets_stay_secret(fixture: &Fixture) {
     let secret = json!({"metadata": {"name": "hush"}, "stringData": {"token": "hunter-two-22"}});
-    stage.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    fixture.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
     let module = format!(
         "{}\nresource \"terraform_data\" \"loud\" {{\n  input = var.size\n  provisioner \"local-exec\" {{\n    command = \"echo says $LOUD; exit $CODE\"\n    environment = {{ LOUD = nonsensitive(var.token), CODE = var.size - 1 }}\n  }}\n}}\n",
-        stage.module()
+        fixture.module()
     );
-    stage.template("loud", &module).await;
+    fixture.template("loud", &module).await;
     let spec = |size: i32| {
         json!({
             "variables": {"name": "a", "size": size},
@@ -198,32 +198,32 @@ pub async fn secrets_stay_secret(stage: &Stage) {
             "writeConnectionSecretToRef": {"name": "out"},
         })
     };
-    stage.apply("a", "loud", spec(2)).await;
-    let failed = stage.reason("a", "ApplyFailed").await;
-    stage.event("a", "ApplyFailed").await;
-    stage.apply("a", "loud", spec(1)).await;
-    let ready = stage.ready("a").await;
-    stage.event("a", "WorkspaceReady").await;
+    fixture.apply("a", "loud", spec(2)).await;
+    let failed = fixture.reason("a", "ApplyFailed").await;
+    fixture.event("a", "ApplyFailed").await;
+    fixture.apply("a", "loud", spec(1)).await;
+    let ready = fixture.ready("a").await;
+    fixture.event("a", "WorkspaceReady").await;
     let events: Api<k8s_openapi::api::core::v1::Event> =
-        Api::namespaced(stage.client.clone(), &stage.namespace);
+        Api::namespaced(fixture.client.clone(), &fixture.namespace);
     let events = events.list(&kube::api::ListParams::default()).await.unwrap();
     let shown = [
         serde_json::to_string(&failed).unwrap(),
         serde_json::to_string(&ready).unwrap(),
         serde_json::to_string(&events.items).unwrap(),
-        logs(stage),
+        logs(fixture),
     ];
     for text in shown {
         assert!(!text.contains("hunter-two-22"), "{text}");
     }
-    let out = stage.secrets().get("out").await.unwrap();
+    let out = fixture.secrets().get("out").await.unwrap();
     assert_eq!(out.data.unwrap()["password"].0, b"pw-a-hunter-two-22", "but the Secret has it");
 }
 
 /// Logs of all runs.
-fn logs(stage: &Stage) -> String {
-    let id = capt_controllers::runtime::Name::new(stage.namespace.as_str(), "a");
-    let view = stage.harness.engine.look(&capt_controllers::workspace::context::workspace_id(&id));
+fn logs(fixture: &Fixture) -> String {
+    let id = capt_controllers::runtime::Name::new(fixture.namespace.as_str(), "a");
+    let view = fixture.harness.engine.look(&capt_controllers::workspace::context::workspace_id(&id));
     let runs = view.last.unwrap().log.parent().unwrap().parent().unwrap().to_owned();
     let mut text = String::new();
     for run in std::fs::read_dir(runs).unwrap() {
@@ -238,77 +238,77 @@ fn logs(stage: &Stage) -> String {
     text
 }
 
-pub async fn a_deletion_needs_no_template(stage: &Stage) {
+pub async fn a_deletion_needs_no_template(fixture: &Fixture) {
     let secret = json!({"metadata": {"name": "hush"}, "stringData": {"token": "hunter-two-22"}});
-    stage.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    fixture.secrets().create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
     // Outputs go to another namespace, where no garbage collector removes them with their owner.
-    let elsewhere = stage.another_namespace().await;
+    let elsewhere = fixture.another_namespace().await;
     let written = json!({"group": "", "kind": "Secret", "access": "Write"});
-    stage.grant(&elsewhere, "WorkspaceTemplateApply", written).await;
-    let outputs: Api<Secret> = Api::namespaced(stage.client.clone(), &elsewhere);
-    let to = |name: &str| json!({"module": stage.module(), "writeConnectionSecretToRef": {"name": name, "namespace": elsewhere}});
-    stage.put_template("thing", to("first")).await;
+    fixture.grant(&elsewhere, "WorkspaceTemplateApply", written).await;
+    let outputs: Api<Secret> = Api::namespaced(fixture.client.clone(), &elsewhere);
+    let to = |name: &str| json!({"module": fixture.module(), "writeConnectionSecretToRef": {"name": name, "namespace": elsewhere}});
+    fixture.put_template("thing", to("first")).await;
     let spec = json!({
         "variables": {"name": "a"}, "variablesFrom": [{"secretRef": {"name": "hush"}, "map": {"token": "token"}}],
     });
-    stage.apply("a", "thing", spec).await;
-    stage.ready("a").await;
+    fixture.apply("a", "thing", spec).await;
+    fixture.ready("a").await;
     let is_there = async |name: &str| outputs.get_opt(name).await.unwrap().is_some();
     until("the outputs", SOON, async || is_there("first").await.then_some(())).await.unwrap();
-    stage.put_template("thing", to("out")).await;
+    fixture.put_template("thing", to("out")).await;
     let moved = async || (is_there("out").await && !is_there("first").await).then_some(());
     until("the outputs in their new place", SOON, moved).await.unwrap();
     // By force: finalizers taken off by hand. Without any the object would be gone before that.
     let held =
-        async || (!stage.templates().get("thing").await.unwrap().finalizers().is_empty()).then_some(());
+        async || (!fixture.templates().get("thing").await.unwrap().finalizers().is_empty()).then_some(());
     until("the template is held", SOON, held).await.unwrap();
-    stage.templates().delete("thing", &DeleteParams::default()).await.unwrap();
+    fixture.templates().delete("thing", &DeleteParams::default()).await.unwrap();
     let bare = json!({"metadata": {"finalizers": null}});
-    stage.templates().patch("thing", &PatchParams::default(), &Patch::Merge(&bare)).await.unwrap();
-    stage.secrets().delete("hush", &DeleteParams::default()).await.unwrap();
+    fixture.templates().patch("thing", &PatchParams::default(), &Patch::Merge(&bare)).await.unwrap();
+    fixture.secrets().delete("hush", &DeleteParams::default()).await.unwrap();
     let missing =
-        stage.when("a", "missing", |object| condition(object, "Synced").0 == "WorkspaceTemplateNotFound");
+        fixture.when("a", "missing", |object| condition(object, "Synced").0 == "WorkspaceTemplateNotFound");
     assert_eq!(truth(&missing.await, "Ready"), "True", "what is applied stays usable");
-    stage.delete("a").await;
-    stage.gone("a").await;
-    assert_eq!(stage.traces(), ["created a 1", "destroyed a 1"]);
+    fixture.delete("a").await;
+    fixture.gone("a").await;
+    assert_eq!(fixture.traces(), ["created a 1", "destroyed a 1"]);
     assert!(!is_there("out").await, "it was noted where they went");
 }
 
-pub async fn a_backend_has_one_workspace(stage: &Stage) {
-    let state = stage.trace.with_extension("tfstate");
+pub async fn a_backend_has_one_workspace(fixture: &Fixture) {
+    let state = fixture.trace.with_extension("tfstate");
     let backend =
         format!("terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n", state.display());
-    stage.template("thing", &(backend + &stage.module())).await;
-    stage.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
-    stage.ready("a").await;
-    stage.apply("b", "thing", json!({"variables": {"name": "b"}})).await;
-    let refused = stage.reason("b", "BackendInUse").await;
+    fixture.template("thing", &(backend + &fixture.module())).await;
+    fixture.apply("a", "thing", json!({"variables": {"name": "a"}})).await;
+    fixture.ready("a").await;
+    fixture.apply("b", "thing", json!({"variables": {"name": "b"}})).await;
+    let refused = fixture.reason("b", "BackendInUse").await;
     assert_eq!(truth(&refused, "Stalled"), "True");
     assert!(condition(&refused, "Ready").1.contains("WorkspaceTemplateApply a:"), "{refused:?}");
-    assert_eq!(stage.traces(), ["created a 1"]);
+    assert_eq!(fixture.traces(), ["created a 1"]);
     // Who has built on it gives way to nobody who only could: both would wait for each other.
-    stage.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": true})).await;
-    let place = stage.get("a").await.status.unwrap().backend_hash;
+    fixture.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": true})).await;
+    let place = fixture.get("a").await.status.unwrap().backend_hash;
     let claims = Patch::Merge(json!({"status": {"backendHash": place.unwrap()}}));
-    stage.applies().patch_status("c", &PatchParams::default(), &claims).await.unwrap();
-    stage.apply("a", "thing", json!({"variables": {"name": "a", "size": 2}})).await;
-    let replaced = async || stage.traces().iter().any(|line| line == "created a 2").then_some(());
+    fixture.applies().patch_status("c", &PatchParams::default(), &claims).await.unwrap();
+    fixture.apply("a", "thing", json!({"variables": {"name": "a", "size": 2}})).await;
+    let replaced = async || fixture.traces().iter().any(|line| line == "created a 2").then_some(());
     until("it is replaced", SOON, replaced).await.unwrap();
-    stage.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": false})).await;
-    stage.delete("c").await;
-    stage.gone("c").await;
+    fixture.apply("c", "thing", json!({"variables": {"name": "c"}, "paused": false})).await;
+    fixture.delete("c").await;
+    fixture.gone("c").await;
     // Nobody has it any more: it goes on by itself.
-    stage.delete("a").await;
-    stage.gone("a").await;
-    stage.ready("b").await;
-    assert_eq!(stage.traces()[1..], ["destroyed a 1", "created a 2", "destroyed a 2", "created b 1"]);
-    stage.delete("b").await;
-    stage.gone("b").await;
+    fixture.delete("a").await;
+    fixture.gone("a").await;
+    fixture.ready("b").await;
+    assert_eq!(fixture.traces()[1..], ["destroyed a 1", "created a 2", "destroyed a 2", "created b 1"]);
+    fixture.delete("b").await;
+    fixture.gone("b").await;
 }
 
-pub async fn a_secret_of_others_is_a_condition(stage: &Stage) {
-    stage.template("thing", &stage.module()).await;
+pub async fn a_secret_of_others_is_a_condition(fixture: &Fixture) {
+    fixture.template("thing", &fixture.module()).await;
     let secret = |name: &str, more: serde_json::Value| {
         let mut body = json!({"metadata": {"name": name}});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -320,20 +320,21 @@ pub async fn a_secret_of_others_is_a_condition(stage: &Stage) {
         ("frozen", json!({"immutable": true}), "the outputs are not written to Secret frozen: "),
     ];
     for (name, body, expected) in rows {
-        stage.secrets().create(&PostParams::default(), &secret(name, body)).await.unwrap();
+        fixture.secrets().create(&PostParams::default(), &secret(name, body)).await.unwrap();
         let spec = json!({"variables": {"name": name}, "writeConnectionSecretToRef": {"name": name}});
-        stage.apply(name, "thing", spec).await;
-        let blocked = stage.when(name, "blocked", |object| truth(object, "ConnectionSecretReady") == "False");
+        fixture.apply(name, "thing", spec).await;
+        let blocked =
+            fixture.when(name, "blocked", |object| truth(object, "ConnectionSecretReady") == "False");
         let (reason, message) = condition(&blocked.await, "ConnectionSecretReady");
         assert_eq!(reason, "SecretError");
         assert!(message.starts_with(expected), "{message}");
-        stage.event_text(name, "SecretError", |text| text == message).await;
-        stage.secrets().delete(name, &DeleteParams::default()).await.unwrap();
+        fixture.event_text(name, "SecretError", |text| text == message).await;
+        fixture.secrets().delete(name, &DeleteParams::default()).await.unwrap();
         let mended = |object: &WorkspaceTemplateApply| truth(object, "ConnectionSecretReady") == "True";
-        stage.when(name, "written", mended).await;
-        assert!(stage.secrets().get(name).await.unwrap().data.unwrap().contains_key("password"));
+        fixture.when(name, "written", mended).await;
+        assert!(fixture.secrets().get(name).await.unwrap().data.unwrap().contains_key("password"));
     }
     // Nothing is said where nothing is asked for.
-    stage.apply("frozen", "thing", json!({"variables": {"name": "frozen"}})).await;
-    stage.when("frozen", "no more", |object| truth(object, "ConnectionSecretReady") == "absent").await;
+    fixture.apply("frozen", "thing", json!({"variables": {"name": "frozen"}})).await;
+    fixture.when("frozen", "no more", |object| truth(object, "ConnectionSecretReady") == "absent").await;
 }

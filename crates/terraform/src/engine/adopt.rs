@@ -48,7 +48,7 @@ impl Inner {
                 let entry = table.entry(&record.workspace);
                 entry.view = view;
                 entry.retained = folder.retained().exists();
-                entry.known = self.options.keeper.is_none();
+                entry.known = self.options.state_backend.is_none();
             }
             if let Some(journal) = record.current.clone() {
                 self.adopt_run(record, journal);

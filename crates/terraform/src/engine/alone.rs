@@ -163,18 +163,18 @@ impl Engine {
         let record = match self.inner.load(workspace).await {
             Ok(record) if record.claim.is_some() => record,
             // The next look tries it again.
-            Err(error @ WorkspaceError::Keeper(StateBackendError::Failed(_))) => return Err(error),
+            Err(error @ WorkspaceError::StateBackend(StateBackendError::Failed(_))) => return Err(error),
             // What cannot be read has nothing to give up.
             Ok(_) | Err(_) => return Ok(()),
         };
         let folder = self.inner.folders.workspace(workspace);
         let mut record = Record { claim: None, ..record };
-        if let Some(keeper) = &self.inner.options.keeper {
+        if let Some(state_backend) = &self.inner.options.state_backend {
             let from = folder.clone();
             let kept = record.kept(blocking(move || state_recovery::newest(&from, None, false)).await, None);
             let seen = Seen::written(&kept);
-            keeper.keep(workspace, kept).await?;
-            record.seen = Some(seen).filter(|_| keeper.shares(workspace));
+            state_backend.keep(workspace, kept).await?;
+            record.seen = Some(seen).filter(|_| state_backend.shares(workspace));
         }
         let written = blocking(move || record.write(&folder)).await;
         written.map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })

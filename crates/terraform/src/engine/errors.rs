@@ -29,20 +29,20 @@ impl Failure {
         match error {
             WorkspaceError::Damaged { .. } => Self::new(Reason::RecordDamaged, error.to_string()),
             WorkspaceError::Folder { source, .. } => Self::io("read the record", source),
-            WorkspaceError::Keeper(StateBackendError::Failed(_)) => {
+            WorkspaceError::StateBackend(StateBackendError::Failed(_)) => {
                 Self::new(Reason::Network, error.to_string())
             }
-            WorkspaceError::Keeper(StateBackendError::TooLarge(_)) => {
+            WorkspaceError::StateBackend(StateBackendError::TooLarge(_)) => {
                 Self::new(Reason::StateUnreadable, error.to_string())
             }
             WorkspaceError::SharedState { .. } => Self::new(Reason::BackendInUse, error.to_string()),
             WorkspaceError::Removed { .. } => Self::new(Reason::StateLost, error.to_string()),
             WorkspaceError::BadState(_)
             | WorkspaceError::NoCopy { .. }
-            | WorkspaceError::Keeper(StateBackendError::Damaged(_)) => {
+            | WorkspaceError::StateBackend(StateBackendError::Damaged(_)) => {
                 Self::new(Reason::StateDamaged, error.to_string())
             }
-            WorkspaceError::Keeper(StateBackendError::Fenced(_) | StateBackendError::Unsettled(_))
+            WorkspaceError::StateBackend(StateBackendError::Fenced(_) | StateBackendError::Unsettled(_))
             | WorkspaceError::Busy { .. }
             | WorkspaceError::HasState { .. } => Self::new(Reason::StateLocked, error.to_string()),
         }

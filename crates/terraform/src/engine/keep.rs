@@ -1,4 +1,4 @@
-//! What goes to the keeper, and what comes back from it.
+//! What goes to the state backend, and what comes back from it.
 
 use std::{io, path::Path, time::Duration};
 
@@ -49,7 +49,7 @@ impl Job {
     /// Keeps record and state, or what was printed of it where it could not be written. Tries until it succeeds: a run whose state is only in one place is not over.
     /// `under_way`: the run is not over yet.
     pub async fn keep(&self, record: &mut Record, dump: Option<&[u8]>, under_way: bool) -> Result<(), Halt> {
-        let Some(keeper) = &self.inner.options.keeper else { return Ok(()) };
+        let Some(state_backend) = &self.inner.options.state_backend else { return Ok(()) };
         let mut wait = Duration::from_millis(100);
         let changes = record.current.as_ref().is_none_or(|journal| journal.stage.changes());
         loop {
@@ -58,7 +58,7 @@ impl Job {
             let running = under_way.then(|| self.running());
             let kept = record.kept(state, running);
             let seen = Seen::written(&kept);
-            match keeper.keep(&self.workspace, kept).await {
+            match state_backend.keep(&self.workspace, kept).await {
                 Ok(()) => {
                     if self.shared() {
                         record.seen = Some(seen);
@@ -89,7 +89,7 @@ impl Job {
 
     /// Keeps the state while the run goes on, whenever it changed.
     pub fn mirror(&self, ground: &Ground) -> Option<JoinHandle<()>> {
-        let keeper = self.inner.options.keeper.clone()?;
+        let state_backend = self.inner.options.state_backend.clone()?;
         if !self.operation.changes() {
             return None;
         }
@@ -108,7 +108,7 @@ impl Job {
                 }
                 // Half written: the next look sees the whole of it.
                 let Some(state) = following.whole().await else { continue };
-                match keeper.keep(&workspace, Kept { state, ..kept.clone() }).await {
+                match state_backend.keep(&workspace, Kept { state, ..kept.clone() }).await {
                     // The end of the run tells of one that is too large.
                     Ok(()) | Err(StateBackendError::TooLarge(_)) => due = false,
                     Err(
@@ -129,7 +129,11 @@ impl Job {
 impl Job {
     /// Whether somebody else can go on with the workspace.
     pub fn shared(&self) -> bool {
-        self.inner.options.keeper.as_ref().is_some_and(|keeper| keeper.shares(&self.workspace))
+        self.inner
+            .options
+            .state_backend
+            .as_ref()
+            .is_some_and(|state_backend| state_backend.shares(&self.workspace))
     }
 
     fn running(&self) -> Running {
@@ -154,7 +158,7 @@ impl Job {
 
     /// Looks for changes by other controllers since this run was begun.
     pub async fn since(&self, here: &Record, journal: &Journal) -> Result<Since, Halt> {
-        if !journal.shared || self.inner.options.keeper.is_none() {
+        if !journal.shared || self.inner.options.state_backend.is_none() {
             return Ok(Since::Nothing);
         }
         let kept = self.kept().await?;
@@ -177,12 +181,12 @@ impl Job {
         })
     }
 
-    /// Loads the kept copy; retries until the keeper answers.
+    /// Loads the kept copy; retries until the state backend answers.
     pub async fn kept(&self) -> Result<Option<Kept>, Halt> {
-        let Some(keeper) = &self.inner.options.keeper else { return Ok(None) };
+        let Some(state_backend) = &self.inner.options.state_backend else { return Ok(None) };
         let mut wait = Duration::from_millis(100);
         loop {
-            match keeper.load(&self.workspace).await {
+            match state_backend.load(&self.workspace).await {
                 Ok(kept) => return Ok(kept),
                 Err(StateBackendError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
                 Err(
@@ -223,7 +227,7 @@ impl Inner {
         Ok(here.unwrap_or_else(|| Record::new(workspace.clone())))
     }
 
-    /// The record of a workspace: from its folder, else from the keeper. The keeper is asked once; what it has may be newer than
+    /// The record of a workspace: from its folder, else from the state backend. The state backend is asked once; what it has may be newer than
     /// what an engine left here long ago. It is asked again where the folder of a workspace was removed meanwhile, which is none that was
     /// never used.
     pub async fn load(&self, workspace: &WorkspaceId) -> Result<Record, WorkspaceError> {
@@ -236,11 +240,11 @@ impl Inner {
             let entry = table.entry(workspace);
             (entry.known, here.is_none() && entry.view.touched && !entry.unread)
         };
-        let record = match &self.options.keeper {
-            Some(keeper) if !known || removed => {
-                let kept = keeper.load(workspace).await?;
+        let record = match &self.options.state_backend {
+            Some(state_backend) if !known || removed => {
+                let kept = state_backend.load(workspace).await?;
                 settled(here.as_ref(), kept.as_ref())?;
-                let (into, shared) = (folder.clone(), keeper.shares(workspace));
+                let (into, shared) = (folder.clone(), state_backend.shares(workspace));
                 blocking(move || restored(&into, here, kept.as_ref(), shared)).await.map_err(trouble)?
             }
             _ => here,

@@ -49,7 +49,7 @@ fn newer(here: Option<&[u8]>, kept: &[u8]) -> bool {
     }
 }
 
-/// Returns true if an earlier copy was put back into the keeper, for instance with the whole cluster from a backup. A workspace that was
+/// Returns true if an earlier copy was put back into the state backend, for instance with the whole cluster from a backup. A workspace that was
 /// built anew counts from the start, too, and has a state of another lineage.
 fn put_back(seen: &Seen, state: Option<&[u8]>, kept: &Kept) -> bool {
     let (Some(ours), Some(theirs)) =

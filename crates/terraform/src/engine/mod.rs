@@ -140,9 +140,9 @@ pub enum WorkspaceError {
         /// The one that was asked for.
         serial: Option<u64>,
     },
-    /// The keeper failed.
+    /// The state backend failed.
     #[error(transparent)]
-    Keeper(#[from] StateBackendError),
+    StateBackend(#[from] StateBackendError),
     /// The folder failed.
     #[error("use the folder of {workspace}")]
     Folder {
@@ -209,7 +209,7 @@ impl Engine {
         self.inner.changes.subscribe()
     }
 
-    /// Makes a workspace known: from the folder, else from the keeper. Cheap where it is known already.
+    /// Makes a workspace known: from the folder, else from the state backend. Cheap where it is known already.
     pub async fn open(&self, workspace: &WorkspaceId) -> Result<View, WorkspaceError> {
         let done = {
             let mut table = self.inner.table();
@@ -226,11 +226,11 @@ impl Engine {
             }
             Err(
                 error @ (WorkspaceError::Damaged { .. }
-                | WorkspaceError::Keeper(StateBackendError::Damaged(_))),
+                | WorkspaceError::StateBackend(StateBackendError::Damaged(_))),
             ) => Err(Failure::of_workspace(&error)),
             loaded => Ok(loaded?),
         };
-        // What is damaged is looked at again: the keeper may have it.
+        // What is damaged is looked at again: the state backend may have it.
         let known = loaded.is_ok();
         let folder = self.inner.folders.workspace(workspace);
         let view = blocking(move || match loaded {
@@ -251,7 +251,7 @@ impl Engine {
         Ok(entry.view.clone())
     }
 
-    /// How a workspace stands, from memory. One that was never opened or run looks untouched: with a keeper, open it first.
+    /// How a workspace stands, from memory. One that was never opened or run looks untouched: with a state backend, open it first.
     pub fn look(&self, workspace: &WorkspaceId) -> View {
         self.inner.table().entries.get(workspace).map(|entry| entry.view.clone()).unwrap_or_default()
     }
@@ -276,7 +276,7 @@ impl Engine {
         self.inner.stop(workspace, Why::Superseded)
     }
 
-    /// Forgets a workspace: folder, plan, inputs, state, here and with the keeper. Refused during a run. The log and the end of its
+    /// Forgets a workspace: folder, plan, inputs, state, here and with the state backend. Refused during a run. The log and the end of its
     /// last failed run stay for a while.
     pub async fn forget(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
         let _reserved = self.inner.reserve(workspace)?;
@@ -285,8 +285,8 @@ impl Engine {
             self.inner.changed(workspace);
             return Ok(());
         }
-        if let Some(keeper) = &self.inner.options.keeper {
-            keeper.remove(workspace).await?;
+        if let Some(state_backend) = &self.inner.options.state_backend {
+            state_backend.remove(workspace).await?;
         }
         let folder = self.inner.folders.workspace(workspace);
         let scratch = self.inner.folders.scratch(workspace.as_str());
@@ -309,7 +309,12 @@ impl Engine {
     /// Whether a workspace was forgotten, and nobody was told yet that it is released.
     pub fn has_forgotten(&self, workspace: &WorkspaceId) -> bool {
         let folder = self.inner.folders.workspace(workspace);
-        let shared = self.inner.options.keeper.as_ref().is_some_and(|keeper| keeper.shares(workspace));
+        let shared = self
+            .inner
+            .options
+            .state_backend
+            .as_ref()
+            .is_some_and(|state_backend| state_backend.shares(workspace));
         // What this engine knew of one that is kept no more may be all that is left of it.
         folder.forgotten().exists() || (shared && !folder.gone_record().exists())
     }
@@ -362,7 +367,7 @@ impl Engine {
     ) -> Result<u64, WorkspaceError> {
         let _reserved = self.inner.reserve(workspace)?;
         let (record, damaged) = match self.inner.load(workspace).await {
-            Err(WorkspaceError::Keeper(StateBackendError::Damaged(_))) => {
+            Err(WorkspaceError::StateBackend(StateBackendError::Damaged(_))) => {
                 (self.inner.here(workspace).await?, true)
             }
             Err(WorkspaceError::Removed { .. }) => (Record::new(workspace.clone()), false),
@@ -376,15 +381,15 @@ impl Engine {
         };
         let serial = copy.state.serial;
         let made_by = record.made_by.clone().filter(|_| copy.is_theirs);
-        if let (Some(keeper), true) = (&self.inner.options.keeper, damaged) {
-            // What a keeper keeps is written over where somebody can tell who wrote it. A person has decided here. What is here must not
+        if let (Some(state_backend), true) = (&self.inner.options.state_backend, damaged) {
+            // What a state backend keeps is written over where somebody can tell who wrote it. A person has decided here. What is here must not
             // look as if somebody had ended it, should this be cut off.
             let (folder, unseen) =
                 (self.inner.folders.workspace(workspace), Record { seen: None, ..record.clone() });
             blocking(move || folder.make().and_then(|()| unseen.write(&folder)))
                 .await
                 .map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
-            keeper.remove(workspace).await?;
+            state_backend.remove(workspace).await?;
             self.inner.table().entry(workspace).known = true;
         }
         self.put_in_place(workspace, Record { made_by, ..record }, copy.state, copy.bytes).await?;
@@ -406,11 +411,11 @@ impl Engine {
         record.doubt = None;
         record.hold(Some(&state), Timestamp::now());
         // Kept first: what is newer there counts, should this be cut off.
-        if let Some(keeper) = &self.inner.options.keeper {
+        if let Some(state_backend) = &self.inner.options.state_backend {
             let kept = record.kept(bytes.clone(), None);
             let seen = Seen::written(&kept);
-            keeper.keep(workspace, kept).await?;
-            record.seen = Some(seen).filter(|_| keeper.shares(workspace));
+            state_backend.keep(workspace, kept).await?;
+            record.seen = Some(seen).filter(|_| state_backend.shares(workspace));
         }
         let (folder, written) = (self.inner.folders.workspace(workspace), record.clone());
         blocking(move || {

@@ -17,7 +17,7 @@ pub struct Options {
     /// Where binaries are looked for, instead of `$PATH`.
     pub path: Option<OsString>,
     /// The durable place beside the folder.
-    pub keeper: Option<Arc<dyn StateBackend>>,
+    pub state_backend: Option<Arc<dyn StateBackend>>,
     /// Whether runs are shut in with Landlock, where the kernel has it.
     pub sandbox: bool,
     /// Folders of the host that inputs may name: local modules, plugin mirrors and caches lie below one of them. Default: none.
@@ -57,7 +57,7 @@ impl Options {
             slots: std::thread::available_parallelism().map_or(2, usize::from),
             memory: None,
             path: None,
-            keeper: None,
+            state_backend: None,
             sandbox: false,
             allow_paths: Vec::new(),
             refuse_paths: Vec::new(),

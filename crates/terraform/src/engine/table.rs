@@ -55,7 +55,7 @@ pub(super) struct Waiting {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, and any combination is valid")]
 pub(super) struct Entry {
     pub view: View,
-    /// The folder was read, and the keeper asked.
+    /// The folder was read, and the state backend asked.
     pub known: bool,
     /// What the view says is not from a record: none could be read.
     pub unread: bool,

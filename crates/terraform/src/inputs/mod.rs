@@ -169,7 +169,7 @@ pub struct VarFile {
 /// Where the state is.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub enum Backend {
-    /// In the workspace's folder, and with the keeper where there is one.
+    /// In the workspace's folder, and with the state backend where there is one.
     #[default]
     Local,
     /// Where this HCL says: `backend "s3" { … }`, with or without `terraform { … }` around it. Give each workspace a key of

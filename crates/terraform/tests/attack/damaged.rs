@@ -284,8 +284,8 @@ fn clear_away(folder: &Path) {
 async fn a_removed_folder_comes_back_from_the_keeper() {
     let Some(tool) = tool() else { return };
     for operation in [Operation::Apply, Operation::Destroy] {
-        let keeper = Arc::new(Shared::default());
-        let lab = Lab::with(&tool, keeper.options()).await;
+        let state_backend = Arc::new(Shared::default());
+        let lab = Lab::with(&tool, state_backend.options()).await;
         assert_eq!(lab.apply("a", lab.traced("a")).await.outcome, Outcome::Done);
         fs::remove_dir_all(lab.folder_of("a")).expect("removed");
         let mut inputs = lab.traced("a");
@@ -298,7 +298,7 @@ async fn a_removed_folder_comes_back_from_the_keeper() {
         // Gone there as well, it is lost.
         if operation == Operation::Apply {
             fs::remove_dir_all(lab.folder_of("a")).expect("removed");
-            keeper.kept.lock().expect("lock").clear();
+            state_backend.kept.lock().expect("lock").clear();
             assert_eq!(reason(&lab.run("a", Operation::Destroy, None).await), "StateLost");
             assert_eq!(lab.trace(), expected);
         }
@@ -335,10 +335,10 @@ async fn a_removed_folder_is_found_in_the_backend() {
 async fn what_a_run_made_is_not_made_again_where_its_folder_was_removed() {
     let Some(tool) = tool() else { return };
     for kept in [false, true] {
-        let keeper = Arc::new(Shared::default());
+        let state_backend = Arc::new(Shared::default());
         let lab = Lab::with(&tool, |options| {
             if kept {
-                keeper.options()(options);
+                state_backend.options()(options);
             }
         })
         .await;
@@ -356,7 +356,7 @@ async fn what_a_run_made_is_not_made_again_where_its_folder_was_removed() {
             .expect("taken");
         let saved = |bytes: &[u8]| State::read(bytes).is_ok_and(|state| !state.resources.is_empty());
         let made = async || {
-            let there = if kept { saved(&keeper.get()?.state) } else { !lab.trace().is_empty() };
+            let there = if kept { saved(&state_backend.get()?.state) } else { !lab.trace().is_empty() };
             there.then_some(())
         };
         capt_e2e::until("the first is made", PATIENCE, made).await.expect("made");

@@ -23,7 +23,7 @@ use crate::lab::{Lab, PATIENCE, reason, start, tool};
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The keeper that controllers share.
+/// The state backend that controllers share.
 #[derive(Default)]
 struct Shared(Mutex<BTreeMap<WorkspaceId, Kept>>);
 
@@ -56,23 +56,23 @@ impl StateBackend for Shared {
     }
 }
 
-fn under_a_lease(options: &mut Options, keeper: &Arc<Shared>) {
+fn under_a_lease(options: &mut Options, state_backend: &Arc<Shared>) {
     options.lease = Some(Lease { lasts: LONG });
-    options.keeper = Some(keeper.clone());
+    options.state_backend = Some(state_backend.clone());
 }
 
 /// An engine that holds a lease.
 async fn holder() -> Option<(Lab, Term, Arc<Shared>)> {
-    let keeper = Arc::new(Shared::default());
+    let state_backend = Arc::new(Shared::default());
     let mut held = None;
     let lab = Lab::with(&tool()?, |options| {
         let term = Term::open(&options.folder).expect("a term");
         term.renew(Moment::now().after(LONG)).expect("renewed");
         held = Some(term);
-        under_a_lease(options, &keeper);
+        under_a_lease(options, &state_backend);
     })
     .await;
-    Some((lab, held.expect("just opened"), keeper))
+    Some((lab, held.expect("just opened"), state_backend))
 }
 
 /// One thing that is made, and one that never is.
@@ -106,7 +106,7 @@ async fn a_run_ends_with_its_term_and_saves_what_it_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_run_is_handed_in_where_no_engine_takes_it_in() {
-    let Some((lab, term, keeper)) = holder().await else { return };
+    let Some((lab, term, state_backend)) = holder().await else { return };
     let marker = lab.path("handed-in");
     let script = format!("echo \"$TOLD $0\" > {}", marker.display());
     let (args, env) = (vec!["-c".into(), script], vec![("TOLD".into(), "told".into())]);
@@ -125,92 +125,93 @@ async fn the_end_of_a_run_is_handed_in_where_no_engine_takes_it_in() {
     assert_eq!((&named, kept.running.clone()), (&workspace, None));
     assert_eq!(State::read(&kept.state).expect("a state").resources.len(), 2);
     // The next engine of this folder takes it in as what it is.
-    let running = keeper.0.lock().expect("lock")[&workspace].running.clone().expect("under way");
+    let running = state_backend.0.lock().expect("lock")[&workspace].running.clone().expect("under way");
     assert!(running.ends_within > LONG, "{running:?}");
     term.renew(Moment::now().after(LONG)).expect("renewed");
-    let engine = start(kept_folder.path(), &tool, |options| under_a_lease(options, &keeper)).await;
+    let engine = start(kept_folder.path(), &tool, |options| under_a_lease(options, &state_backend)).await;
     let lab = Lab { folder: kept_folder, tool, engine };
     let ended = lab.ended(&workspace).await;
     assert_eq!(reason(&ended), "StateLocked", "{ended:?}");
-    let kept = keeper.0.lock().expect("lock")[&workspace].clone();
+    let kept = state_backend.0.lock().expect("lock")[&workspace].clone();
     assert_eq!(kept.running, None);
     assert_eq!(State::read(&kept.state).expect("a state").resources.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_next_holder_made_is_not_written_over() {
-    let Some((lab, _term, keeper)) = holder().await else { return };
+    let Some((lab, _term, state_backend)) = holder().await else { return };
     let workspace = begin(&lab).await;
     let Lab { folder, tool, engine } = lab;
     engine.stop().await;
     // Another controller has gone on with it meanwhile, and finished it.
     let theirs = {
-        let mut all = keeper.0.lock().expect("lock");
+        let mut all = state_backend.0.lock().expect("lock");
         let kept = all.get_mut(&workspace).expect("kept");
         let text = r#"{"version":4,"terraform_version":"1.11.4","serial":99,"lineage":"theirs","outputs":{},"resources":[]}"#;
         (kept.running, kept.state) = (None, text.as_bytes().to_vec());
         kept.clone()
     };
-    let engine = start(folder.path(), &tool, |options| under_a_lease(options, &keeper)).await;
+    let engine = start(folder.path(), &tool, |options| under_a_lease(options, &state_backend)).await;
     let lab = Lab { folder, tool, engine };
     let ended = lab.ended(&workspace).await;
     assert_eq!(reason(&ended), "StateLocked", "{ended:?}");
-    assert!(keeper.0.lock().expect("lock")[&workspace] == theirs);
+    assert!(state_backend.0.lock().expect("lock")[&workspace] == theirs);
     assert_eq!(lab.look("a").serial, 99, "theirs is here");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_a_workspace_that_was_ended_is_not_gone_on_with() {
-    let Some((lab, _term, keeper)) = holder().await else { return };
+    let Some((lab, _term, state_backend)) = holder().await else { return };
     let workspace = begin(&lab).await;
     let Lab { folder, tool, engine } = lab;
     engine.stop().await;
-    keeper.0.lock().expect("lock").remove(&workspace);
-    let engine = start(folder.path(), &tool, |options| under_a_lease(options, &keeper)).await;
+    state_backend.0.lock().expect("lock").remove(&workspace);
+    let engine = start(folder.path(), &tool, |options| under_a_lease(options, &state_backend)).await;
     let lab = Lab { folder, tool, engine };
     let ended = lab.ended(&workspace).await;
     assert_eq!(reason(&ended), "StateLocked", "{ended:?}");
-    assert!(keeper.0.lock().expect("lock").is_empty(), "it does not come back");
+    assert!(state_backend.0.lock().expect("lock").is_empty(), "it does not come back");
     let view = lab.engine.open(&workspace).await.expect("opened");
     assert_eq!((view.touched, view.resources), (false, 0), "{view:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_another_controller_is_waited_for() {
-    let Some((lab, _term, keeper)) = holder().await else { return };
+    let Some((lab, _term, state_backend)) = holder().await else { return };
     assert_eq!(lab.apply("a", lab.traced("a")).await.outcome, Outcome::Done);
     let workspace = WorkspaceId::new("a");
     let running = |ends_within| Some(Running { run: "theirs".into(), ends_within });
-    keeper.0.lock().expect("lock").get_mut(&workspace).expect("kept").running =
+    state_backend.0.lock().expect("lock").get_mut(&workspace).expect("kept").running =
         running(Duration::from_secs(60));
-    let other = Lab::with(&lab.tool, |options| under_a_lease(options, &keeper)).await;
+    let other = Lab::with(&lab.tool, |options| under_a_lease(options, &state_backend)).await;
     let refused = other.engine.open(&workspace).await.expect_err("not settled").to_string();
     assert!(refused.contains("run theirs of another controller may still be under way"), "{refused}");
     let refused = other.run("a", Operation::Destroy, None).await;
     assert_eq!(reason(&refused), "StateLocked", "{refused:?}");
     assert_eq!(lab.trace(), ["create a"]);
     // It must have ended by now.
-    keeper.0.lock().expect("lock").get_mut(&workspace).expect("kept").running = running(Duration::ZERO);
+    state_backend.0.lock().expect("lock").get_mut(&workspace).expect("kept").running =
+        running(Duration::ZERO);
     assert_eq!(other.engine.open(&workspace).await.expect("settled").resources, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_kept_for_one_workspace_speaks_for_no_other() {
-    let Some((lab, _term, keeper)) = holder().await else { return };
+    let Some((lab, _term, state_backend)) = holder().await else { return };
     for name in ["a", "b"] {
         assert_eq!(lab.apply(name, lab.traced(name)).await.outcome, Outcome::Done);
     }
     // Whoever may write where `b` is kept puts the record of `a` there.
     let forged = {
-        let mut all = keeper.0.lock().expect("lock");
+        let mut all = state_backend.0.lock().expect("lock");
         let forged = all[&WorkspaceId::new("a")].clone();
         all.insert(WorkspaceId::new("b"), forged.clone());
         forged
     };
-    let other = Lab::with(&lab.tool, |options| under_a_lease(options, &keeper)).await;
+    let other = Lab::with(&lab.tool, |options| under_a_lease(options, &state_backend)).await;
     let view = other.engine.open(&WorkspaceId::new("b")).await.expect("opened");
     assert_eq!(view.trouble.as_ref().expect("told").reason.as_str(), "RecordDamaged", "{view:?}");
     assert_eq!(reason(&other.run("b", Operation::Destroy, None).await), "RecordDamaged");
-    assert!(keeper.0.lock().expect("lock")[&WorkspaceId::new("a")] == forged);
+    assert!(state_backend.0.lock().expect("lock")[&WorkspaceId::new("a")] == forged);
     assert_eq!(lab.trace(), ["create a", "create b"]);
 }

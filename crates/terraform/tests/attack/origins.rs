@@ -65,8 +65,8 @@ impl StateBackend for Shared {
     }
 }
 
-async fn kept_in(tool: &Tool, keeper: &Arc<Shared>) -> Lab {
-    Lab::with(tool, |options| options.keeper = Some(keeper.clone())).await
+async fn kept_in(tool: &Tool, state_backend: &Arc<Shared>) -> Lab {
+    Lab::with(tool, |options| options.state_backend = Some(state_backend.clone())).await
 }
 
 /// The code of the owner, with the owner's token.
@@ -120,11 +120,11 @@ async fn lent_code_goes_on_with_nothing_that_is_not_sealed() {
     ];
     for (mut record, state, begins) in rows {
         for lends in [true, false] {
-            let keeper = Arc::new(Shared::default());
+            let state_backend = Arc::new(Shared::default());
             record["workspace"] = NAME.into();
             let state = if state.is_null() { Vec::new() } else { state.to_string().into_bytes() };
-            keeper.put(Kept { record: record.to_string().into_bytes(), state, ..Kept::default() });
-            let lab = kept_in(&tool, &keeper).await;
+            state_backend.put(Kept { record: record.to_string().into_bytes(), state, ..Kept::default() });
+            let lab = kept_in(&tool, &state_backend).await;
             let view = lab.engine.open(&WorkspaceId::new(NAME)).await.expect("opened");
             assert_eq!((view.applied, view.origin), (None, None), "{record}");
             let inputs = if lends { lent(&lab, MODULE) } else { own(&lab, MODULE) };
@@ -146,14 +146,14 @@ async fn lent_code_goes_on_with_nothing_that_is_not_sealed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_meets_no_lent_code_after_a_failover() {
     let Some(tool) = tool() else { return };
-    let keeper = Arc::new(Shared::default());
-    let lab = kept_in(&tool, &keeper).await;
+    let state_backend = Arc::new(Shared::default());
+    let lab = kept_in(&tool, &state_backend).await;
     let id = WorkspaceId::new(NAME);
     let module = |note: &str| format!("output \"note\" {{\n  value = \"{note}\"\n}}\n");
     assert_eq!(lab.apply(NAME, lent(&lab, &module("one"))).await.outcome, Outcome::Done);
     lab.engine.take_over(&id, state(1, "tenant-made").to_string().as_bytes()).await.expect("taken over");
     assert_eq!(reason(&lab.apply(NAME, lent(&lab, &module("two"))).await), "StateNotTrusted");
-    let other = kept_in(&tool, &keeper).await;
+    let other = kept_in(&tool, &state_backend).await;
     assert_eq!(other.engine.open(&id).await.expect("opened").resources, 1);
     for operation in [Operation::Apply, Operation::Plan, Operation::Refresh, Operation::Destroy] {
         let refused = other.run(NAME, operation.clone(), Some(lent(&other, &module("two")))).await;
@@ -166,12 +166,12 @@ async fn an_import_meets_no_lent_code_after_a_failover() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lent_code_goes_on_with_its_own_after_a_failover() {
     let Some(tool) = tool() else { return };
-    let keeper = Arc::new(Shared::default());
-    let lab = kept_in(&tool, &keeper).await;
+    let state_backend = Arc::new(Shared::default());
+    let lab = kept_in(&tool, &state_backend).await;
     let traced = |lab: &Lab| crate::lab::traced(&lab.path("trace"), "a");
     assert_eq!(lab.apply(NAME, lent(&lab, &traced(&lab))).await.outcome, Outcome::Done);
     let trace = lab.path("trace");
-    let other = kept_in(&tool, &keeper).await;
+    let other = kept_in(&tool, &state_backend).await;
     other.engine.open(&WorkspaceId::new(NAME)).await.expect("opened");
     let mut changed = lent(&other, &crate::lab::traced(&trace, "a"));
     changed.variables.insert("note".into(), "x".into());
@@ -188,16 +188,16 @@ async fn lent_code_goes_on_with_its_own_after_a_failover() {
 async fn a_record_of_an_earlier_version_is_the_owners_alone() {
     let Some(tool) = tool() else { return };
     for lends in [true, false] {
-        let keeper = Arc::new(Shared::default());
-        let lab = kept_in(&tool, &keeper).await;
+        let state_backend = Arc::new(Shared::default());
+        let lab = kept_in(&tool, &state_backend).await;
         let inputs = |lab: &Lab, text: &str| if lends { lent(lab, text) } else { own(lab, text) };
         assert_eq!(lab.apply(NAME, inputs(&lab, MODULE)).await.outcome, Outcome::Done);
-        let mut kept = keeper.get();
+        let mut kept = state_backend.get();
         let mut record: Value = serde_json::from_slice(&kept.record).expect("JSON");
         record.as_object_mut().expect("an object").remove("made_by").expect("noted");
         kept.record = record.to_string().into_bytes();
-        keeper.put(kept);
-        let other = kept_in(&tool, &keeper).await;
+        state_backend.put(kept);
+        let other = kept_in(&tool, &state_backend).await;
         other.engine.open(&WorkspaceId::new(NAME)).await.expect("opened");
         let done = other.apply(NAME, inputs(&other, &(MODULE.to_owned() + "locals {}\n"))).await;
         if lends {
@@ -243,8 +243,8 @@ fn planting(tool: &Tool, bin: &Path, state: &Value) -> Tool {
 async fn a_plan_leaves_nothing_for_others() {
     let Some(tool) = tool() else { return };
     let bin = tempfile::tempdir().expect("a folder");
-    let keeper = Arc::new(Shared::default());
-    let lab = kept_in(&planting(&tool, bin.path(), &state(1, "tenant-made")), &keeper).await;
+    let state_backend = Arc::new(Shared::default());
+    let lab = kept_in(&planting(&tool, bin.path(), &state(1, "tenant-made")), &state_backend).await;
     let planned = lab.run(NAME, Operation::Plan, Some(own(&lab, MODULE))).await;
     assert_eq!(planned.outcome, Outcome::Planned, "{planned:?}");
     assert_eq!((lab.look(NAME).resources, lab.look(NAME).serial), (0, 0));
@@ -261,7 +261,7 @@ async fn a_plan_leaves_nothing_for_others() {
     );
     order.max_destroy = Some(0);
     lab.run_order(order).await;
-    assert!(!String::from_utf8_lossy(&keeper.get().state).contains("i-owner-prod"));
+    assert!(!String::from_utf8_lossy(&state_backend.get().state).contains("i-owner-prod"));
     assert_eq!(lab.look(NAME).outputs.get("x").map(|output| output.value.clone()), Some(1.into()));
 
     // Lent code that comes after a plan alone finds nothing of it, not even a file.
@@ -308,29 +308,31 @@ async fn a_plan_of_a_copy_is_not_applied_with_lent_credentials() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_is_vouched_for_by_whoever_made_it() {
     let Some(tool) = tool() else { return };
-    let keeper = Arc::new(Shared::default());
-    let lab = kept_in(&tool, &keeper).await;
+    let state_backend = Arc::new(Shared::default());
+    let lab = kept_in(&tool, &state_backend).await;
     let id = WorkspaceId::new(NAME);
     let module = |note: &str| format!("output \"note\" {{\n  value = \"{note}\"\n}}\n");
     for note in ["one", "two", "three"] {
         assert_eq!(lab.apply(NAME, lent(&lab, &module(note))).await.outcome, Outcome::Done);
     }
-    let sealed = keeper.get();
+    let sealed = state_backend.get();
     let theirs: Value = serde_json::from_slice(&sealed.state).expect("JSON");
     let given = state(1, theirs["lineage"].as_str().expect("a lineage"));
     lab.engine.take_over(&id, given.to_string().as_bytes()).await.expect("taken over");
     assert_eq!(reason(&lab.apply(NAME, lent(&lab, &module("four"))).await), "StateNotTrusted");
-    keeper.put(sealed);
+    state_backend.put(sealed);
     let record = lab.folder_of("tenant-a").join("record.json");
     let Lab { folder, tool, engine } = lab;
     engine.stop().await;
-    let engine = start(folder.path(), &tool, |options| options.keeper = Some(keeper.clone())).await;
+    let engine =
+        start(folder.path(), &tool, |options| options.state_backend = Some(state_backend.clone())).await;
     let view = engine.open(&id).await.expect("opened");
     assert_eq!((view.resources, view.origin.as_deref()), (1, None), "the sealed one was put back");
     engine.stop().await;
     // Nothing here says so any more.
     std::fs::remove_file(record).expect("removed");
-    let engine = start(folder.path(), &tool, |options| options.keeper = Some(keeper.clone())).await;
+    let engine =
+        start(folder.path(), &tool, |options| options.state_backend = Some(state_backend.clone())).await;
     let lab = Lab { folder, tool, engine };
     let view = lab.engine.open(&id).await.expect("opened");
     assert_eq!((view.resources, view.origin.as_deref()), (0, Some(OWNER)), "the sealed one is all there is");

@@ -1,4 +1,4 @@
-//! The keeper: what it gets, when, and what is made of it where the folder is gone.
+//! The state_backend: what it gets, when, and what is made of it where the folder is gone.
 
 use std::{
     collections::BTreeMap,
@@ -54,20 +54,20 @@ impl StateBackend for Memory {
     }
 }
 
-async fn lab(keeper: &Arc<Memory>) -> Option<Lab> {
+async fn lab(state_backend: &Arc<Memory>) -> Option<Lab> {
     let tool = tool()?;
-    let keeper = keeper.clone();
-    Some(Lab::with(&tool, |options| options.keeper = Some(keeper)).await)
+    let state_backend = state_backend.clone();
+    Some(Lab::with(&tool, |options| options.state_backend = Some(state_backend)).await)
 }
 
 #[tokio::test]
 async fn a_workspace_comes_back_where_its_folder_is_gone() {
-    let keeper = Arc::new(Memory::default());
-    let Some(lab) = lab(&keeper).await else { return };
+    let state_backend = Arc::new(Memory::default());
+    let Some(lab) = lab(&state_backend).await else { return };
     assert_eq!(lab.apply("a", lab.traced("a")).await.outcome, Outcome::Done);
     let view = lab.look("a");
     let trace = lab.path("trace");
-    let Some(other) = self::lab(&keeper).await else { return };
+    let Some(other) = self::lab(&state_backend).await else { return };
     assert_eq!(other.look("a").applied, None, "not known yet");
     let opened = other.engine.open(&WorkspaceId::new("a")).await.expect("opened");
     assert_eq!((opened.applied.clone(), opened.resources, opened.serial), (view.applied, 1, view.serial));
@@ -75,13 +75,13 @@ async fn a_workspace_comes_back_where_its_folder_is_gone() {
     assert_eq!(other.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
     assert_eq!(crate::lab::trace(&trace), ["create a", "destroy a"]);
     other.engine.forget(&WorkspaceId::new("a")).await.expect("forgotten");
-    assert!(keeper.kept.lock().expect("lock").is_empty());
+    assert!(state_backend.kept.lock().expect("lock").is_empty());
 }
 
 #[tokio::test]
 async fn the_state_is_kept_while_the_run_goes_on() {
-    let keeper = Arc::new(Memory::default());
-    let Some(lab) = lab(&keeper).await else { return };
+    let state_backend = Arc::new(Memory::default());
+    let Some(lab) = lab(&state_backend).await else { return };
     let gate = lab.path("gate");
     let text = format!(
         "resource \"terraform_data\" \"a\" {{}}\nresource \"terraform_data\" \"b\" {{\n  depends_on = [terraform_data.a]\n  provisioner \"local-exec\" {{\n    command = \"until [ -e {} ]; do sleep 0.05; done\"\n  }}\n}}\n",
@@ -90,7 +90,7 @@ async fn the_state_is_kept_while_the_run_goes_on() {
     let workspace = WorkspaceId::new("a");
     lab.engine.run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&text)))).expect("taken");
     capt_e2e::until("the first resource is kept", crate::lab::PATIENCE, async || {
-        let kept = keeper.kept.lock().expect("lock").get(&workspace).is_some_and(|kept| {
+        let kept = state_backend.kept.lock().expect("lock").get(&workspace).is_some_and(|kept| {
             State::read(&kept.state).is_ok_and(|state| {
                 state.resources.iter().any(|resource| resource.address == "terraform_data.a")
             })
@@ -103,7 +103,7 @@ async fn the_state_is_kept_while_the_run_goes_on() {
     assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Done);
     let serial = lab.look("a").serial;
     assert_eq!(
-        keeper.serials.lock().expect("lock").last(),
+        state_backend.serials.lock().expect("lock").last(),
         Some(&serial),
         "the last state is kept before the run is over"
     );
@@ -111,18 +111,18 @@ async fn the_state_is_kept_while_the_run_goes_on() {
 
 #[tokio::test]
 async fn a_keeper_in_trouble_is_asked_again() {
-    let keeper = Arc::new(Memory::default());
-    let Some(lab) = lab(&keeper).await else { return };
-    keeper.trouble.lock().expect("lock").extend(vec![StateBackendError::Failed("busy".into()); 3]);
+    let state_backend = Arc::new(Memory::default());
+    let Some(lab) = lab(&state_backend).await else { return };
+    state_backend.trouble.lock().expect("lock").extend(vec![StateBackendError::Failed("busy".into()); 3]);
     assert_eq!(lab.apply("a", lab.traced("a")).await.outcome, Outcome::Done);
-    assert_eq!(keeper.serials.lock().expect("lock").last(), Some(&lab.look("a").serial));
+    assert_eq!(state_backend.serials.lock().expect("lock").last(), Some(&lab.look("a").serial));
 }
 
 #[tokio::test]
 async fn a_fenced_run_never_starts() {
-    let keeper = Arc::new(Memory::default());
-    let Some(lab) = lab(&keeper).await else { return };
-    keeper.trouble.lock().expect("lock").push(StateBackendError::Fenced("pod-2".into()));
+    let state_backend = Arc::new(Memory::default());
+    let Some(lab) = lab(&state_backend).await else { return };
+    state_backend.trouble.lock().expect("lock").push(StateBackendError::Fenced("pod-2".into()));
     let fenced = lab.apply("a", lab.traced("a")).await;
     assert_eq!(reason(&fenced), "StateLocked", "{fenced:?}");
     assert!(format!("{fenced:?}").contains("pod-2"));

@@ -4,7 +4,7 @@ use capt_api::workspace::WorkspaceTemplateApply;
 
 use super::Finding;
 use crate::tree::judge::Verdict;
-use crate::tree::thing::{Kind, Thing};
+use crate::tree::object_summary::{Kind, ObjectSummary};
 use crate::tree::{State, judge as tree};
 
 /// As many are named with their causes; the rest is counted.
@@ -75,7 +75,7 @@ impl Name {
 }
 
 fn of(workspace: &WorkspaceTemplateApply) -> Option<(Name, Verdict)> {
-    let thing: Thing = serde_json::from_value(serde_json::to_value(workspace).ok()?).ok()?;
+    let thing: ObjectSummary = serde_json::from_value(serde_json::to_value(workspace).ok()?).ok()?;
     let name = Name(thing.namespace().to_owned(), thing.name().to_owned());
     Some((name, tree::judge(Kind::WorkspaceTemplateApply, &thing)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use capt_api::names::annotations;
-use capt_controllers::workspace::keeper;
+use capt_controllers::workspace::state_secrets;
 use capt_planner::Count;
 use capt_terraform::state::State;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -270,7 +270,7 @@ impl World {
             states @ States::Secrets { .. } => {
                 let (beside, secret) = states.secret(external).expect("they are in Secrets");
                 let from = format!("{beside}/{secret}");
-                match keeper::read_import(client, beside, &secret).await {
+                match state_secrets::read_import(client, beside, &secret).await {
                     Ok(state) => {
                         let resources = State::read(&state)
                             .map_err(|error| io::Error::other(format!("Secret {from}: {error}")))?;
@@ -339,11 +339,14 @@ impl Step {
                 let body = json!({"metadata": {"annotations": {annotations::HANDED_OVER: to}}});
                 workspaces.patch(workspace, &merge, &Patch::Merge(&body)).await.map(drop).map_err(in_words)
             }
-            Self::Import { namespace, name, state, .. } => {
-                keeper::write_import(client, namespace, &keeper::import_name(name), state.clone())
-                    .await
-                    .map_err(io::Error::other)
-            }
+            Self::Import { namespace, name, state, .. } => state_secrets::write_import(
+                client,
+                namespace,
+                &state_secrets::import_name(name),
+                state.clone(),
+            )
+            .await
+            .map_err(io::Error::other),
             Self::Manual { namespace, name } => {
                 let body = json!({"spec": {"approval": "Manual"}});
                 let applies = ours(namespace);

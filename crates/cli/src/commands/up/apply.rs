@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::super::client::in_words;
 use super::show::{Event, Show};
 use crate::manifest::Origin;
-use crate::tree::thing::Kind;
+use crate::tree::object_summary::Kind;
 use crate::validate::{Report, check_sources, items};
 
 /// Owner of the fields that files set.

@@ -12,7 +12,7 @@ use capt_apiserver::store::Store;
 use capt_apiserver::{Server, ServerOptions};
 use capt_controllers::cluster::core::install;
 use capt_controllers::runtime::lease::{Held, LASTS, LeaseError};
-use capt_controllers::workspace::keeper::SecretKeeper;
+use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
 use capt_terraform::inputs::Choice;
@@ -83,19 +83,20 @@ impl Plane {
             None => CrossNamespace::of_users(&client).await,
         };
         policy.tell(&mut lease).await.map_err(in_words)?;
-        let keeper = Arc::new(SecretKeeper::new(client.clone(), lease.fence(), false, lease.namespace()));
+        let state_backend =
+            Arc::new(SecretStateBackend::new(client.clone(), lease.fence(), false, lease.namespace()));
         let mut options = capt_terraform::Options::new(place::engine(folder));
         if let Some(slots) = settings.slots {
             options.slots = slots;
         }
         settings.confine.set(&mut options, folder, settings.files)?;
-        options.keeper = Some(Arc::clone(&keeper) as Arc<dyn StateBackend>);
+        options.state_backend = Some(Arc::clone(&state_backend) as Arc<dyn StateBackend>);
         let engine = Engine::start(options).await.map_err(in_words)?;
         // Last: whoever finds it finds an API that is ready.
         write_kubeconfig(&place::kubeconfig(folder), &serving.url(), &identity).map_err(in_words)?;
         // The CRD of Cluster is installed: whose it is decides who takes care of Clusters.
         let options = Options {
-            keeper: Some(keeper),
+            state_backend: Some(state_backend),
             cluster_api: ClusterApi::Auto,
             cross_namespace: policy.into(),
             ..Options::default()

@@ -10,8 +10,8 @@ use super::super::live::Wake;
 use super::apply::Applied;
 use super::show::{Event, Show};
 use crate::tree::judge::{is_ready, is_stalled};
+use crate::tree::object_summary::{Kind, ObjectSummary};
 use crate::tree::source::Follower;
-use crate::tree::thing::{Kind, Thing};
 use crate::tree::{Cause, Node, State, build};
 
 /// How long the tree waits for the first look of the controllers: a large fleet takes longer, and should be seen meanwhile.
@@ -123,7 +123,7 @@ impl Waiting {
         }
     }
 
-    fn stand(&self, things: &[(Kind, &Thing)], roots: &[Node]) -> Stand {
+    fn stand(&self, things: &[(Kind, &ObjectSummary)], roots: &[Node]) -> Stand {
         let find = |(kind, namespace, name): &(Kind, String, String)| {
             things
                 .iter()

@@ -23,7 +23,7 @@ use super::access::{self, AccessRequest, AccessStanding};
 use super::act::{Acted, Hands};
 use super::context::Context;
 use super::probe::Subject;
-use crate::machine::context::CATCH_UP;
+use crate::machines::context::CATCH_UP;
 use crate::runtime::queue::Next;
 use crate::runtime::status::without_messages;
 use crate::runtime::{Error, Name};
@@ -75,7 +75,7 @@ fn look(
 /// Keeps the Secrets, once the control plane can be reached.
 async fn keep(context: &Context, found: &Found) -> Result<Option<AccessStanding>, Error> {
     let observed = found.observed();
-    let mut looker = context.interests.looker(found.name.clone());
+    let mut looker = context.dependents.looker(found.name.clone());
     let (Some(endpoint), Some(cluster)) = (control_plane::reachable(&observed), found.owner.name()) else {
         return Ok(None);
     };
@@ -103,7 +103,7 @@ async fn report(
 ) -> Result<Option<Duration>, Error> {
     if acted.released {
         context.plane_status.forget(&found.name);
-        context.interests.forget(&found.name);
+        context.dependents.forget(&found.name);
         context.access.forget(&found.name);
         context.probes.forget(&found.name);
         return Ok(None);

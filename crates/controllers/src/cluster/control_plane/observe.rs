@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use super::super::act::Hands;
 use super::super::context::{Context, cluster_of};
-use crate::child::{self, Terms, Wanted};
+use crate::owned_workspace::{self, Terms, Wanted};
 use crate::runtime::Name;
 
 /// What was found.
@@ -90,7 +90,7 @@ impl Found {
             defaults: control_plane::defaults(&object.spec),
             secrets: Vec::new(),
             cluster: Some(cluster),
-            owner: child::owner(object),
+            owner: owned_workspace::owner(object),
             terms: Some(Terms {
                 connection: Some(beside(self.connection.name.clone())),
                 after: after.into_iter().map(beside).collect(),
@@ -101,11 +101,11 @@ impl Found {
 
     fn read(&self) -> Option<Workspace> {
         let apply = self.existing.as_ref()?;
-        let kinship = child::kinship(apply, self.object.as_ref());
+        let kinship = owned_workspace::kinship(apply, self.object.as_ref());
         let before = self.status.as_ref().and_then(|status| status.failure_reason.as_deref());
         Some(Workspace {
             differs: self.wanted.as_ref().is_some_and(|wanted| wanted.correction(apply).is_some()),
-            held: child::is_held(apply),
+            held: owned_workspace::is_held(apply),
             ..Workspace::read(apply, kinship, &self.object.spec.workspace_template_ref, before)
         })
     }

@@ -4,10 +4,10 @@ use capt_api::conditions::reasons;
 use capt_api::refs::Endpoint;
 use serde_json::Value;
 
+use super::contract_ref::{Belongs, Part, There};
 use super::observe::Observed;
-use super::part::{Belongs, Part, There};
 use super::workers::{self, Worker, WorkerKind};
-use crate::machine::context::few;
+use crate::machines::context::few;
 use crate::runtime::clusters;
 
 /// What to do.

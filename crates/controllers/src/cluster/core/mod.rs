@@ -11,11 +11,11 @@
 //! Beside Cluster API core nothing of this runs: [`start`] follows the CRD, and a CRD that is not CAPT's is left alone.
 
 mod act;
+pub mod contract_ref;
+mod contract_refs;
 pub mod decide;
 pub mod install;
 pub mod observe;
-pub mod part;
-mod parts;
 pub mod report;
 mod start;
 pub(in crate::cluster) mod workers;
@@ -61,7 +61,7 @@ pub struct Context {
     /// Writes their status.
     pub status: StatusWriter<ClusterStatus>,
     /// What they name.
-    parts: Arc<parts::Parts>,
+    parts: Arc<contract_refs::Parts>,
     /// All deployments of machines.
     pub deployments: Cache<CaptMachineDeployment>,
     /// All sets of machines.
@@ -83,7 +83,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<Cluster>) -> Result<Ne
 
 /// A part whose kind is not installed cannot be watched.
 fn next(observed: &observe::Observed, held: Option<Duration>) -> Next {
-    let wrong = |part: &part::Part| matches!(part, part::Part::Wrong(_));
+    let wrong = |part: &contract_ref::Part| matches!(part, contract_ref::Part::Wrong(_));
     let unwatched = wrong(&observed.infrastructure) || wrong(&observed.control_plane);
     Next::soonest([unwatched.then_some(Duration::from_secs(30)), held])
 }

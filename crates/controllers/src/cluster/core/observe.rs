@@ -7,7 +7,7 @@ use capt_api::names::{annotations, finalizers};
 use kube::ResourceExt;
 
 use super::Context;
-use super::part::Part;
+use super::contract_ref::Part;
 use super::workers::{self, Workers};
 use crate::runtime::{Error, Name};
 

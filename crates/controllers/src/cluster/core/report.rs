@@ -10,9 +10,9 @@ use jiff::Timestamp;
 
 use super::Context;
 use super::act::Acted;
+use super::contract_ref::{Belongs, Part, Said, There, title};
 use super::decide::{Decision, Standing, endpoint_after};
 use super::observe::Observed;
-use super::part::{Belongs, Part, Said, There, title};
 use super::workers::Workers;
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, Truth};
@@ -241,7 +241,7 @@ fn workers(workers: &Workers) -> Said {
     if missing.is_empty() {
         Said { truth: Truth::True, reason: reasons::AVAILABLE.into(), message: String::new() }
     } else {
-        let message = crate::machine::context::few(&missing);
+        let message = crate::machines::context::few(&missing);
         Said { truth: Truth::False, reason: reasons::NOT_AVAILABLE.into(), message }
     }
 }

@@ -13,13 +13,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::task::JoinSet;
 
+use super::contract_refs::Parts;
 use super::install::{self, Installed};
-use super::parts::Parts;
 use super::{ClusterApi, Context, MANAGER};
-use crate::machine;
-use crate::machine::context::controller_uid;
+use crate::machines;
 use crate::runtime::cache::no_index;
 use crate::runtime::metrics::Metrics;
+use crate::runtime::owners::controller_uid;
 use crate::runtime::queue::{Pace, Round, Starter};
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Kind, Name, Writer, queue};
@@ -29,7 +29,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts it, as far as `mode` wants it.
 pub fn start(
-    machines: &Arc<machine::Context>,
+    machines: &Arc<machines::Context>,
     mode: ClusterApi,
     pace: Pace,
     metrics: &Arc<Metrics>,
@@ -65,7 +65,7 @@ async fn put_crd(client: &Client) {
 }
 
 /// Follows the CRD, which may come, go, or become somebody else's at any time.
-async fn supervise(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) {
+async fn supervise(machines: &Arc<machines::Context>, pace: Pace, metrics: &Arc<Metrics>) {
     let client = machines.writer.client();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let events = watcher::watch_object(crds, install::NAME).default_backoff();
@@ -90,7 +90,7 @@ async fn supervise(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<M
 }
 
 /// The controller, until what is given back is dropped.
-fn run(machines: &Arc<machine::Context>, pace: Pace, metrics: &Arc<Metrics>) -> JoinSet<()> {
+fn run(machines: &Arc<machines::Context>, pace: Pace, metrics: &Arc<Metrics>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let client = machines.writer.client();
     let (clusters, work) = Cache::<Cluster>::new(Api::all(client.clone()), no_index);

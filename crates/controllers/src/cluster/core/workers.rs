@@ -9,9 +9,9 @@ use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 
 use super::Context;
-use super::part::Said;
-use crate::machine::context::controller_uid;
+use super::contract_ref::Said;
 use crate::runtime::conditions::{Truth, find, is_true};
+use crate::runtime::owners::controller_uid;
 use crate::runtime::status::PATIENCE;
 use crate::runtime::{Cache, Error, Kind, Name, Writer};
 

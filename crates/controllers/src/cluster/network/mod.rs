@@ -20,8 +20,8 @@ use kube::ResourceExt;
 
 use super::act::{Acted, Hands};
 use super::context::{Context, cluster_of};
-use crate::child::{self, Terms, Wanted};
-use crate::machine::context::CATCH_UP;
+use crate::machines::context::CATCH_UP;
+use crate::owned_workspace::{self, Terms, Wanted};
 use crate::runtime::queue::Next;
 use crate::runtime::status::without_messages;
 use crate::runtime::{Error, Name};
@@ -67,10 +67,10 @@ fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
     let status = context.network_status.current(object.as_ref(), object.status.as_ref());
     let template = object.spec.vpc_template_ref.clone().unwrap_or_default();
     let workspace = existing.as_ref().map(|apply| {
-        let kinship = child::kinship(apply, object.as_ref());
+        let kinship = owned_workspace::kinship(apply, object.as_ref());
         Workspace {
             differs: wanted.as_ref().is_some_and(|wanted| wanted.correction(apply).is_some()),
-            held: child::is_held(apply),
+            held: owned_workspace::is_held(apply),
             ..Workspace::read(apply, kinship, &template, network::told(status.as_ref()))
         }
     });
@@ -112,7 +112,7 @@ fn wanted(object: &CAPTCluster, owner: &Owner, child: &Name) -> Option<Wanted> {
         defaults: network::defaults(object),
         secrets: Vec::new(),
         cluster: Some(cluster.to_owned()),
-        owner: child::owner(object),
+        owner: owned_workspace::owner(object),
         terms: Some(Terms { retain: object.spec.retain_vpc_on_delete, ..Terms::default() }),
     })
 }

@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
 
 use super::super::context::{Context, MANAGER, workspace_id};
-use super::super::keeper;
+use super::super::state_secrets;
 use super::decide::{Decision, Phase, Step};
 use super::observe::{Lost, Observed, is_destroyed};
 use super::{approval, connection};
@@ -187,10 +187,13 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
     let found = observed.import.as_ref().filter(|_| !asked);
     let state = match found {
         Some(import) => import.state.clone(),
-        None => match keeper::read_import(&context.client, namespace, secret).await {
+        None => match state_secrets::read_import(&context.client, namespace, secret).await {
             Ok(state) => state,
             // It was found beside the object, and taken over, before `capt import-state` asked for it.
-            Err(_) if observed.view.resources > 0 && secret == keeper::import_name(&observed.name.name) => {
+            Err(_)
+                if observed.view.resources > 0
+                    && secret == state_secrets::import_name(&observed.name.name) =>
+            {
                 clear_import(context, observed).await?;
                 return Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() });
             }
@@ -217,8 +220,9 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
     }
     // What was written for this alone goes; what the object or the annotation names is its author's.
     let instance = &observed.name.name;
-    if secret == keeper::import_name(instance) && (asked || found.is_some_and(|import| import.passes)) {
-        keeper::remove_import(&context.client, namespace, instance).await.map_err(|problem| {
+    if secret == state_secrets::import_name(instance) && (asked || found.is_some_and(|import| import.passes))
+    {
+        state_secrets::remove_import(&context.client, namespace, instance).await.map_err(|problem| {
             Error::Engine { attempt: format!("remove Secret {namespace}/{secret}"), problem }
         })?;
     }
@@ -268,7 +272,11 @@ fn destroyed(observed: &Observed) -> String {
 /// Lets the object go.
 async fn release(context: &Context, observed: &Observed, forget: bool) -> Result<Acted, Error> {
     // A controller that takes over between the end of the state and that of the object would look for what is lost.
-    if forget && context.keeper.is_some() && observed.status.is_some() && !is_destroyed(&observed.object) {
+    if forget
+        && context.state_backend.is_some()
+        && observed.status.is_some()
+        && !is_destroyed(&observed.object)
+    {
         let notes = json!({ annotations::DESTROYED: observed.object.uid() });
         let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
         patch_metadata(context, &observed.object, metadata).await?;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 
 use super::super::context::{Context, instance_of, workspace_id};
-use super::super::keeper;
+use super::super::state_secrets;
 use super::prepare::Blocked;
 use super::values::{Read, Reader, unblocked};
 use crate::runtime::{Error, Looker, Name, Readable};
@@ -89,7 +89,7 @@ async fn named(reader: &mut Reader<'_>, name: Readable<Secret>) -> Read<Option<I
     }
     let refused =
         |problem: String| Blocked::terminal(reasons::SECRET_ERROR, format!("importState: {problem}"));
-    let read = keeper::read_import(&reader.context.client, &name.namespace, &name.name).await;
+    let read = state_secrets::read_import(&reader.context.client, &name.namespace, &name.name).await;
     let read = read.and_then(|state| match State::read(&state) {
         Ok(_) => Ok(state),
         Err(error) => Err(format!("Secret {shown} holds no Terraform state: {error}")),
@@ -99,14 +99,14 @@ async fn named(reader: &mut Reader<'_>, name: Readable<Secret>) -> Read<Option<I
 
 /// The state that was left for an instance of that name.
 async fn left(reader: &mut Reader<'_>, object: &WorkspaceTemplateApply) -> Result<Option<Import>, Error> {
-    let name = Name::new(reader.namespace, keeper::import_name(&object.name_any()));
+    let name = Name::new(reader.namespace, state_secrets::import_name(&object.name_any()));
     // One of its own namespace needs nobody's leave.
     let Ok(readable) = reader.resolve::<Secret>(name.clone()) else { return Ok(None) };
     let found = reader.secret(&readable).await?;
-    if !found.is_some_and(|secret| keeper::is_import(&secret)) {
+    if !found.is_some_and(|secret| state_secrets::is_import(&secret)) {
         return Ok(None);
     }
-    let state = keeper::read_import(&reader.context.client, &name.namespace, &name.name).await;
+    let state = state_secrets::read_import(&reader.context.client, &name.namespace, &name.name).await;
     let state = state.map_err(|problem| Error::Engine {
         attempt: format!("take over the state in Secret {name}"),
         problem,

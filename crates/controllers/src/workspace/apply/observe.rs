@@ -117,7 +117,7 @@ impl Observed {
 /// Observes.
 pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> Result<Observed, Error> {
     let name = Name::of(object.as_ref());
-    let mut looker = context.interests.looker(name.clone());
+    let mut looker = context.dependents.looker(name.clone());
     let status = context.apply_status.current(object.as_ref(), object.status.as_ref());
     let finalizer = object.finalizers().iter().any(|known| known == finalizers::WORKSPACE_TEMPLATE_APPLY);
     // One that is going, and was let go, may wait for the finalizers of others.

@@ -21,7 +21,7 @@ pub fn backend(
     known: &BTreeMap<String, String>,
 ) -> Result<Backend, Blocked> {
     let (BackendKind::Hcl, Some(text)) = (config.spec.backend.kind, &config.spec.backend.hcl) else {
-        // In Secrets or not: the state a run sees is a file, and the engine's keeper carries it.
+        // In Secrets or not: the state a run sees is a file, and the engine's state backend carries it.
         return Ok(Backend::Local);
     };
     let elsewhere = config.namespace().as_deref() != Some(namespace);

@@ -205,8 +205,8 @@ async fn resolve(
     let own =
         place::own_workspace(of.workspace_name, reader.namespace, &template.namespace().unwrap_or_default());
     inputs.workspace = place::selected(&inputs, &texts, &known, of, own);
-    if let Some(keeper) = &reader.context.keeper {
-        keeper.choose(&workspace_id(&Name::of(object)), backend_kind);
+    if let Some(state_backend) = &reader.context.state_backend {
+        state_backend.choose(&workspace_id(&Name::of(object)), backend_kind);
     }
     let backend = unblocked!(place::own_backend(&mut reader, &Name::of(object), &inputs, of.view).await?);
     let revision = reader.context.engine.revision(&inputs).await;

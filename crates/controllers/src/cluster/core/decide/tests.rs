@@ -251,7 +251,7 @@ fn what_is_anothers_is_not_deleted() {
 
 #[test]
 fn the_part_that_is_waited_for_says_why() {
-    let said = super::super::part::Said {
+    let said = super::super::contract_ref::Said {
         truth: crate::runtime::conditions::Truth::True,
         reason: "Deleting".into(),
         message: "waits for WorkspaceTemplateApply w to go".into(),

@@ -1,0 +1,304 @@
+//! State and inputs of workspaces in Secrets: compressed, in chunks, and guarded against an older writer.
+//!
+//! ```text
+//! capt-state-NAME   head: which chunks count, their checksum, who wrote them; and the first chunk
+//! capt-chunk-…-N    further chunks, written before the head that names them, removed after (`drawer.rs`)
+//! ```
+//! The inputs among it are sealed (`seal.rs`).
+//!
+//! A reader sees one write or the next, never half of one. A writer gives way to a head with a higher fence: another
+//! controller has taken over since. One that takes over learns of a run that may still be under way, and for how long.
+//!
+//! Who may write Secrets of a namespace may write these: they are bounded, and never those of another workspace.
+
+mod chunked_secret;
+mod pack;
+mod seal;
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use capt_api::workspace::BackendKind;
+use capt_terraform::order::WorkspaceId;
+use capt_terraform::state_backend::{Kept, Running, StateBackend, StateBackendError};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+use serde::Deserialize;
+
+use self::chunked_secret::{ChunkedSecret, Run};
+use self::seal::Keyring;
+use super::context::instance_of;
+use crate::runtime::Name;
+use crate::runtime::name::{is_object_name, not_a_name};
+
+/// Type of these Secrets.
+const TYPE: &str = "infrastructure.cluster.x-k8s.io/state";
+
+/// Keeps workspaces in Secrets beside their instances: those whose provider config says so.
+pub struct SecretStateBackend {
+    client: Client,
+    keyring: Keyring,
+    fence: u64,
+    /// When this controller had its lease: no earlier one could renew its own since.
+    since: Instant,
+    /// What `Auto` means.
+    auto: bool,
+    chosen: Mutex<HashMap<WorkspaceId, bool>>,
+}
+
+impl SecretStateBackend {
+    /// A state backend for one term of office: each later controller has a higher fence. `auto`: whether workspaces that do not
+    /// say are kept in Secrets. `own`: the controllers' namespace, where no tenant reads Secrets, for the key of their inputs.
+    pub fn new(client: Client, fence: u64, auto: bool, own: &str) -> Self {
+        let keyring = Keyring::new(client.clone(), own);
+        Self { client, keyring, fence, since: Instant::now(), auto, chosen: Mutex::default() }
+    }
+
+    /// What the provider config of a workspace says.
+    pub fn choose(&self, workspace: &WorkspaceId, backend: BackendKind) {
+        let choice = match backend {
+            BackendKind::Auto => self.auto,
+            BackendKind::Kubernetes => true,
+            BackendKind::Local | BackendKind::Hcl => false,
+        };
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        if chosen.get(workspace) != Some(&choice) {
+            chosen.insert(workspace.clone(), choice);
+        }
+    }
+
+    /// What the provider config of a workspace seems to say, before anybody has looked closer.
+    pub fn expect(&self, workspace: &WorkspaceId, backend: BackendKind) {
+        let known = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).contains_key(workspace);
+        if !known {
+            self.choose(workspace, backend);
+        }
+    }
+
+    /// Whether a workspace is kept here; what it was kept in counts where nobody says.
+    async fn keeps(&self, workspace: &WorkspaceId) -> Result<bool, StateBackendError> {
+        let choice = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).get(workspace).copied();
+        match choice {
+            Some(choice) => Ok(choice),
+            None if self.auto => Ok(true),
+            None => Ok(self.drawer(workspace)?.read_head().await?.is_some()),
+        }
+    }
+
+    fn drawer(&self, workspace: &WorkspaceId) -> Result<ChunkedSecret, StateBackendError> {
+        let Name { namespace, name } = instance_of(workspace)
+            .ok_or_else(|| StateBackendError::Failed(format!("{workspace} has no namespace")))?;
+        Ok(ChunkedSecret {
+            api: Api::namespaced(self.client.clone(), &namespace),
+            head: format!("capt-state-{name}"),
+        })
+    }
+}
+
+impl StateBackend for SecretStateBackend {
+    fn load<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<Option<Kept>, StateBackendError>> {
+        async move {
+            if !self.keeps(workspace).await? {
+                return Ok(None);
+            }
+            let drawer = self.drawer(workspace)?;
+            let Some((bytes, head)) = drawer.load().await? else { return Ok(None) };
+            let damaged = |problem: String| drawer.damaged(&format!("is damaged: {problem}"));
+            let seal = self.keyring.seal(workspace).await?;
+            let kept = pack::unpack(bytes, Some(seal)).await.map_err(damaged)?;
+            if is_of_another(&kept.record, workspace) {
+                return Err(damaged("its record is that of another workspace".into()));
+            }
+            let running = head.running.map(|run| {
+                let ends_within = ends_within(head.fence, &run, self.fence, self.since.elapsed());
+                if head.fence < self.fence && ends_within.is_zero() {
+                    let (workspace, run) = (workspace.as_str(), &run.id);
+                    tracing::warn!(
+                        workspace,
+                        run,
+                        "a run of the controller before did not hand in its last state"
+                    );
+                }
+                Running { run: run.id, ends_within }
+            });
+            Ok(Some(Kept { running, ..kept }))
+        }
+        .boxed()
+    }
+
+    fn keep<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        kept: Kept,
+    ) -> BoxFuture<'a, Result<(), StateBackendError>> {
+        async move {
+            if !self.keeps(workspace).await? {
+                return Ok(());
+            }
+            let running = kept
+                .running
+                .as_ref()
+                .map(|Running { run, ends_within }| Run { id: run.clone(), seconds: ends_within.as_secs() });
+            let last = running.is_none();
+            let seal = self.keyring.seal(workspace).await?;
+            let packed = pack::pack(kept, Some(seal)).await.map_err(|problem| {
+                if last {
+                    // Its run is not over, and would not tell why.
+                    tracing::warn!(workspace = workspace.as_str(), %problem, "the state is not kept");
+                }
+                StateBackendError::TooLarge(format!("{workspace} is not kept: {problem}"))
+            })?;
+            self.drawer(workspace)?.store(&packed, self.fence, running).await
+        }
+        .boxed()
+    }
+
+    fn shares(&self, workspace: &WorkspaceId) -> bool {
+        let chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        chosen.get(workspace).copied().unwrap_or(self.auto)
+    }
+
+    fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>> {
+        async move {
+            self.drawer(workspace)?.remove(self.fence).await?;
+            self.chosen.lock().unwrap_or_else(PoisonError::into_inner).remove(workspace);
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+/// The Secret that a state is left in for the workspace of an instance.
+pub fn import_name(instance: &str) -> String {
+    format!("capt-import-{instance}")
+}
+
+/// Whether a Secret holds a state as [`write_import`] writes it.
+pub fn is_import(secret: &Secret) -> bool {
+    secret.type_.as_deref() == Some(TYPE)
+        && secret.data.as_ref().is_some_and(|data| data.contains_key("head"))
+}
+
+/// Keys under which other programs keep a state: Terraform's `kubernetes` backend (compressed), and people.
+const STATE_KEYS: [&str; 2] = ["tfstate", "terraform.tfstate"];
+
+/// Puts a state where the controller finds it.
+pub async fn write_import(
+    client: &Client,
+    namespace: &str,
+    secret: &str,
+    state: Vec<u8>,
+) -> Result<(), String> {
+    let drawer = ChunkedSecret { api: Api::namespaced(client.clone(), namespace), head: secret.to_owned() };
+    let kept = Kept { state, ..Kept::default() };
+    let packed = pack::pack(kept, None).await?;
+    drawer.store(&packed, 0, None).await.map_err(|error| error.to_string())
+}
+
+/// Reads a state that somebody put there. What a workspace is kept in is none: its resources would have two owners.
+pub async fn read_import(client: &Client, namespace: &str, secret: &str) -> Result<Vec<u8>, String> {
+    if !is_object_name(secret) {
+        return Err(not_a_name("Secret", secret));
+    }
+    let drawer = ChunkedSecret { api: Api::namespaced(client.clone(), namespace), head: secret.to_owned() };
+    let found = drawer.api.get_opt(secret).await.map_err(|error| error.to_string())?;
+    if let Some(bytes) = found.and_then(foreign) {
+        return pack::state(bytes).await.map_err(|problem| format!("Secret {secret}: {problem}"));
+    }
+    let kept = || format!("Secret {secret} is what a workspace is kept in: it is not taken over");
+    let bytes = drawer.load().await.map_err(|error| error.to_string())?;
+    let (bytes, head) = bytes.ok_or_else(|| format!("Secret {secret} does not exist"))?;
+    if head.fence > 0 || head.running.is_some() {
+        return Err(kept());
+    }
+    let damaged = |problem| format!("Secret {secret} is damaged: {problem}");
+    let Kept { record, state, .. } = pack::unpack(bytes, None).await.map_err(damaged)?;
+    // The first holder of a Lease has no fence to tell, but a record.
+    if record.is_empty() { Ok(state) } else { Err(kept()) }
+}
+
+/// The state that another program keeps in a Secret.
+fn foreign(secret: Secret) -> Option<Vec<u8>> {
+    let mut data = secret.data.filter(|data| !data.contains_key("head"))?;
+    STATE_KEYS.iter().find_map(|key| data.remove(*key)).map(|ByteString(bytes)| bytes)
+}
+
+/// Removes the state that was left for an instance, as [`write_import`] wrote it. A Secret of any other name or kind may be the only copy
+/// of what somebody else keeps in it.
+pub async fn remove_import(client: &Client, namespace: &str, instance: &str) -> Result<(), String> {
+    let drawer =
+        ChunkedSecret { api: Api::namespaced(client.clone(), namespace), head: import_name(instance) };
+    let found = drawer.api.get_opt(&drawer.head).await.map_err(|error| error.to_string())?;
+    if !found.is_some_and(|secret| is_import(&secret)) {
+        return Ok(());
+    }
+    drawer.remove(0).await.map_err(|error| error.to_string())
+}
+
+/// How long a run can still be under way for one who took over so long ago. The run of an earlier controller alone: nobody else's
+/// is waited for.
+fn ends_within(of: u64, run: &Run, fence: u64, since: Duration) -> Duration {
+    if of >= fence { Duration::ZERO } else { Duration::from_secs(run.seconds).saturating_sub(since) }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "map_err gives it by value")]
+fn failed(error: kube::Error) -> StateBackendError {
+    StateBackendError::Failed(error.to_string())
+}
+
+/// Whether a record says that it is another workspace's. One that says nothing is the engine's to refuse.
+fn is_of_another(record: &[u8], workspace: &WorkspaceId) -> bool {
+    #[derive(Deserialize)]
+    struct Of {
+        workspace: WorkspaceId,
+    }
+    serde_json::from_slice::<Of>(record).is_ok_and(|of| of.workspace != *workspace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_says_whose_it_is() {
+        let rows = [
+            (r#"{"workspace": "tenant/evil", "touched": true}"#, false),
+            (r#"{"workspace": "owner/prod"}"#, true),
+            (r#"{"workspace": ""}"#, true),
+            ("", false),
+            ("noise", false),
+        ];
+        for (record, expected) in rows {
+            assert_eq!(
+                is_of_another(record.as_bytes(), &WorkspaceId::new("tenant/evil")),
+                expected,
+                "{record}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_run_of_an_earlier_controller_is_waited_for() {
+        let run = Run { id: "r".into(), seconds: 100 };
+        let rows = [
+            // Fence of the head, ours, since we have the lease -> wait.
+            (1, 2, 0, 100),
+            (1, 2, 40, 60),
+            (1, 2, 100, 0),
+            (1, 2, 1000, 0),
+            (2, 2, 0, 0),
+            (3, 2, 0, 0),
+        ];
+        for (of, fence, since, wait) in rows {
+            let left = ends_within(of, &run, fence, Duration::from_secs(since));
+            assert_eq!(left.as_secs(), wait, "{of} {fence} {since}");
+        }
+    }
+}
