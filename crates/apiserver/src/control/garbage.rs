@@ -11,16 +11,14 @@ use tokio::time::{Instant, sleep_until};
 use crate::gc::graph::{Action, Graph, Uid};
 use crate::object::Meta;
 use crate::request::delete::{DeleteOptions, Propagation};
-use crate::request::write::{Validated, WriteOptions};
 use crate::status::ApiError;
-use crate::storage::{Change, PatchBody, Storage, Target};
+use crate::storage::{Storage, Target};
 use crate::store::{Event, Filter, Key, Object, Query, Watcher};
 
 /// How long what was refused is left alone: the disk may be full.
 const AGAIN: Duration = Duration::from_secs(10);
-
-/// Who is named as manager of what garbage collection changes.
-const MANAGER: &str = "garbage-collector";
+/// As much of it is tried together.
+const MOST_AGAIN: usize = 100;
 
 /// Runs until the store is closed. A watch that fell behind starts anew with everything there is.
 pub async fn run(storage: Arc<Storage>) {
@@ -30,16 +28,21 @@ pub async fn run(storage: Arc<Storage>) {
         let mut refused = collector.settle(all).await;
         let mut again = Instant::now() + AGAIN;
         loop {
-            let event = tokio::select! {
-                biased;
-                () = sleep_until(again), if !refused.is_empty() => None,
-                event = watcher.next() => Some(event),
-            };
-            let touched = match event {
-                None => std::mem::take(&mut refused),
-                Some(Ok(event)) => collector.note(&event),
-                Some(Err(crate::store::WatchError::Closed)) => return,
-                Some(Err(_)) => break,
+            let touched = tokio::select! {
+                () = sleep_until(again), if !refused.is_empty() => {
+                    let some: BTreeSet<Uid> = refused.iter().take(MOST_AGAIN).cloned().collect();
+                    refused.retain(|uid| !some.contains(uid));
+                    let still = collector.settle(some).await;
+                    refused.extend(still);
+                    // After the work: events are read in between, however long it took.
+                    again = Instant::now() + AGAIN;
+                    continue;
+                }
+                event = watcher.next() => match event {
+                    Ok(event) => collector.note(&event),
+                    Err(crate::store::WatchError::Closed) => return,
+                    Err(_) => break,
+                },
             };
             if refused.is_empty() {
                 again = Instant::now() + AGAIN;
@@ -121,46 +124,30 @@ impl Collector {
                 self.storage.delete(target, name, &options).await.map(drop)
             }
             Action::Disown(owners) => {
-                let owners: HashSet<&str> = owners.iter().map(String::as_str).collect();
+                let owners: HashSet<&str> = owners.iter().map(|owner| &**owner).collect();
                 let stays = |owner: &Value| !owner["uid"].as_str().is_some_and(|uid| owners.contains(uid));
-                self.edit(target, name, uid, |meta| retain(meta, "ownerReferences", stays)).await
+                self.storage
+                    .edit_metadata(target, name, uid, |meta| retain(meta, "ownerReferences", stays))
+                    .await
             }
             Action::Release(finalizer) => {
-                self.edit(target, name, uid, |meta| retain(meta, "finalizers", |other| other != finalizer))
+                self.storage
+                    .edit_metadata(target, name, uid, |meta| {
+                        retain(meta, "finalizers", |other| other != finalizer);
+                    })
                     .await
             }
         }
     }
-
-    /// Changes the metadata of an object, if it is still the one that was looked at.
-    async fn edit(
-        &self,
-        target: &Target,
-        name: &str,
-        uid: &str,
-        edit: impl FnOnce(&mut Value),
-    ) -> Result<(), ApiError> {
-        let live = self.storage.get_value(target, name)?;
-        if Meta::of(&live).uid() != Some(uid) {
-            return Ok(());
-        }
-        let mut metadata = live["metadata"].clone();
-        edit(&mut metadata);
-        let patch = json!({"metadata": {
-            "uid": uid,
-            "resourceVersion": metadata["resourceVersion"],
-            "ownerReferences": metadata["ownerReferences"],
-            "finalizers": metadata["finalizers"],
-        }});
-        let change = Change::Patch(PatchBody::Merge(patch));
-        let options = WriteOptions { validated: Validated::Metadata, ..WriteOptions::default() };
-        self.storage.change(target, name, &change, &options, MANAGER).await.map(drop)
-    }
 }
 
+/// Takes items out of a list of the metadata.
 fn retain(metadata: &mut Value, list: &str, keep: impl Fn(&Value) -> bool) {
-    if let Some(items) = metadata.get_mut(list).and_then(Value::as_array_mut) {
-        items.retain(|item| keep(item));
+    let Some(items) = metadata.get_mut(list).and_then(Value::as_array_mut) else { return };
+    items.retain(|item| keep(item));
+    // No empty list is stored.
+    if let (true, Some(members)) = (items.is_empty(), metadata.as_object_mut()) {
+        members.shift_remove(list);
     }
 }
 

@@ -87,7 +87,7 @@ async fn pass(storage: &Storage) -> bool {
         });
         let change = Change::Patch(PatchBody::Apply(applied));
         let options = WriteOptions { force: true, ..WriteOptions::default() };
-        // What is refused now is tried again at the next change.
+        // What is refused now is next attempt at the next change.
         changed |= storage.change(&target, name, &change, &options, MANAGER).await.is_ok();
     }
     changed

@@ -4,7 +4,8 @@
 //! every object of the store, so what it does not hold does not exist. An owner in another namespace counts as
 //! absent, as Kubernetes has it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -12,8 +13,8 @@ use crate::object::Meta;
 use crate::object::delete::{FOREGROUND, ORPHAN};
 use crate::store::Key;
 
-/// A uid.
-pub type Uid = String;
+/// A uid. Objects may name many owners, so each is kept once for an object.
+pub type Uid = Arc<str>;
 
 /// What garbage collection does next for one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +33,8 @@ pub enum Action {
 #[derive(Debug, PartialEq)]
 struct Node {
     key: Key,
+    /// Ordered by their uids.
     owners: Vec<Owner>,
-    /// Those of them that do not go before it.
-    blocked: HashSet<Uid>,
     deleting: bool,
     foreground: bool,
     orphan: bool,
@@ -50,7 +50,8 @@ struct Owner {
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: HashMap<Uid, Node>,
-    dependents: HashMap<Uid, BTreeSet<Uid>>,
+    /// The uids of each are in order.
+    dependents: HashMap<Uid, Vec<Uid>>,
 }
 
 /// How one owner stands to a dependent.
@@ -64,15 +65,17 @@ impl Graph {
     /// Takes note of an object; returns the objects for which something may have changed.
     pub fn observe(&mut self, key: &Key, object: &Value) -> BTreeSet<Uid> {
         let meta = Meta::of(object);
-        let Some(uid) = meta.uid().map(str::to_owned) else { return BTreeSet::new() };
-        let owners: Vec<Owner> = meta.owner_references().filter_map(owner).collect();
-        let blocked = owners.iter().filter(|owner| owner.blocks).map(|owner| owner.uid.clone()).collect();
+        let Some(uid) = meta.uid().map(Uid::from) else { return BTreeSet::new() };
+        let mut owners: Vec<Owner> = meta.owner_references().filter_map(owner).collect();
+        // Of one that is named twice, the reference that blocks counts.
+        owners.sort_by(|a, b| a.uid.cmp(&b.uid).then(b.blocks.cmp(&a.blocks)));
+        owners.dedup_by(|a, b| a.uid == b.uid);
+        owners.shrink_to_fit();
         let finalizers: Vec<&str> = meta.finalizers().collect();
         let deleting = meta.deletion_timestamp().is_some();
         let node = Node {
             key: key.clone(),
             owners,
-            blocked,
             deleting,
             foreground: deleting && finalizers.contains(&FOREGROUND),
             orphan: deleting && finalizers.contains(&ORPHAN),
@@ -83,7 +86,10 @@ impl Graph {
         }
         let mut touched = self.unlink(&uid);
         for owner in &node.owners {
-            self.dependents.entry(owner.uid.clone()).or_default().insert(uid.clone());
+            let dependents = self.dependents.entry(owner.uid.clone()).or_default();
+            if let Err(place) = dependents.binary_search(&uid) {
+                dependents.insert(place, uid.clone());
+            }
             touched.insert(owner.uid.clone());
         }
         touched.extend(self.dependents.get(&uid).into_iter().flatten().cloned());
@@ -106,7 +112,9 @@ impl Graph {
         let owners: BTreeSet<Uid> = owners.map(|owner| owner.uid.clone()).collect();
         for owner in &owners {
             if let Some(dependents) = self.dependents.get_mut(owner) {
-                dependents.remove(uid);
+                if let Ok(place) = dependents.binary_search_by(|dependent| (**dependent).cmp(uid)) {
+                    dependents.remove(place);
+                }
                 if dependents.is_empty() {
                     self.dependents.remove(owner);
                 }
@@ -202,14 +210,15 @@ impl Graph {
     fn blocks(&self, dependent: &str, owner: &str) -> bool {
         let Some(node) = self.nodes.get(dependent) else { return false };
         // Not by the owners of the owner, of which there may be thousands.
-        let mutual =
-            node.foreground && self.dependents.get(dependent).is_some_and(|owned| owned.contains(owner));
-        !mutual && node.blocked.contains(owner)
+        let owns = |owned: &Vec<Uid>| owned.binary_search_by(|uid| (**uid).cmp(owner)).is_ok();
+        let mutual = node.foreground && self.dependents.get(dependent).is_some_and(owns);
+        let found = node.owners.binary_search_by(|known| (*known.uid).cmp(owner));
+        !mutual && found.is_ok_and(|place| node.owners[place].blocks)
     }
 }
 
 fn owner(reference: &Value) -> Option<Owner> {
-    let uid = reference.get("uid")?.as_str()?.to_owned();
+    let uid = Uid::from(reference.get("uid")?.as_str()?);
     let blocks = reference.get("blockOwnerDeletion") == Some(&Value::Bool(true));
     Some(Owner { uid, blocks })
 }

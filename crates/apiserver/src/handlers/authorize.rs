@@ -1,4 +1,4 @@
-//! May they: what a request is to RBAC.
+//! RBAC authorization of requests.
 
 use super::{Api, Call};
 use crate::rbac::{Object, Resource};

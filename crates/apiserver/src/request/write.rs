@@ -35,16 +35,6 @@ pub enum Write {
     Patch(PatchType),
 }
 
-/// The part of a custom object that a write validates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Validated {
-    /// All of it, with its schema and the rules in it.
-    #[default]
-    Whole,
-    /// Metadata alone: the server edits that and nothing else.
-    Metadata,
-}
-
 /// The options of a write.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
@@ -62,8 +52,6 @@ pub struct WriteOptions {
     pub repeated: Repeated,
     /// Whether the write comes through `/scale`.
     pub through_scale: bool,
-    /// The part of a custom object that is validated.
-    pub validated: Validated,
     /// What the client should know, whether the write succeeds or not.
     pub warnings: Warnings,
 }
@@ -113,7 +101,6 @@ impl WriteOptions {
             user: None,
             repeated: Repeated::Nothing,
             through_scale: false,
-            validated: Validated::Whole,
             warnings: Warnings::default(),
         })
     }

@@ -58,7 +58,7 @@ impl Storage {
             rules::prepare_create(&resource.group, &resource.kind, &mut object);
         }
         self.check_grant(target, "", &object, None, options)?;
-        admit::validate(target, &object, None, options)?;
+        admit::validate(target, &object, None)?;
         admit::warn(target, &object, None, options);
         encode::settle(target, &mut object);
         self.check_namespace(target)?;

@@ -15,7 +15,7 @@ use crate::managed_fields::text;
 use crate::object::create::drop_empty;
 use crate::object::{Meta, metadata_mut};
 use crate::request::body;
-use crate::request::write::{FieldValidation, Validated, WriteOptions};
+use crate::request::write::{FieldValidation, WriteOptions};
 use crate::resource::Resource;
 use crate::status::{ApiError, Cause, GroupResource, go};
 
@@ -165,7 +165,7 @@ fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Result<
 /// Built-in kinds are read as Go's types would read them.
 fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let resource = &target.served.resource;
-    // Nobody's fields, said on purpose, is not the same as nothing said of them.
+    // An explicitly empty managedFields is not the same as nothing said of them.
     let forgets = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
     let emptied = take_emptied(target, object);
     if let Origin::Apply(_) | Origin::StrategicPatch(_) = origin {
@@ -232,21 +232,13 @@ fn undecodable(target: &Target, error: &str, origin: &Origin) -> ApiError {
 }
 
 /// Refuses what is not valid, on its own and as a change of `old`.
-pub fn validate(
-    target: &Target,
-    object: &Value,
-    old: Option<&Value>,
-    options: &WriteOptions,
-) -> Result<(), ApiError> {
+pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
     let resource = &target.served.resource;
     let mut errors = metadata::validate(object);
     errors.extend(old.and_then(|old| late_finalizers(object, old)));
     errors.extend(old.map(|old| other_identity(object, old)).unwrap_or_default());
     if resource.custom {
-        // What a tenant wrote into a definition neither holds the server up nor keeps it from its work.
-        if options.validated == Validated::Whole {
-            errors = judge_custom(target, errors, object, old);
-        }
+        errors = judge_custom(target, errors, object, old);
     } else {
         let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
         // Some built-in kinds allow other names, such as `system:node`; their rules say so.

@@ -74,6 +74,40 @@ impl Storage {
         }
     }
 
+    /// Changes the metadata of an object, if it is still the one of that uid; one that waits for nothing any more goes. This is the
+    /// server's own work: what a tenant wrote into a definition, rules and defaults, neither holds it up nor keeps it from being done.
+    pub async fn edit_metadata(
+        &self,
+        target: &Target,
+        name: &str,
+        uid: &str,
+        edit: impl Fn(&mut Value),
+    ) -> Result<(), ApiError> {
+        loop {
+            let stored = self.find(target, name)?;
+            let mut object = encode::to_value(target, &stored);
+            if Meta::of(&object).uid() != Some(uid) {
+                return Ok(());
+            }
+            edit(&mut object["metadata"]);
+            let is_finished = delete::is_finished(&object);
+            let value = (!is_finished).then(|| encode::to_store_marked(target, &stored, &object));
+            let (key, revision) = (target.key(name), stored.revision());
+            // The store takes its time.
+            drop((stored, object));
+            let written = match value {
+                Some(value) => self.store.update(key, value, Some(revision)).await,
+                None => self.store.delete(key, Some(revision)).await,
+            };
+            match written {
+                Ok(_) => return Ok(()),
+                // Somebody changed it meanwhile: change what it is now.
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(write_error(target, name, &error)),
+            }
+        }
+    }
+
     /// Sets the finalizers in the spec of a namespace; one that waits for nothing any more goes.
     pub async fn finalize(&self, target: &Target, name: &str, finalizers: &Value) -> Result<Value, ApiError> {
         self.set_finalizers(target, name, finalizers, None).await

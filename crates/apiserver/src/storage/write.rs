@@ -19,7 +19,7 @@ use crate::object::update::{self, Part};
 use crate::object::{Meta, delete, metadata_mut};
 use crate::rbac::Grant;
 use crate::request::path::check_name;
-use crate::request::write::{Validated, WriteOptions};
+use crate::request::write::WriteOptions;
 use crate::resource::crd;
 use crate::status::ApiError;
 use crate::store::{self, Revision, WriteError};
@@ -96,7 +96,7 @@ impl Storage {
             if !encode::changes(target, &live, &old, &new) {
                 return Ok(Written { object: encode::to_bytes(target, &live), created: false });
             }
-            let ready = Ready::of(target, &live, &new, options)?;
+            let ready = Ready::of(target, &new, revision)?;
             if options.dry_run {
                 let mut new = new;
                 encode::as_read(target, &mut new);
@@ -249,7 +249,7 @@ impl Storage {
         }
         self.check_grant(target, name, &new, Some(live), options)?;
         admit::put_emptied(&mut new, emptied);
-        admit::validate(target, &new, Some(live), options)?;
+        admit::validate(target, &new, Some(live))?;
         admit::warn(target, &new, Some(live), options);
         admit::take_emptied(target, &mut new);
         // What goes does not go through the store.
@@ -290,17 +290,9 @@ enum Ready {
 }
 
 impl Ready {
-    fn of(
-        target: &Target,
-        live: &store::Object,
-        new: &Value,
-        options: &WriteOptions,
-    ) -> Result<Self, ApiError> {
+    fn of(target: &Target, new: &Value, revision: Revision) -> Result<Self, ApiError> {
         if delete::is_finished(new) {
-            return Ok(Self::Gone(with_version(new.clone(), live.revision()).to_string().into()));
-        }
-        if options.validated == Validated::Metadata {
-            return Ok(Self::Stored(encode::to_store_marked(target, live, new)));
+            return Ok(Self::Gone(with_version(new.clone(), revision).to_string().into()));
         }
         encode::to_store_within_bounds(target, new).map(Self::Stored)
     }

@@ -76,6 +76,10 @@ pub(crate) enum Loop {
     OptFlatMap,
 }
 
+/// Bytes and parts of names that mean something as a whole: `google.protobuf.Timestamp`.
+const LONGEST_NAME: usize = 64;
+const MOST_PARTS: usize = 4;
+
 impl Expr {
     pub fn new(position: usize, kind: ExprKind) -> Self {
         let mut expr = Self { position, depth: 0, kind };
@@ -85,14 +89,36 @@ impl Expr {
         expr
     }
 
-    /// The dotted name this spells, if it is nothing but one.
+    /// The dotted name this spells, if it is nothing but one and no longer than those of types and of functions with a namespace are.
     pub fn qualified_name(&self) -> Option<String> {
-        match &self.kind {
-            ExprKind::Ident(name) => Some(name.clone()),
-            ExprKind::Select { operand, field, optional: false } => {
-                Some(format!("{}.{field}", operand.qualified_name()?))
+        let (mut expr, mut parts, mut length) = (self, Vec::new(), 0);
+        loop {
+            let (part, operand) = match &expr.kind {
+                ExprKind::Ident(name) => (name, None),
+                ExprKind::Select { operand, field, optional: false } => (field, Some(operand)),
+                _ => return None,
+            };
+            length += part.len();
+            parts.push(part.as_str());
+            if length > LONGEST_NAME || parts.len() > MOST_PARTS {
+                return None;
             }
-            _ => None,
+            let Some(operand) = operand else { break };
+            expr = operand;
+        }
+        parts.reverse();
+        Some(parts.join("."))
+    }
+
+    /// Returns true if it is nothing but a dotted name, of whatever length.
+    pub fn is_name(&self) -> bool {
+        let mut expr = self;
+        loop {
+            match &expr.kind {
+                ExprKind::Ident(_) => return true,
+                ExprKind::Select { operand, optional: false, .. } => expr = operand,
+                _ => return false,
+            }
         }
     }
 

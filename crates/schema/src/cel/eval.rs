@@ -121,6 +121,7 @@ impl<'a> Eval<'_, 'a> {
             return Ok(Val::Type(type_name(&name)));
         }
         self.spend(1)?;
+        self.cost.spend_on_bytes(field.len())?;
         let operand = self.expr(operand)?;
         // An optional's fields are optional, whether asked for with `.?` or not.
         let (operand, optional) = match operand {

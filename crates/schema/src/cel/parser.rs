@@ -225,7 +225,7 @@ impl Parser<'_> {
                 let function = if optional { "_[?_]" } else { "_[_]" }.to_owned();
                 expr =
                     Expr::new(position, ExprKind::Call { function, target: None, args: vec![expr, index] });
-            } else if matches!(self.peek(), Token::Symbol("{")) && expr.qualified_name().is_some() {
+            } else if matches!(self.peek(), Token::Symbol("{")) && expr.is_name() {
                 return Err(Issue {
                     position,
                     message: "construction of messages is not supported".to_owned(),

@@ -8,19 +8,21 @@ use crate::error::FieldError;
 use crate::node::{Node, is_type_or_object_meta};
 use crate::path::{FieldPath, Trail};
 use crate::prune::{self, Resource};
-use crate::validate::{self, Errors};
+use crate::validate::{self, Errors, Matching};
 
 pub(crate) fn check(root: &Node) -> Vec<FieldError> {
     let mut checks = Checks::default();
     checks.visit(root, &FieldPath::root(), false);
+    checks.errors.extend(checks.matching.into_error());
     checks.errors.into_inner()
 }
 
-/// Mistakes so far, and the budget left for the rules on all defaults together: they are checked at each start, too.
+/// Mistakes so far, and the budgets left for all defaults together: they are checked at each start, too.
 #[derive(Default)]
 struct Checks {
     errors: Errors,
     budget: Budget,
+    matching: Matching,
 }
 
 impl Checks {
@@ -57,7 +59,7 @@ impl Checks {
         }
         validate::check_resources(node, default, Trail::ROOT, &mut errors);
         if errors.is_empty() {
-            validate::check_values(node, default, None, &mut errors);
+            validate::check_values(node, default, None, &self.matching, &mut errors);
         }
         if errors.is_empty() && node.has_rules {
             // As if it had been there before, and as if it had not.

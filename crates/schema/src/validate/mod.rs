@@ -17,7 +17,7 @@ mod value;
 pub(crate) use correlate::{Correlated, MapList};
 pub(crate) use resource::{check as check_resources, check_one as check_resource};
 pub(crate) use told::Errors;
-pub(crate) use value::check as check_values;
+pub(crate) use value::{Matching, check_within as check_values};
 
 use serde_json::Value;
 

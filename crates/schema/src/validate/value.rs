@@ -27,26 +27,64 @@ pub(crate) fn check(
     correlated: Option<&Correlated<'_>>,
     errors: &mut Vec<FieldError>,
 ) {
-    let mut found = Errors::default();
     let matching = Matching::default();
-    checked(node, value, Trail::ROOT, correlated, &matching, &mut found);
-    errors.extend(told_once(found.into_inner()));
+    check_within(node, value, correlated, &matching, errors);
     errors.extend(matching.exceeded.into_inner());
+}
+
+/// The same with a budget that more than this value shares. Whoever has it asks it for its error at the end.
+pub(crate) fn check_within(
+    node: &Node,
+    value: &Value,
+    correlated: Option<&Correlated<'_>>,
+    matching: &Matching,
+    errors: &mut Vec<FieldError>,
+) {
+    let mut found = Errors::default();
+    checked(node, value, Trail::ROOT, correlated, matching, &mut found);
+    errors.extend(told_once(found.into_inner()));
 }
 
 /// The work that the patterns of a schema may be on one object, in units of [`matching_cost`]: some seconds at worst, where a
 /// pattern of ten characters on a text of megabytes would take minutes. Ten of the usual patterns on the longest text fit.
 const MOST_MATCHING: u64 = 4_000_000;
 
-/// The work of patterns so far.
+/// How often a schema is compared with a value for one object, about a second: `allOf` and its like compare each of theirs with all that
+/// is in a value, and the largest object without them takes a tenth of it.
+const MOST_CHECKED: u64 = 20_000_000;
+
+/// The work on one object so far: of patterns, and of schemas that are compared with values.
 #[derive(Default)]
-pub(super) struct Matching {
+pub(crate) struct Matching {
     spent: Cell<u64>,
-    /// Told once, for the first text that was not matched. None is matched after it.
+    checked: Cell<u64>,
+    /// Told once, for the first thing that was not looked at. Nothing is after it.
     exceeded: OnceCell<FieldError>,
 }
 
 impl Matching {
+    /// Counts one schema that is compared with one value; false once there were too many.
+    fn look(&self, trail: Trail<'_>) -> bool {
+        if self.exceeded.get().is_some() {
+            return false;
+        }
+        self.checked.set(self.checked.get() + 1);
+        if self.checked.get() <= MOST_CHECKED {
+            return true;
+        }
+        self.exceeded.get_or_init(|| {
+            let detail =
+                "too many values for the alternatives of the schema, which would take too long to compare";
+            FieldError::new(&trail.to_path(), FieldErrorKind::TooLong, None, detail)
+        });
+        false
+    }
+
+    /// What was too much.
+    pub fn into_error(self) -> Option<FieldError> {
+        self.exceeded.into_inner()
+    }
+
     /// Matches a text; a text that is too long for what is left counts as one that does.
     fn is_match(&self, pattern: &Pattern, value: &str, trail: Trail<'_>) -> bool {
         if self.exceeded.get().is_some() {
@@ -82,7 +120,7 @@ pub(super) fn checked(
     matching: &Matching,
     errors: &mut Errors,
 ) -> usize {
-    if errors.is_enough() {
+    if errors.is_enough() || !matching.look(trail) {
         return 0;
     }
     if correlated.is_some_and(|correlated| is_cheap(node, value, trail) && correlated.is_unchanged()) {
@@ -368,6 +406,22 @@ mod tests {
     use crate::Schema;
 
     /// A pattern of a few characters takes a minute on a text of a megabyte.
+    #[test]
+    fn alternatives_have_a_budget() {
+        for (keyword, minimum) in [("allOf", 0), ("anyOf", 1), ("oneOf", 0)] {
+            let alternatives =
+                vec![serde_json::json!({"maxItems": 100_000, "items": {"minimum": minimum}}); 3000];
+            let schema = Schema::compile(&serde_json::json!({"type": "object", "properties": {
+                "a": {"type": "array", "items": {"type": "integer"}, keyword: alternatives},
+            }}))
+            .unwrap();
+            let errors = schema.validate(&serde_json::json!({"a": vec![0; 20_000]}), None);
+            let told =
+                errors.iter().any(|error| error.detail.contains("too many values for the alternatives"));
+            assert!(told, "{keyword}: {:?}", errors.first());
+        }
+    }
+
     #[test]
     fn patterns_have_a_budget() {
         let huge = r"\pL{200}x";

@@ -35,17 +35,32 @@ async fn no_rule_keeps_an_owner_that_is_gone() {
     left_with(&server, &one, &["stays"]).await;
 }
 
-/// A default that came later, and of which an object has no room, keeps nobody's owners in it.
+/// Defaults that came later, and for which an object has no room, keep nobody's owners in it.
 #[tokio::test]
 async fn no_default_keeps_an_owner_that_is_gone() {
+    // A long text, and more values than an object may have.
+    let long = json!({"filled": {"type": "object", "default": {}, "properties": {
+        "y": {"type": "string", "default": "y".repeat(1_700_000)},
+    }}});
+    let members: Value =
+        (0..60).map(|n| (format!("f{n}"), json!({"type": "integer", "default": n}))).collect();
+    let many = json!({"list": {"type": "array", "items": {"type": "object", "properties": members}}});
+    for later in [long, many] {
+        disowns_whatever_is_filled_in(&later).await;
+    }
+}
+
+async fn disowns_whatever_is_filled_in(later: &Value) {
     let server = Server::in_memory().await.unwrap();
     let mut large = definition("widgets", "Widget");
-    let schema = |default: Value| {
-        json!({"type": "object", "properties": {
-            "x": {"type": "string"}, "filled": {"type": "object", "default": {}, "properties": {"y": default}},
-        }})
+    let schema = |more: &Value| {
+        let mut properties = json!({"x": {"type": "string"}, "list": {
+            "type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        }});
+        properties.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"type": "object", "properties": properties})
     };
-    large["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema(json!({"type": "string"}));
+    large["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema(&json!({}));
     define(&server, &large).await;
     let maps = "/api/v1/namespaces/default/configmaps";
     let mut owners = Vec::new();
@@ -56,14 +71,13 @@ async fn no_default_keeps_an_owner_that_is_gone() {
         owners.push(json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid}));
     }
     let widget = json!({
-        "apiVersion": "example.com/v1", "kind": "Widget", "x": "x".repeat(1_700_000),
+        "apiVersion": "example.com/v1", "kind": "Widget", "x": "x".repeat(1_700_000), "list": vec![json!({}); 20_000],
         "metadata": {"name": "one", "ownerReferences": owners},
     });
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     let (code, told) = ask(&server, "POST", widgets, &widget).await;
     assert_eq!(code, 201, "{told}");
-    let default = json!({"type": "string", "default": "y".repeat(1_700_000)});
-    let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema(default)}}]);
+    let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema(later)}}]);
     let (code, told) = ask(
         &server,
         "PATCH",

@@ -24,10 +24,10 @@ fn a_write_that_changes_nothing_here_touches_nobody_else() {
     put(&mut graph, "child", "ns", &[("owner", true)], &[]);
     let status = |word: &str| json!({"metadata": {"uid": "owner"}, "status": word});
     let key = Key::new("x", "ns", "owner");
-    assert_eq!(graph.observe(&key, &status("new")), BTreeSet::from(["owner".to_owned()]));
+    assert_eq!(graph.observe(&key, &status("new")), BTreeSet::from([Uid::from("owner")]));
     let mut going = status("going");
     going["metadata"]["deletionTimestamp"] = json!("now");
-    assert_eq!(graph.observe(&key, &going), BTreeSet::from(["owner".to_owned(), "child".to_owned()]));
+    assert_eq!(graph.observe(&key, &going), BTreeSet::from([Uid::from("owner"), Uid::from("child")]));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn foreground_waits_for_dependents_that_block() {
     assert_eq!(graph.action("owner"), None);
     assert_eq!(graph.action("blocking"), Some(Action::Delete { foreground: false }));
     assert_eq!(graph.action("other"), Some(Action::Delete { foreground: false }));
-    assert_eq!(graph.forget("blocking"), BTreeSet::from(["owner".to_owned()]));
+    assert_eq!(graph.forget("blocking"), BTreeSet::from([Uid::from("owner")]));
     assert_eq!(graph.action("owner"), Some(Action::Release(FOREGROUND)));
 }
 
@@ -120,6 +120,6 @@ fn a_change_touches_owners_and_dependents() {
     let object =
         json!({"metadata": {"name": "owner", "namespace": "ns", "uid": "owner", "deletionTimestamp": "now"}});
     let touched = graph.observe(&Key::new("x", "ns", "owner"), &object);
-    assert_eq!(touched, BTreeSet::from(["child".to_owned(), "owner".to_owned()]));
-    assert_eq!(graph.forget("owner"), BTreeSet::from(["child".to_owned()]));
+    assert_eq!(touched, BTreeSet::from([Uid::from("child"), Uid::from("owner")]));
+    assert_eq!(graph.forget("owner"), BTreeSet::from([Uid::from("child")]));
 }

@@ -219,6 +219,12 @@ fn work_on_large_parts_costs_each_time() {
 fn long_names_cost_by_their_length() {
     let (long, other) = ("x".repeat(30_000), format!("{}y", "x".repeat(29_999)));
     assert_costs_too_much(&[&format!("self.list.all({long}, self.list.all({other}, {long} == 0))")]);
+    // Neither are fields, and chains of them that could be the name of a type.
+    let chain = format!("dyn(x).{long}{}", ".IP".repeat(200));
+    assert_costs_too_much(&[
+        &format!("self.list.all(x, self.list.all(y, dyn(x).{long} == 0 || true))"),
+        &format!("self.list.all(x, self.list.all(y, {chain} == 0 || true))"),
+    ]);
     assert_eq!(
         of_large("self.list.all(an_ordinary_name_of_30_letters, an_ordinary_name_of_30_letters == 0)"),
         ""
