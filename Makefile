@@ -33,8 +33,14 @@ demo: opentofu ## Build a whole cluster on this machine, offline, and show it
 	command -v tofu >/dev/null || command -v terraform >/dev/null || \
 	  echo "OpenTofu is not on your PATH; in each terminal, first: export PATH=\"\$$PATH:$$peers\""
 
+# Runs tests, and tells at the end how many were skipped and for want of what.
+define telling_skips
+	@export CAPT_SKIPPED="$$(mktemp)"; ended=0; { $(1); } || ended=$$?; e2e/skipped "$$CAPT_SKIPPED" || ended=1; \
+	rm -f "$$CAPT_SKIPPED"; exit $$ended
+endef
+
 test: opentofu ## Run every test that this machine can run without kube-apiserver
-	$(CARGO) test $(TEST_FLAGS)
+	$(call telling_skips,$(CARGO) test $(TEST_FLAGS))
 
 # Both of the above run modules: OpenTofu is built, or downloaded, where neither it nor Terraform is installed.
 .PHONY: opentofu
@@ -48,12 +54,13 @@ lint: ## Check formatting, lints, dependencies and generated files
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --all-features check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies are not checked (make tools)"; fi
 
-e2e: peers ## Run the tests that need a real kube-apiserver
-	CAPT_E2E=1 CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 CAPT_MODEL=large $(CARGO) test $(TEST_FLAGS) --lib \
-	  --test rules --test kubectl --test workspaces --test machines --test clusters --test clusters_core --test beside_core --test scale --test rollout_live --test commands --test differential --test edge --test describe --test record --test stream \
-	  --test typed --test mismatch --test rights --test binaries --test engine --test sandbox --test model
-	CAPT_E2E=1 STREAM_SEED=2000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream
-	CAPT_E2E=1 STREAM_SEED=3000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream
+ON_KUBE := rules kubectl workspaces machines clusters clusters_core beside_core scale rollout_live commands differential edge describe \
+  record stream typed mismatch rights binaries engine sandbox model
+e2e: peers moto ## Run the tests that need a real kube-apiserver
+	$(call telling_skips,export CAPT_E2E=1; \
+	  CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 CAPT_MODEL=large $(CARGO) test $(TEST_FLAGS) --lib $(ON_KUBE:%=--test %) && \
+	  STREAM_SEED=2000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream && \
+	  STREAM_SEED=3000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream)
 
 attack: ## Attack runs, tenants, the API and damaged folders (docs/security.md), in the long form
 	CAPT_ATTACK=long $(CARGO) test $(TEST_FLAGS) --test attack
@@ -96,11 +103,17 @@ fmt: ## Format the code
 peers: ## Build kube-apiserver, etcd, kubectl, OpenTofu, Cluster API core and clusterctl where they are missing
 	e2e/peers/build
 
-tools: ## Get what the other verbs can use and the machine lacks
+tools: moto ## Get what the other verbs can use and the machine lacks
 	@if command -v tofu >/dev/null || command -v terraform >/dev/null; then echo "tools: Terraform or OpenTofu is installed"; \
 	else e2e/peers/build tofu && echo "tools: add OpenTofu to your PATH: export PATH=\"$$(e2e/peers/build --print-dir):\$$PATH\""; fi
-	@if command -v moto_server >/dev/null || ! command -v python3 >/dev/null; then echo "tools: moto is installed, or Python is not"; \
-	else cache="$${CAPT_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/capt}"; \
-	  [[ -x $$cache/moto/bin/moto_server ]] || { python3 -m venv "$$cache/moto" && "$$cache/moto/bin/pip" install --quiet 'moto[server]==5.2.1'; }; fi
 	@if command -v cargo-deny >/dev/null; then echo "tools: cargo-deny is installed"; \
 	else $(CARGO) install --locked --quiet cargo-deny@0.20.2; fi
+
+# A server that answers as AWS does; where Python is, it is installed below the cache.
+.PHONY: moto
+moto:
+	@cache="$${CAPT_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/capt}"; \
+	if command -v moto_server >/dev/null || [[ -x $$cache/moto/bin/moto_server ]]; then :; \
+	elif command -v python3 >/dev/null; then \
+	  python3 -m venv "$$cache/moto" && "$$cache/moto/bin/pip" install --quiet 'moto[server]==5.2.1'; \
+	else echo "Python is not installed: moto is left out"; fi

@@ -21,6 +21,7 @@ mod core;
 mod peers;
 mod pki;
 mod process;
+mod skip;
 mod wait;
 
 pub use apiserver::{KubeApiserver, StartError};
@@ -29,4 +30,5 @@ pub use choice::{has_terraform, runs_on};
 pub use core::{ClusterApiCore, CoreError};
 pub use peers::{MissingPeers, Peer, Peers, required};
 pub use process::{Folder, Process, ProcessError};
+pub use skip::skip;
 pub use wait::{TimedOut, until};

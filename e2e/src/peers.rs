@@ -96,17 +96,16 @@ impl Peers {
     ///
     /// # Panics
     /// If peers are missing and [`required`].
-    #[expect(clippy::print_stderr, reason = "the test harness shows it; a skip must not be silent")]
     pub fn find_or_skip(needed: &[Peer]) -> Option<Self> {
         if needed.contains(&Peer::KubeApiserver) && !required() && !picks("kube-apiserver") {
-            eprintln!("skipped: needs a kube-apiserver (make e2e, or CAPT_TEST_API=kube-apiserver)");
+            crate::skip("needs a kube-apiserver (make e2e, or CAPT_TEST_API=kube-apiserver)");
             return None;
         }
         match Self::find(needed) {
             Ok(peers) => Some(peers),
             Err(missing) if required() => panic!("{missing}"),
             Err(missing) => {
-                eprintln!("skipped: {missing}");
+                crate::skip(&missing.to_string());
                 None
             }
         }
@@ -166,7 +165,7 @@ mod tests {
                 .map(|folder| folder.join(name))
                 .find(|path| path.is_file());
             let Some(found) = found else {
-                eprintln!("skipped: {name} is not installed");
+                crate::skip(&format!("{name} is not installed"));
                 return;
             };
             std::os::unix::fs::symlink(found, at("bin").join(name)).unwrap();

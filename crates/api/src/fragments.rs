@@ -342,7 +342,7 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                 },
                 "message": {
                     "type": "string",
-                    "description": "The same for people.",
+                    "description": "Human-readable message.",
                     "maxLength": 32768,
                 },
                 "lastTransitionTime": {

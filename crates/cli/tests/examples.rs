@@ -80,11 +80,6 @@ fn terraform() -> Option<&'static str> {
     ["terraform", "tofu"].into_iter().find(|name| Command::new(name).arg("version").output().is_ok())
 }
 
-#[expect(clippy::print_stderr, reason = "the test harness shows it; a skip must not be silent")]
-fn skip(why: &str) {
-    eprintln!("skipped: {why}");
-}
-
 struct Workdir {
     folder: tempfile::TempDir,
     program: &'static str,
@@ -122,7 +117,7 @@ impl Workdir {
 
 #[test]
 fn modules_are_formatted_as_terraform_does() {
-    let Some(program) = terraform() else { return skip("neither terraform nor tofu is installed") };
+    let Some(program) = terraform() else { return capt_e2e::skip("neither terraform nor tofu is installed") };
     for module in modules() {
         let workdir = Workdir::new(program, &module, None);
         let checked = workdir.run(&["fmt", "-check", "-diff", "main.tf"]);
@@ -133,7 +128,7 @@ fn modules_are_formatted_as_terraform_does() {
 /// Offline modules are applied for real; those on AWS are validated where the provider is on the machine.
 #[test]
 fn modules_are_accepted_by_terraform() {
-    let Some(program) = terraform() else { return skip("neither terraform nor tofu is installed") };
+    let Some(program) = terraform() else { return capt_e2e::skip("neither terraform nor tofu is installed") };
     let mirror = capt_e2e::aws_mirror();
     let (aws, offline): (Vec<Module>, Vec<Module>) = modules().into_iter().partition(Module::needs_aws);
     assert!(aws.len() >= 4 && offline.len() >= 4, "the examples are gone");
@@ -146,7 +141,7 @@ fn modules_are_accepted_by_terraform() {
             .unwrap_or_else(|said| panic!("{}: {said}", module.title));
     }
     if mirror.is_none() {
-        return skip("the AWS provider is not on this machine");
+        return capt_e2e::skip("the AWS provider is not on this machine");
     }
     for module in aws {
         let workdir = Workdir::new(program, &module, mirror.as_deref());

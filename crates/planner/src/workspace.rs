@@ -35,7 +35,7 @@ pub struct Standing {
 /// How a run failed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Failure {
-    /// One word for it.
+    /// Machine-readable reason.
     pub reason: String,
     /// The same in a sentence.
     pub message: String,

@@ -66,8 +66,10 @@ reasons! {
     BinaryNotFound,
     /// The module or the provider configuration asks for another version of the binary.
     BinaryTooOld,
-    /// The binary, or a provider's, cannot run or crashed.
+    /// The binary cannot run or crashed, or a provider's cannot be started.
     BinaryBroken,
+    /// A provider's process crashed.
+    ProviderCrashed,
     /// The binary ended well and did not say what it did.
     NoSummary,
     /// `init` has to be run, again.
@@ -146,6 +148,7 @@ impl Reason {
             // Somebody may install a binary, repair it, or renew credentials without a change of any input.
             Self::BinaryNotFound
             | Self::BinaryBroken
+            | Self::ProviderCrashed
             | Self::NoSummary
             | Self::Credentials
             | Self::NotInitialised
@@ -240,7 +243,8 @@ pub fn classify(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>, stder
     let Some(&first) = errors.first() else {
         let printed = fetch::printed(stderr);
         let halted = diagnostics.iter().any(tell::halted);
-        return if printed.is_empty() || halted || exit.is_none() {
+        let crashed = message::of_crash(stderr).is_some();
+        return if printed.is_empty() || halted || crashed || exit.is_none() {
             without_diagnostics(step, diagnostics, exit, stderr)
         } else {
             classify(step, &printed, exit, "")
@@ -252,6 +256,11 @@ pub fn classify(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>, stder
     let full = told.iter().find(|(_, reason)| *reason == Reason::DiskFull);
     let (error, reason) = full.or(told.first()).copied().unwrap_or((first, step.failed()));
     let mut message = message::of(error, reason, errors.len() - 1);
+    if reason == Reason::ProviderCrashed
+        && let Some(crash) = message::of_crash(stderr)
+    {
+        message = format!("{crash}: {message}");
+    }
     // An interrupt or a kill makes errors of its own, and these are not the cause.
     let reason = match exit {
         _ if diagnostics.iter().any(tell::halted) => {
@@ -280,6 +289,9 @@ fn without_diagnostics(step: Step, diagnostics: &[Diagnostic], exit: Option<i32>
     let with = |text: &str| if said.is_empty() { text.to_owned() } else { format!("{text}: {said}") };
     if let Some(reason) = tell::by_words(stderr) {
         return Failure::new(reason, said);
+    }
+    if let Some(crash) = message::of_crash(stderr) {
+        return Failure::new(Reason::ProviderCrashed, crash);
     }
     match exit {
         None => Failure::new(Reason::Killed, with("killed by a signal")),

@@ -110,6 +110,35 @@ pub struct Resource {
     pub id: Option<String>,
 }
 
+/// Types whose ids say what they hold, and not which object they are.
+const OF_CONTENT: [&str; 4] = ["random_", "local_", "tls_", "time_"];
+/// Shorter ids are words: `none`, `static`.
+const SHORTEST_ID: usize = 8;
+
+impl Resource {
+    /// The type and the id, where these are those of one object alone.
+    fn identity(&self) -> Option<(&str, &str)> {
+        let id = self.id.as_deref().filter(|id| id.len() >= SHORTEST_ID)?;
+        let kind = self.kind()?;
+        (!OF_CONTENT.iter().any(|start| kind.starts_with(start))).then_some((kind, id))
+    }
+
+    /// The type in the address: `aws_instance` of `module.m["k.1"].aws_instance.a[0]`.
+    fn kind(&self) -> Option<&str> {
+        let (mut depth, mut starts) = (0_usize, vec![0]);
+        for (at, byte) in self.address.bytes().enumerate() {
+            match byte {
+                b'[' => depth += 1,
+                b']' => depth = depth.saturating_sub(1),
+                b'.' if depth == 0 => starts.push(at + 1),
+                _ => {}
+            }
+        }
+        let [.., kind, name] = starts[..] else { return None };
+        self.address.get(kind..name - 1)
+    }
+}
+
 impl State {
     /// Reads a state file.
     pub fn read(bytes: &[u8]) -> Result<Self, StateError> {
@@ -155,14 +184,16 @@ impl State {
         objects(self) == objects(other)
     }
 
-    /// Returns true if an object is in both. One whose id is not known is taken to be the one at its address.
+    /// Returns true if an object is in both: under one address, or under another as after `moved` or a replacement. One whose id is not
+    /// known is taken to be the one at its address.
     pub fn overlaps(&self, other: &Self) -> bool {
         let known: BTreeMap<_, _> =
             other.resources.iter().map(|object| ((&*object.address, object.deposed), &object.id)).collect();
+        let ids: BTreeSet<_> = other.resources.iter().filter_map(Resource::identity).collect();
         self.resources.iter().any(|object| match known.get(&(&*object.address, object.deposed)) {
-            Some(Some(id)) => object.id.as_ref().is_none_or(|own| own == id),
+            Some(Some(id)) if object.id.as_ref().is_none_or(|own| own == id) => true,
             Some(None) => true,
-            None => false,
+            _ => object.identity().is_some_and(|identity| ids.contains(&identity)),
         })
     }
 

@@ -14,7 +14,7 @@ use capt_terraform::{
 async fn a_run_sees_its_own_folder_only() {
     if capt_terraform::binary::find(&Choice::default()).is_err() {
         assert!(!capt_e2e::required(), "neither terraform nor tofu is installed");
-        eprintln!("skipped: neither terraform nor tofu is installed");
+        capt_e2e::skip("neither terraform nor tofu is installed");
         return;
     }
     // Not below the temporary folder of the system, which a run may use where the data folder lies deep.
@@ -34,7 +34,7 @@ async fn a_run_sees_its_own_folder_only() {
     .await;
     assert_eq!(inside.outcome, Outcome::Done, "its own folder, scratch and the system: {inside:?}");
     if !sandbox::available() {
-        eprintln!("skipped: the kernel has no Landlock");
+        capt_e2e::skip("the kernel has no Landlock");
         return;
     }
     let attempts = [

@@ -187,10 +187,10 @@ pub struct ClusterStatus {
     /// Words of v1beta1, where v1beta2 keeps them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<ClusterDeprecated>,
-    /// v1beta1's word for initialization.infrastructureProvisioned.
+    /// Deprecated v1beta1 field: initialization.infrastructureProvisioned.
     #[serde(default)]
     pub infrastructure_ready: bool,
-    /// v1beta1's word: whether the control plane takes requests now.
+    /// Deprecated v1beta1 field: whether the control plane takes requests now.
     #[serde(default)]
     pub control_plane_ready: bool,
     /// A problem that only a person can solve, as one word; where v1beta1 has it.

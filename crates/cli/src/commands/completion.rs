@@ -22,7 +22,7 @@ const TARGET: [&str; 5] = ["-n", "--namespace", "--context", "--kubeconfig", "--
 /// The variable by which the shell asks.
 pub const VARIABLE: &str = "CAPT_COMPLETE";
 
-/// Print the script that completes commands, flags and names of objects in a shell.
+/// Print the script for completion in a shell. It completes commands, flags and names of objects.
 ///
 /// Examples:
 ///   source <(capt completion bash)                       # in ~/.bashrc

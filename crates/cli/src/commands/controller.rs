@@ -23,7 +23,7 @@ use super::{Outcome, hand_in, logging, metrics, place, wait_for_a_signal};
 /// Name of the Lease of the one controller that works.
 pub const LEASE: &str = "capt-controller";
 
-/// Turn Kubernetes objects into infrastructure: run the controllers and Terraform.
+/// Run the controllers and Terraform on a Kubernetes API.
 ///
 /// Works on the API that the kubeconfig names (or on that of the cluster it runs in). Runs of Terraform survive the end
 /// of this process: the next one on the same data folder takes them up. Where states are in Secrets, so that a controller on

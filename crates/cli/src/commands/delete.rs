@@ -36,7 +36,7 @@ pub struct Args {
     /// Follow the deletion to its end.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     wait: bool,
-    /// How long to follow, for example 90s or 10m; 0 for ever.
+    /// How long to follow, for example 90s or 10m; 0 disables the timeout.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration::parse)]
     timeout: Duration,
     #[command(flatten)]

@@ -18,7 +18,8 @@ use super::{Outcome, block_on};
 /// Column of the messages, behind verdict and check.
 const TEXT: usize = 19;
 
-/// Check the binary, plugins, data folder, API, CRDs, permissions, credentials, failing workspaces and what is stuck.
+/// Check this machine, the API, and what fails or is stuck. That is the binary, plugins, data folder, CRDs, permissions,
+/// credentials, workspaces and deletions.
 ///
 /// Each line says ok, warn or FAIL, and what to do. Ends with 1 where something fails; that nothing is started yet is no failure.
 /// Nothing is changed.

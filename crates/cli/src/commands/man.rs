@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use clap::CommandFactory;
-
 use super::Outcome;
 
 /// Write man pages.
@@ -17,6 +15,6 @@ pub struct Args {
 
 pub fn run(args: &Args) -> io::Result<Outcome> {
     std::fs::create_dir_all(&args.output_dir)?;
-    clap_mangen::generate_to(super::Cli::command().disable_help_subcommand(true), &args.output_dir)?;
+    clap_mangen::generate_to(super::help::command().disable_help_subcommand(true), &args.output_dir)?;
     Ok(Outcome::Good)
 }

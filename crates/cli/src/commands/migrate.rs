@@ -12,7 +12,7 @@ use super::client::Target;
 use super::{Outcome, block_on};
 use world::World;
 
-/// Move from the Go version of CAPT, with Crossplane, to this one.
+/// Move from the Go version of CAPT to this one.
 ///
 /// Shows what would be done; --apply does it: CRDs over the old ones, a WorkspaceProviderConfig for each ProviderConfig that templates
 /// use, and the states of Crossplane's workspaces, which are paused. Workspaces get approval: Manual, so that a plan that would change

@@ -11,6 +11,7 @@ mod duration;
 mod events;
 mod family;
 mod hand_in;
+mod help;
 mod kubeconfig;
 mod last_failed;
 mod live;
@@ -107,11 +108,11 @@ pub fn main() -> ExitCode {
         return complete_for_kubectl();
     }
     CompleteEnv::with_factory(Cli::command).var(completion::VARIABLE).complete();
-    let mut command = Cli::command();
+    let mut command = help::command();
     if called == PLUGIN {
         command = command.bin_name("kubectl capt").display_name("kubectl-capt");
     }
-    let matches = command.get_matches();
+    let matches = command.get_matches_from(help::arguments(std::env::args_os()));
     match Cli::from_arg_matches(&matches) {
         Ok(cli) => run(cli),
         Err(error) => error.exit(),

@@ -11,7 +11,7 @@ use super::client::{Connection, Target, in_words};
 use super::object::{Accepts, Kind, Reference};
 use super::{Outcome, block_on, completion};
 
-/// Stop all work on an object, deletion included, until `capt resume`.
+/// Stop all work on an object until it is resumed. Deletion is included.
 ///
 /// A run of Terraform that is under way goes on to its end. A paused Cluster stops everything that belongs to it; a paused
 /// CaptMachineDeployment holds its rollout where it is, and still scales.

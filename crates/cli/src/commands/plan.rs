@@ -21,7 +21,7 @@ use super::{Outcome, block_on, completion, last_failed};
 /// Time limit for Terraform to show a plan; with the largest plugins it takes seconds.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Show the plan that a workspace waits with. Sensitive values are hidden.
+/// Show the plan awaiting approval. Sensitive values are hidden.
 ///
 /// Plans wait where `approval: Manual` is set, or where they would destroy more than `maxDestroy`. Ends with 1 where none
 /// waits. With --drift: what the last look found to differ from what was applied, and what an apply would do about it; ends with 1

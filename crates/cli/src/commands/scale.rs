@@ -15,7 +15,7 @@ use super::{Outcome, block_on, completion, duration};
 /// How often one that scales is looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Set how many machines a CaptMachineDeployment or CaptMachineSet has.
+/// Set the number of machines of a deployment or a set.
 ///
 /// Examples:
 ///   capt scale workers --replicas 5
@@ -32,7 +32,7 @@ pub struct Args {
     /// Wait until that many are available, and no more are there.
     #[arg(long)]
     wait: bool,
-    /// With --wait: how long, for example 90s or 10m; 0 for ever.
+    /// With --wait: how long, for example 90s or 10m; 0 disables the timeout.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration::parse)]
     timeout: Duration,
     #[command(flatten)]

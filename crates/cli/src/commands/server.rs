@@ -44,7 +44,7 @@ pub struct Args {
     /// Where to write the kubeconfig [default: DIR/kubeconfig, or ./capt.kubeconfig with --in-memory].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How long events stay after they were last written: 1h, 90m, 30s; 0 for ever.
+    /// How long events stay after they were last written: 1h, 90m, 30s; 0 disables the timeout.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse)]
     event_ttl: Duration,
     /// Log every request to this file, one JSON line each; never a body.

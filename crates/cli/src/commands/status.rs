@@ -21,7 +21,7 @@ const PAGE: usize = 40;
 /// Objects that are named where the one that is asked for is not there.
 const NAMED: usize = 10;
 
-/// Show clusters, machines and workspaces as a tree, and why something is not ready.
+/// Show clusters, machines and workspaces as a tree, with causes.
 ///
 /// What is alike is one line where there is much of it. Below whatever is not ready stands the true cause: what the
 /// deepest part that fails says.

@@ -7,7 +7,7 @@ use super::Outcome;
 use crate::manifest::Origin;
 use crate::validate::{Report, Severity, check};
 
-/// Check manifests offline, as an API server with CAPT's CRDs and the controllers would.
+/// Check manifests offline, as the API and the controllers would.
 ///
 /// Reports fields that the API server would refuse or drop, with file, line and what to write
 /// instead; then what no run could work with: inline modules and provider configs that are no

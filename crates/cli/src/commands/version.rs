@@ -13,7 +13,7 @@ use super::{Outcome, block_on};
 /// How long an API may take to tell its version.
 const ANSWERS: Duration = Duration::from_secs(2);
 
-/// Print the versions of capt, of Terraform or OpenTofu, and of the API where one answers.
+/// Print the versions of capt, Terraform or OpenTofu, and the API.
 ///
 /// Ends with 0 also where no API answers: that is one of the things it tells.
 ///

@@ -24,7 +24,7 @@ use super::{Outcome, block_on};
 /// Longest name of a field manager that the API takes.
 const MANAGER: usize = 128;
 
-/// Approve the plan that a workspace waits with.
+/// Approve the plan awaiting approval.
 ///
 /// The approval is for exactly the plan that is shown: when inputs or state change, it is void. Of a machine, control
 /// plane or cluster: every plan below it that waits.
@@ -59,7 +59,7 @@ pub struct Retry {
     objects: Objects,
 }
 
-/// Interrupt the run of a workspace: gracefully, so that nothing is forgotten.
+/// Interrupt the run of a workspace, gracefully.
 ///
 /// Of a machine, control plane or cluster: every run below it.
 ///
@@ -73,7 +73,7 @@ pub struct Cancel {
     objects: Objects,
 }
 
-/// Let a workspace take over an existing Terraform state, before its first run.
+/// Let a workspace take over an existing Terraform state. This goes before its first run.
 ///
 /// The workspace need not exist yet: one that is created later under that name takes the state over before it builds anything. Refused
 /// where it has resources already. The state travels in Secrets, which are removed afterwards. In a manifest: spec.importState names a

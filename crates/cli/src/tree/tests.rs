@@ -137,7 +137,7 @@ fn shown_in(tree: &Folded, look: Look) -> String {
 
 #[test]
 fn a_failure_is_told_where_it_happened() {
-    let failure = ("ApplyFailed", "no such type (aws_instance.it, main.tf:12); tried again at 00:02");
+    let failure = ("ApplyFailed", "no such type (aws_instance.it, main.tf:12); next attempt at 00:02");
     let roots = tree(&cluster(Err(failure), 2));
     let cause = roots[0].cause.as_ref().unwrap();
     assert_eq!(
@@ -154,7 +154,7 @@ fn a_failure_is_told_where_it_happened() {
       │  └─ ✓ workspace web-9-machine Ready         60s  3 resources
       └─ ● machine web-10             Creating      60s  t3
          └─ ✗ workspace web-10-machine ApplyFailed   60s  1/3 aws_instance.it
-              failed 2 times: no such type (aws_instance.it, main.tf:12); tried again at 00:02";
+              failed 2 times: no such type (aws_instance.it, main.tf:12); next attempt at 00:02";
     // The columns follow the longest line.
     let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let got = shown(&fit_lines(roots.clone(), 100));
@@ -331,7 +331,7 @@ fn a_large_fleet_fits_a_screen() {
 #[test]
 fn it_always_fits() {
     let long = "broken thing: creating EC2 Instance: operation error EC2: RunInstances, https response error \
-        StatusCode: 400, api error InvalidParameterValue. (aws_instance.it, main.tf:12); tried again at 00:02";
+        StatusCode: 400, api error InvalidParameterValue. (aws_instance.it, main.tf:12); next attempt at 00:02";
     for (clusters, failing, rows) in
         [(1, 1, 1), (3, 1, 2), (50, 1, 10), (200, 1, 24), (22, 5, 12), (22, 5, 21), (22, 5, 30), (40, 40, 24)]
     {

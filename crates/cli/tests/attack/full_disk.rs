@@ -54,7 +54,7 @@ async fn it_goes_on_when_there_is_space_again() {
     let place = tempfile::tempdir().unwrap();
     let Some(mut command) = on_a_small_disk(place.path()) else {
         assert!(!capt_e2e::required(), "nobody may mount a small disk here");
-        eprintln!("skipped: nobody may mount a small disk here (unshare -rm)");
+        capt_e2e::skip("nobody may mount a small disk here (unshare -rm)");
         return;
     };
     let mut up = Up(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());

@@ -90,7 +90,7 @@ async fn a_deletion_can_be_left_alone() {
 async fn a_person_is_asked() {
     let Some(world) = World::start().await else { return };
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: script (util-linux) is not installed");
+        capt_e2e::skip("script (util-linux) is not installed");
         return;
     }
     let module = "resource \"terraform_data\" \"one\" {}\n";

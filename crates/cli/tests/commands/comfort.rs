@@ -18,8 +18,9 @@ fn capt(line: &str) -> String {
 /// Names of commands, from the help of a command.
 fn commands(line: &str) -> Vec<String> {
     let help = capt(&format!("{line} --help"));
-    let list =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // Those of the root stand in groups.
+    let is_first = |line: &&str| ["Commands:", "Start:"].contains(line);
+    let list = help.lines().skip_while(|line| !is_first(line)).take_while(|line| *line != "Options:");
     let names = list.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names
         .filter_map(|line| line.split_whitespace().next())
@@ -117,7 +118,7 @@ fn it_is_a_plugin_of_kubectl() {
     let kubectl = Command::new("kubectl").args(["capt", "--version"]).env("PATH", path.unwrap()).output();
     match kubectl {
         Ok(output) => assert!(String::from_utf8_lossy(&output.stdout).contains(env!("CARGO_PKG_VERSION"))),
-        Err(_) => eprintln!("skipped: kubectl is not installed"),
+        Err(_) => capt_e2e::skip("kubectl is not installed"),
     }
 }
 

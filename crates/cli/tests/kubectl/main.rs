@@ -114,7 +114,7 @@ fn a_person_works_with_capt_server() {
     }
     let Some(program) = kubectl_program() else {
         assert!(!capt_e2e::required(), "kubectl is missing");
-        eprintln!("skipped: kubectl is neither built (make peers) nor installed");
+        capt_e2e::skip("kubectl is neither built (make peers) nor installed");
         return;
     };
     let mut served = Served::start();

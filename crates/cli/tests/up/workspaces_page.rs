@@ -212,7 +212,7 @@ fn git(folder: &Path, arguments: &[&str]) {
 #[test]
 fn from_git() {
     if Command::new("git").arg("--version").output().is_err() {
-        return eprintln!("skipped: git is not installed");
+        return capt_e2e::skip("git is not installed");
     }
     let manifest = block("### Git", "yaml");
     let Some(lab) = Lab::new("") else { return };

@@ -161,7 +161,7 @@ impl<K: Kind> Hands<'_, K> {
         Ok(())
     }
 
-    /// Lets the object go. The cache may not show a workspace that was made a moment ago by a process that is no more.
+    /// Removes the finalizer. The cache may not show a workspace that was made a moment ago by a process that is no more.
     async fn release(&self) -> Result<Acted, Error> {
         let orphans = self.object.finalizers().iter().any(|known| known == "orphan");
         if !orphans

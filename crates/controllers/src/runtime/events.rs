@@ -41,7 +41,7 @@ const LAST: Duration = Duration::from_secs(2);
 pub struct Note {
     /// Whether somebody should look at it.
     pub warning: bool,
-    /// One word for it.
+    /// Machine-readable reason.
     pub reason: Cow<'static, str>,
     /// What was done: a verb in CamelCase.
     pub action: &'static str,

@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 /// How long a Lease lasts after its last renewal, where nobody says.
 pub const LASTS: Duration = Duration::from_secs(15);
@@ -24,6 +24,16 @@ pub const LASTS: Duration = Duration::from_secs(15);
 /// How often it is renewed, and how often somebody who waits looks.
 fn every(lasts: Duration) -> Duration {
     lasts * 4 / 15
+}
+
+/// How long a holder tries to renew it: as client-go has it, it stops working some time before a rival can begin.
+fn renew_deadline(lasts: Duration) -> Duration {
+    lasts * 2 / 3
+}
+
+/// How soon a renewal that failed is tried again.
+fn again(lasts: Duration) -> Duration {
+    lasts * 2 / 15
 }
 
 /// Why a Lease cannot be used.
@@ -61,6 +71,8 @@ pub struct Held {
     lasts: Duration,
     /// When its last renewal was asked for.
     asked: Moment,
+    /// The same by the clock that waits go by.
+    begun: Instant,
     term: Option<Term>,
 }
 
@@ -80,7 +92,7 @@ impl Held {
         loop {
             let failed = |source| LeaseError::Api { name: name.to_owned(), source: Box::new(source) };
             let found = api.get_opt(name).await.map_err(failed)?;
-            let (now, asked) = (Timestamp::now(), Moment::now());
+            let (now, asked, begun) = (Timestamp::now(), Moment::now(), Instant::now());
             let other = found.as_ref().and_then(holder_of).filter(|other| other != holder && !gone(other));
             if let (Some(other), Some(lease)) = (other, &found)
                 && let Some(left) = Observed::time_left(&mut observed, lease, Instant::now())
@@ -103,6 +115,7 @@ impl Held {
                         lease,
                         lasts,
                         asked,
+                        begun,
                         term: None,
                     });
                 }
@@ -154,30 +167,31 @@ impl Held {
         let _ = timeout(every(self.lasts), replace).await;
     }
 
-    /// Renews it for ever; ends when it is lost.
+    /// Renews it until it is lost: at the latest when it could not be renewed for two thirds of its duration.
     pub async fn keep(&mut self) -> LeaseError {
-        let mut renewed = Instant::now();
+        let mut pause = every(self.lasts);
         loop {
-            sleep(every(self.lasts)).await;
-            let (now, asked) = (Timestamp::now(), Moment::now());
+            let deadline = self.begun + renew_deadline(self.lasts);
+            sleep_until(deadline.min(Instant::now() + pause)).await;
+            pause = again(self.lasts);
+            let (now, asked, begun) = (Timestamp::now(), Moment::now(), Instant::now());
+            if begun >= deadline {
+                return LeaseError::Lost(self.name.clone());
+            }
             let write = write(&self.api, Some(&self.lease), &self.name, &self.holder, self.lasts, now);
-            match timeout(every(self.lasts), write).await {
+            match timeout_at(deadline.min(begun + every(self.lasts)), write).await {
                 Ok(Ok(lease)) => {
                     self.lease = lease;
                     self.renewed(asked);
-                    renewed = Instant::now();
+                    (self.begun, pause) = (begun, every(self.lasts));
                 }
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => {
                     if let Some(holder) = self.taken_by().await {
                         return LeaseError::Taken { name: self.name.clone(), holder };
                     }
                 }
-                // Tried again, while the Lease still lasts.
                 Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "the Lease was not renewed"),
                 Err(_) => tracing::warn!(lease = self.name, "the Lease was not renewed in time"),
-            }
-            if renewed.elapsed() > self.lasts {
-                return LeaseError::Lost(self.name.clone());
             }
         }
     }
@@ -303,5 +317,43 @@ mod tests {
         assert_eq!(left(30, &lease("a", 9_000_000_000)), None);
         assert_eq!(left(31, &lease("b", 9_000_000_000)), Some(15), "another one took it");
         assert_eq!(left(46, &lease("b", 9_000_000_000)), None);
+    }
+
+    /// An API that renews a Lease for some seconds, and refuses everything from then on.
+    fn held(answers: Duration) -> Held {
+        let start = Instant::now();
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| async move {
+            use http_body_util::BodyExt as _;
+            let body = request.into_body().collect().await?.to_bytes();
+            let refused = start.elapsed() > answers;
+            let status = if refused { 503 } else { 200 };
+            let answer = if refused { b"{}".to_vec() } else { body.to_vec() };
+            let answer = http::Response::builder().status(status).body(kube::client::Body::from(answer));
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(answer.expect("a response"))
+        });
+        let client = Client::new(service, "n");
+        Held {
+            api: Api::namespaced(client, "n"),
+            namespace: "n".into(),
+            name: "capt".into(),
+            holder: "a".into(),
+            lease: lease("a", 0),
+            lasts: LASTS,
+            asked: Moment::now(),
+            begun: start,
+            term: None,
+        }
+    }
+
+    /// A rival begins 15 s after the last renewal that it saw, at the earliest.
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_stops_before_a_rival_can_begin() {
+        for answers in [0, 9, 30] {
+            let start = Instant::now();
+            let lost = held(Duration::from_secs(answers)).keep().await;
+            assert!(matches!(lost, LeaseError::Lost(_)), "{lost}");
+            let last_renewal = answers / 4 * 4;
+            assert_eq!(start.elapsed().as_secs(), last_renewal + 10, "renewed for {answers} s");
+        }
     }
 }

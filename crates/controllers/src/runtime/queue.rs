@@ -150,7 +150,7 @@ pub struct Pace {
     pub resync: Duration,
 }
 
-/// As long may one object be looked at in each second without a pause where a controller has little to do: a tenth of a core
+/// Reconcile budget of one object per second without a pause where a controller has little to do: a tenth of a core
 /// at most, and enough for all that happens to a small cluster while it is built.
 const QUICK: Duration = Duration::from_millis(100);
 

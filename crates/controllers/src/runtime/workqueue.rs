@@ -1,4 +1,4 @@
-//! Who is looked at when.
+//! Rate-limited work queue.
 //!
 //! An object whose turn comes is looked at at once, then at most once per pause: what happens meanwhile is one look, not
 //! many. So a set of a thousand machines costs a few looks a second while they change, not one per change; one of ten

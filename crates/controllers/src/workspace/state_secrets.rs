@@ -51,7 +51,7 @@ pub struct SecretStateBackend {
 }
 
 impl SecretStateBackend {
-    /// A state backend for one term of office: each later controller has a higher fence. `auto`: whether workspaces that do not
+    /// A state backend for one lease term: each later controller has a higher fence. `auto`: whether workspaces that do not
     /// say are kept in Secrets. `own`: the controllers' namespace, where no tenant reads Secrets, for the key of their inputs.
     pub fn new(client: Client, fence: u64, auto: bool, own: &str) -> Self {
         let keyring = Keyring::new(client.clone(), own);

@@ -157,7 +157,10 @@ pub async fn names_that_are_taken(fixture: &Fixture) {
     }
     fixture.demo("1.31").await;
     let network = fixture.network("False NameTaken").await;
-    assert!(message(&network, "Ready").contains("WorkspaceTemplateApply demo-vpc belongs to another"));
+    assert!(
+        message(&network, "Ready")
+            .contains("WorkspaceTemplateApply demo-vpc is controlled by another object")
+    );
     fixture.delete("demo-vpc").await;
     let plane = fixture.plane("False NameTaken").await;
     assert!(message(&plane, "Ready").contains("WorkspaceTemplateApply demo-eks-controlplane-apply"));

@@ -93,7 +93,7 @@ async fn agrees(client: &Client) {
     let mut stored = api.get("c").await.unwrap();
     assert_eq!(stored.data["spec"], manifest["spec"]);
     for own in ["infrastructureReady", "controlPlaneReady"] {
-        // v1beta1's words; they have a place in CAPT's CRD alone.
+        // v1beta1's fields; they have a place in CAPT's CRD alone.
         let kept = stored.data["status"].as_object_mut().unwrap().remove(own);
         assert!(kept.is_none_or(|kept| kept == false), "{own}");
     }

@@ -90,9 +90,11 @@ async fn a_network_on_aws() {
     if !crate::scenarios::can_run("embedded") {
         return;
     }
-    let (Some(mirror), Some(program)) = (aws_mirror(), Moto::find()) else {
-        eprintln!("skipped: the AWS provider or moto is not on this machine (make tools)");
-        return;
+    let Some(mirror) = aws_mirror() else {
+        return capt_e2e::skip("the AWS provider is in no plugin folder of this machine");
+    };
+    let Some(program) = Moto::find() else {
+        return capt_e2e::skip("moto is not installed (make tools)");
     };
     let moto = Moto::start(&program).await.unwrap();
     let _told = OnFailure(&moto);

@@ -156,6 +156,13 @@ pub async fn one_state_has_one_instance(fixture: &Fixture) {
     fixture.applies().patch("a", &PatchParams::default(), &merge(finalizers(&[]))).await.unwrap();
     fixture.gone("a").await;
     assert_eq!(fixture.traces(), ["created old 1"], "it has changed hands, and nothing else");
+    // An annotation that names nothing holds the object, whatever is applied.
+    let asked = |name: Option<&str>| json!({"metadata": {"annotations": {annotations::IMPORT_STATE: name}}});
+    fixture.applies().patch("b", &PatchParams::default(), &merge(asked(Some("x/y")))).await.unwrap();
+    let held = fixture.reason("b", "Invalid").await;
+    assert!(condition(&held, "Ready").1.contains("is not the name of a Secret"), "{held:?}");
+    fixture.applies().patch("b", &PatchParams::default(), &merge(asked(None))).await.unwrap();
+    fixture.ready("b").await;
 }
 
 pub async fn a_fixed_backend_serves_many(fixture: &Fixture) {

@@ -30,7 +30,7 @@ use crate::conditions::find;
 pub struct Why {
     /// One word, for programs.
     pub reason: String,
-    /// The same for people.
+    /// Human-readable message.
     pub message: String,
 }
 
@@ -92,7 +92,7 @@ impl Step {
 pub struct News {
     /// Whether somebody should look at it.
     pub warning: bool,
-    /// One word for it.
+    /// Machine-readable reason.
     pub reason: String,
     /// A sentence.
     pub message: String,

@@ -27,8 +27,16 @@ use crate::{
 /// A state that another workspace has under another address of its backend.
 pub(super) const ELSEWHERE: &str = "its backend keeps, under another address,";
 
+/// What a workspace may have in its state.
+enum Holds {
+    Nothing,
+    Objects,
+    Anything,
+}
+
 impl Table {
-    /// Every other workspace that has something, and has its state since then or before. What is damaged may hold anything.
+    /// Every other workspace that has a state since then or before. One that is empty now is its, too: it builds there again, unless it
+    /// was destroyed.
     fn others(
         &self,
         workspace: &WorkspaceId,
@@ -37,18 +45,22 @@ impl Table {
         let others = self.entries.iter().filter(move |(other, entry)| *other != workspace && entry.counts());
         let claims =
             others.filter_map(|(other, entry)| Some((other, &entry.view, entry.view.claim.as_ref()?)));
-        claims.filter(move |(_, view, claim)| {
-            (view.resources > 0 || view.trouble.is_some()) && claim.since <= then
-        })
+        claims.filter(move |(_, view, claim)| (view.touched || view.trouble.is_some()) && claim.since <= then)
     }
 
-    /// Those of them with a state of this lineage, and whether theirs is damaged.
-    fn siblings(&self, workspace: &WorkspaceId, state: &State, then: Timestamp) -> Vec<(WorkspaceId, bool)> {
-        if state.is_empty() || state.lineage.is_empty() {
+    /// Those of them with a state of this lineage, and what they may have in it.
+    fn siblings(&self, workspace: &WorkspaceId, state: &State, then: Timestamp) -> Vec<(WorkspaceId, Holds)> {
+        if state.lineage.is_empty() {
             return Vec::new();
         }
         let siblings = self.others(workspace, then).filter(|(_, _, claim)| claim.lineage == state.lineage);
-        siblings.map(|(other, view, _)| (other.clone(), view.trouble.is_some())).collect()
+        let holds = |view: &View| match view.resources {
+            // What cannot be read may be all of it.
+            _ if view.trouble.is_some() => Holds::Anything,
+            0 => Holds::Nothing,
+            _ => Holds::Objects,
+        };
+        siblings.map(|(other, view, _)| (other.clone(), holds(view))).collect()
     }
 
     /// Since when a workspace has a state of this lineage; from now on where it never had one.
@@ -82,7 +94,7 @@ impl Inner {
         }
     }
 
-    /// Another workspace whose state has this lineage: of a state that was just begun, it is the same.
+    /// Another workspace whose state has this lineage: of a state that was just begun, or that is found empty, it is the same.
     pub fn sibling(&self, workspace: &WorkspaceId, state: &State) -> Option<String> {
         let siblings = self.table().siblings(workspace, state, Timestamp::MAX);
         siblings.first().map(|(other, _)| Self::shown(workspace, other))
@@ -94,12 +106,17 @@ impl Inner {
             let table = self.table();
             table.siblings(workspace, state, table.since(workspace, &state.lineage))
         };
-        for (other, is_damaged) in siblings {
-            let file = self.folders.workspace(&other).state();
-            let known =
-                blocking(move || fs::read(file).ok().and_then(|bytes| State::read(&bytes).ok())).await;
-            // What cannot be read may be all of it.
-            if is_damaged || known.is_none_or(|known| known.overlaps(state)) {
+        for (other, holds) in siblings.into_iter().filter(|_| !state.is_empty()) {
+            let is_user = match holds {
+                Holds::Nothing => false,
+                Holds::Anything => true,
+                Holds::Objects => {
+                    let file = self.folders.workspace(&other).state();
+                    let read = move || fs::read(file).ok().and_then(|bytes| State::read(&bytes).ok());
+                    blocking(read).await.is_none_or(|known| known.overlaps(state))
+                }
+            };
+            if is_user {
                 return Some(other);
             }
         }
@@ -108,16 +125,26 @@ impl Inner {
 }
 
 impl Job {
+    /// Refuses the empty state that another workspace keeps its own in, under another address of its backend.
+    pub fn begins_alone(&self, found: Option<&State>) -> Result<(), Failure> {
+        let own = |lineage: &str| {
+            let table = self.inner.table();
+            let claim = table.entries.get(&self.workspace).and_then(|own| own.view.claim.as_ref());
+            claim.is_some_and(|claim| claim.lineage == lineage)
+        };
+        // A part of what was split may be left empty: it is still the part of who had it.
+        let empty = found.filter(|found| found.is_empty() && !own(&found.lineage));
+        match empty.and_then(|found| self.inner.sibling(&self.workspace, found)) {
+            Some(user) => Err(shared(ELSEWHERE, &user)),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses a state that is another workspace's.
     pub async fn alone(&self, state: Option<&State>, what: &str) -> Result<(), Failure> {
         let Some(state) = state else { return Ok(()) };
         let Some(user) = self.inner.user_of(&self.workspace, state).await else { return Ok(()) };
-        let user = Inner::shown(&self.workspace, &user);
-        let message = format!(
-            "{what} the state of {user}: they share one state, and nothing is built, changed or destroyed in it by this one; give each a \
-             state of its own, or delete one of the two with retainWorkspaceOnDelete"
-        );
-        Err(Failure::new(Reason::BackendInUse, message))
+        Err(shared(what, &Inner::shown(&self.workspace, &user)))
     }
 
     /// Refuses to call done what left a state that another had before, wherever it got that from, or what began beside another in one
@@ -133,6 +160,14 @@ impl Job {
         // The next run would find what it has written itself, and nothing of what the other lost.
         Err(Failure { class: Class::Terminal, ..Failure::new(Reason::BackendInUse, message) })
     }
+}
+
+fn shared(what: &str, user: &str) -> Failure {
+    let message = format!(
+        "{what} the state of {user}: they share one state, and nothing is built, changed or destroyed in it by this one; give each a state \
+         of its own, or delete one of the two with retainWorkspaceOnDelete"
+    );
+    Failure::new(Reason::BackendInUse, message)
 }
 
 impl Engine {

@@ -14,11 +14,19 @@ impl Failure {
     pub(crate) fn io(attempt: &str, error: &io::Error) -> Self {
         let reason = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Reason::DiskFull,
-            io::ErrorKind::NotFound if attempt == "start the binary" => Reason::BinaryNotFound,
-            _ if attempt == "start the binary" => Reason::BinaryBroken,
             _ => Reason::InitFailed,
         };
         Self::new(reason, format!("{attempt}: {error}"))
+    }
+
+    /// The binary cannot be started.
+    pub(crate) fn not_started(error: &io::Error) -> Self {
+        let reason = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Reason::DiskFull,
+            io::ErrorKind::NotFound => Reason::BinaryNotFound,
+            _ => Reason::BinaryBroken,
+        };
+        Self::new(reason, format!("start the binary: {error}"))
     }
 
     pub(crate) fn killed(message: String) -> Self {

@@ -280,11 +280,9 @@ impl Job {
             reserve: if stage.changes() { self.reserve() } else { 0 },
         };
         self.inner.table().numbers.processes += 1;
-        Process::start(start, self.files(stage)).map_err(|error| {
-            match Failure::io("start the binary", &error) {
-                failure if failure.reason == Reason::DiskFull => full(),
-                failure => failure,
-            }
+        Process::start(start, self.files(stage)).map_err(|error| match Failure::not_started(&error) {
+            failure if failure.reason == Reason::DiskFull => full(),
+            failure => failure,
         })
     }
 

@@ -127,6 +127,9 @@ impl Job {
         // What a destroy leaves is a state as well, and holds nothing.
         ground.anew &= found.as_ref().is_none_or(State::is_empty);
         self.alone(found.as_ref(), ELSEWHERE).await?;
+        if ground.anew {
+            self.begins_alone(found.as_ref())?;
+        }
         let Some((copy, known)) = known else { return Ok(()) };
         match known.check(found.as_ref().map(|state| (state, output.as_slice()))) {
             Ok(()) => Ok(()),

@@ -81,6 +81,16 @@ fn lock_holder(detail: &str) -> Option<String> {
     Some(format!("the state is locked by {who}{operation}{since}{id}"))
 }
 
+/// A plugin that crashed, and the first line of its panic: Terraform prints the trace where its stream is not.
+pub(super) fn of_crash(stderr: &str) -> Option<String> {
+    let (_, trace) = stderr.split_once("Stack trace from the ")?;
+    let (plugin, trace) = trace.split_once(" plugin:")?;
+    let is_panic = |line: &&str| line.starts_with("panic:") || line.starts_with("fatal error:");
+    let mut message = format!("{plugin} crashed: {}", words(trace.lines().find(is_panic)?));
+    shorten(&mut message, LONGEST);
+    Some(message)
+}
+
 /// The panic, or the last lines.
 pub(super) fn of_stderr(stderr: &str) -> String {
     let panic = stderr.lines().find(|line| line.starts_with("panic:") || line.starts_with("fatal error:"));

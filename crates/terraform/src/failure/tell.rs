@@ -59,7 +59,7 @@ const SUMMARIES: &[(&str, Reason)] = &[
     ("Unsupported OpenTofu Core version", Reason::BinaryTooOld),
     ("Failed to load plugin schemas", Reason::BinaryBroken),
     ("Failed to instantiate provider", Reason::BinaryBroken),
-    ("Plugin did not respond", Reason::BinaryBroken),
+    ("Plugin did not respond", Reason::ProviderCrashed),
     ("Saved plan is stale", Reason::PlanStale),
     ("Saved plan does not match the given state", Reason::PlanStale),
     ("Instance cannot be destroyed", Reason::DestroyPrevented),

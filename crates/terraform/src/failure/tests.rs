@@ -219,6 +219,25 @@ fn the_error_that_explains_most_is_shown() {
     assert_eq!(classify(Step::Destroy, &[ordinary, warning], Some(1), "").reason, Reason::DestroyFailed);
 }
 
+/// What Terraform prints of a plugin that is gone: an error in its stream, and the trace beside it.
+#[test]
+fn a_provider_that_crashed_is_told_with_its_panic() {
+    let trace = "\nStack trace from the terraform-provider-aws_v5.100.0_x5 plugin:\n\npanic: runtime error: invalid memory address or \
+                 nil pointer dereference\n[signal SIGSEGV: segmentation violation]\n\ngoroutine 57 [running]:\n\nError: The \
+                 terraform-provider-aws_v5.100.0_x5 plugin crashed!\n";
+    let crashed = "terraform-provider-aws_v5.100.0_x5 crashed: panic: runtime error: invalid memory address or nil pointer dereference";
+    let gone =
+        diagnostic("Plugin did not respond", "The plugin encountered an error, and failed to respond.");
+    let told = classify(Step::Apply, std::slice::from_ref(&gone), Some(1), trace);
+    assert_eq!((told.class, told.reason), (Class::Transient, Reason::ProviderCrashed));
+    assert!(told.message.starts_with(crashed) && told.message.contains("aws_vpc.v"), "{told}");
+    let told = classify(Step::Apply, &[gone], Some(1), "");
+    assert_eq!(told.reason, Reason::ProviderCrashed);
+    assert!(told.message.starts_with("Plugin did not respond"), "{told}");
+    let told = classify(Step::Plan, &[], Some(11), trace);
+    assert_eq!((told.reason, told.message.as_str()), (Reason::ProviderCrashed, crashed));
+}
+
 #[test]
 fn runs_that_say_nothing() {
     let halted = [Diagnostic { address: None, file: None, ..diagnostic("execution halted", "") }];

@@ -370,9 +370,10 @@ impl Initializer {
     /// Runs one command to its end.
     async fn step(&self, step: Step<'_>, inputs: &Inputs, binary: &Program) -> Result<(), Failure> {
         let files = ProcessFiles::new(step.folder, step.stage);
-        let io = |error: io::Error| Failure::io("start the binary", &error);
         let scratch = self.folders.scratch(&step.folder.to_string_lossy());
-        Dir::make(&scratch).and_then(|scratch| scratch.clear()).map_err(io)?;
+        Dir::make(&scratch)
+            .and_then(|scratch| scratch.clear())
+            .map_err(|error| Failure::io("clear the folder of init", &error))?;
         let (cli, staged) = (step.folder.join(STAGED_CLI), step.folder.join("plugins"));
         let write = [step.top, step.data, &scratch, &staged];
         let start = Start {
@@ -384,7 +385,7 @@ impl Initializer {
             env: self
                 .environment
                 .of(inputs, step.data, &scratch, false)
-                .map_err(io)?
+                .map_err(|error| Failure::io("write a CLI configuration", &error))?
                 .into_iter()
                 .chain(git())
                 .chain((step.cache == Cache::Staged).then_some((CLI_VARIABLE.into(), cli.into())))
@@ -397,7 +398,8 @@ impl Initializer {
             ),
             reserve: 0,
         };
-        let mut process = Process::start(start, files.clone()).map_err(io)?;
+        let mut process =
+            Process::start(start, files.clone()).map_err(|error| Failure::not_started(&error))?;
         let ended = timeout(PATIENCE, process.ended()).await;
         if ended.is_err() {
             process.kill();

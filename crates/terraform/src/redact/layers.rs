@@ -18,7 +18,7 @@ enum Undo {
     Percent,
     /// `%41`, with `+` for a space.
     Form,
-    /// `\n`, `\u0041`.
+    /// `\n`, `\u0041`, and as YAML and Go have it `\U0001F525`, `\x7f`.
     Escapes,
     /// Line breaks and indentation, as in base64 of PEM files and YAML.
     Wrapping,
@@ -153,6 +153,15 @@ impl Undo {
                 _ => (1, Gives::Byte(b'%')),
             },
             (Self::Escapes, [b'\\', b'u', ..]) => unicode(rest).unwrap_or((1, Gives::Byte(b'\\'))),
+            (Self::Escapes, [b'\\', b'U', digits @ ..]) => {
+                let letter = number(digits, 8).and_then(char::from_u32);
+                letter.map_or((1, Gives::Byte(b'\\')), |letter| (10, Gives::char(letter)))
+            }
+            // In YAML a character, in Go a byte; below 128 the two are one.
+            (Self::Escapes, [b'\\', b'x', digits @ ..]) => {
+                let letter = number(digits, 2).and_then(char::from_u32);
+                letter.map_or((1, Gives::Byte(b'\\')), |letter| (4, Gives::char(letter)))
+            }
             (Self::Escapes, [b'\\', escaped, ..]) => {
                 let plain = match escaped {
                     b'n' => b'\n',
@@ -173,11 +182,16 @@ impl Undo {
     }
 }
 
+/// A number of so many hexadecimal digits.
+fn number(digits: &[u8], count: usize) -> Option<u32> {
+    digits.get(..count)?.iter().try_fold(0_u32, |sum, byte| Some(sum << 4 | u32::from(digit(*byte)?)))
+}
+
 /// `\u0041`, also as a pair of surrogates.
 fn unicode(rest: &[u8]) -> Option<(usize, Gives)> {
     let unit = |at: usize| {
         let [b'\\', b'u', digits @ ..] = rest.get(at..at + 6)? else { return None };
-        digits.iter().try_fold(0_u32, |sum, byte| Some(sum << 4 | u32::from(digit(*byte)?)))
+        number(digits, 4)
     };
     let first = unit(0)?;
     if let Some(letter) = char::from_u32(first) {

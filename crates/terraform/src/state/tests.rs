@@ -168,3 +168,37 @@ fn providers_are_named_by_their_source() {
         assert_eq!(state.providers.into_iter().collect::<Vec<_>>(), ["registry.terraform.io/hashicorp/aws"]);
     }
 }
+
+#[test]
+fn an_object_is_the_same_under_another_address() {
+    let state = |objects: &[(&str, bool, Option<&str>)]| State {
+        resources: objects
+            .iter()
+            .map(|(address, deposed, id)| Resource {
+                address: (*address).to_owned(),
+                tainted: false,
+                deposed: *deposed,
+                id: id.map(str::to_owned),
+            })
+            .collect(),
+        ..State::default()
+    };
+    let own = state(&[
+        ("module.m[\"k.1\"].aws_instance.a[0]", false, Some("i-0123456789")),
+        ("random_password.p", false, Some("none")),
+        ("local_file.f", false, Some("da39a3ee5e6b4b0d3255bfef95601890afd80709")),
+    ]);
+    let rows = [
+        (("aws_instance.b", false, Some("i-0123456789")), true),
+        (("aws_instance.a", true, Some("i-0123456789")), true),
+        (("aws_instance.a", false, Some("i-other-one")), false),
+        (("aws_eip.a", false, Some("i-0123456789")), false),
+        (("random_password.q", false, Some("none")), false),
+        (("random_password.p", false, None), true),
+        (("local_file.g", false, Some("da39a3ee5e6b4b0d3255bfef95601890afd80709")), false),
+    ];
+    for (object, expected) in rows {
+        let other = state(&[object]);
+        assert_eq!((own.overlaps(&other), other.overlaps(&own)), (expected, expected), "{object:?}");
+    }
+}

@@ -194,7 +194,7 @@ async fn nothing_that_a_run_plants_becomes_part_of_its_module() {
 async fn what_fetches_modules_cannot_write_the_plugin_cache() {
     let Some(tool) = tool() else { return };
     if !sandbox::available() {
-        eprintln!("skipped: the kernel has no Landlock");
+        capt_e2e::skip("the kernel has no Landlock");
         return;
     }
     let module = tempfile::tempdir().expect("a folder");
@@ -230,7 +230,7 @@ async fn what_fetches_modules_cannot_write_the_plugin_cache() {
 async fn a_confined_run_writes_nothing_that_is_relied_upon() {
     let Some(tool) = tool() else { return };
     if !sandbox::available() {
-        eprintln!("skipped: the kernel has no Landlock");
+        capt_e2e::skip("the kernel has no Landlock");
         return;
     }
     let (lab, token) = lab(&tool, true).await;

@@ -68,7 +68,7 @@ fn with_argument(word: &str) -> Vec<Pid> {
 async fn a_run_cannot_signal_or_limit_its_guard_the_engine_or_another_run() {
     let Some(tool) = tool() else { return };
     if !sandbox::confines_signals() {
-        eprintln!("skipped: the kernel does not confine signals");
+        capt_e2e::skip("the kernel does not confine signals");
         return;
     }
     let lab = shut_in(&tool).await;
@@ -124,7 +124,7 @@ async fn a_run_cannot_signal_or_limit_its_guard_the_engine_or_another_run() {
 async fn a_run_neither_leaves_nor_removes_queues() {
     let Some(tool) = tool() else { return };
     if !sandbox::available() || !std::path::Path::new("/usr/bin/perl").exists() {
-        eprintln!("skipped: the kernel has no Landlock, or there is no perl to make calls with");
+        capt_e2e::skip("the kernel has no Landlock, or there is no perl to make calls with");
         return;
     }
     let lab = shut_in(&tool).await;
@@ -144,7 +144,7 @@ async fn a_run_neither_leaves_nor_removes_queues() {
 async fn a_run_watches_no_folder() {
     let Some(tool) = tool() else { return };
     if !sandbox::available() || !std::path::Path::new("/usr/bin/perl").exists() {
-        eprintln!("skipped: the kernel has no Landlock, or there is no perl to make calls with");
+        capt_e2e::skip("the kernel has no Landlock, or there is no perl to make calls with");
         return;
     }
     let lab = shut_in(&tool).await;

@@ -241,6 +241,29 @@ async fn one_state_under_two_addresses_has_one_workspace() {
     }
 }
 
+/// An output makes a state as well: who comes to the place later would build in it, and be destroyed with the next change of the first.
+#[tokio::test]
+async fn an_empty_state_under_two_addresses_has_one_workspace() {
+    for tool in tools() {
+        let lab = Lab::new(&tool).await;
+        let served = Served::new();
+        let empty = lab.inputs(&(served.block_as("a") + "output \"x\" { value = 1 }\n"));
+        let [first, second] =
+            ["a", "b"].map(|name| lab.inputs(&(served.block_as(name) + &traced(&lab.path("trace"), name))));
+        assert_eq!(lab.apply("a", empty.clone()).await.outcome, Outcome::Done);
+        let refused = lab.apply("b", second.clone()).await;
+        assert_eq!(reason(&refused), "BackendInUse", "{refused:?}");
+        let lab = lab.restart().await;
+        assert_eq!(reason(&lab.apply("b", second.clone()).await), "BackendInUse");
+        // The same where something was built before.
+        assert_eq!(lab.apply("a", first.clone()).await.outcome, Outcome::Done);
+        assert_eq!(lab.apply("a", empty.clone()).await.outcome, Outcome::Done);
+        assert_eq!(reason(&lab.apply("b", second.clone()).await), "BackendInUse");
+        assert_eq!(lab.apply("a", first.clone()).await.outcome, Outcome::Done, "whose it is goes on");
+        assert_eq!(lab.trace(), ["create a", "create a"], "the other one built nothing");
+    }
+}
+
 #[tokio::test]
 async fn two_that_begin_at_once_at_two_addresses_are_told() {
     let Some(tool) = tool() else { return };

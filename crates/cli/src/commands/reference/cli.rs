@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 
-use super::super::Cli;
 use super::super::client::HEADING as SHARED;
+use super::super::help;
 use super::plain;
 
 pub fn page() -> String {
-    let mut root = Cli::command();
+    let mut root = help::command();
     root.build();
     let mut text = String::from(
         "<!-- Made by `make docs` from the program itself: edit the texts there. -->\n\n# Command line\n\n",

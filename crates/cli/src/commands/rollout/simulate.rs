@@ -104,7 +104,7 @@ pub fn run(args: &Simulate) -> io::Result<Outcome> {
     let findings = [check_kinds(&sources, &KINDS), check_kinds(&later, &KINDS), check_timelines(&sources)];
     if let Some(wrong) = findings.iter().find(|report| !report.is_good()) {
         print_findings(&mut anstream::stderr().lock(), wrong)?;
-        anstream::eprintln!("capt: nothing was simulated: the files above are wrong");
+        anstream::eprintln!("capt: validation failed: nothing was simulated");
         return Ok(Outcome::Bad);
     }
     let given = read(&sources);

@@ -34,9 +34,9 @@ const DEMO: [&str; 3] = [
 /// When a run has told the version of Terraform, if one does.
 const HEARD: Duration = Duration::from_secs(1);
 
-/// Start everything: a Kubernetes API, the controllers and Terraform, in this process.
+/// Start the API, the controllers and Terraform in this process.
 ///
-/// Applies the files and shows what becomes of them as a tree. All is kept in the data folder: stopped at any moment
+/// Applies the files and shows their progress as a tree. All is kept in the data folder: stopped at any moment
 /// and started again, it goes on where it was. Runs of Terraform that outlive it are taken up again.
 ///
 /// Examples:
@@ -78,10 +78,10 @@ pub struct Args {
     /// allows [default: open while no RoleBinding or ClusterRoleBinding gives rights to another user, else granted].
     #[arg(long, value_enum, value_name = "POLICY")]
     cross_namespace: Option<CrossNamespace>,
-    /// Stop when all that was applied is ready, or cannot become it.
+    /// Stop when all that was applied is ready, or cannot become ready.
     #[arg(long)]
     wait: bool,
-    /// How long to wait: 1h, 30m, 90s; 0 for ever.
+    /// How long to wait: 1h, 30m, 90s; 0 disables the timeout.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse, requires = "wait")]
     timeout: Duration,
     /// Print events for programs.
@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         Ok(manifests) => manifests,
         Err(report) => {
             super::validate::print_text(&report)?;
-            anstream::eprintln!("capt: nothing was applied: the files above are wrong");
+            anstream::eprintln!("capt: validation failed: nothing was applied");
             return Ok(Outcome::Bad);
         }
     };
@@ -144,7 +144,7 @@ async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> 
     }
 }
 
-/// Applies the files, and shows what becomes of them.
+/// Applies the files and shows their progress.
 async fn follow(
     args: &Args,
     plane: &mut Plane,

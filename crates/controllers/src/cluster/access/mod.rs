@@ -101,7 +101,7 @@ pub struct AccessStanding {
 /// What is wrong or missing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
-    /// One word for it, for a condition.
+    /// Machine-readable reason, for a condition.
     pub reason: &'static str,
     /// The same in a sentence that names the field.
     pub message: String,

@@ -45,7 +45,7 @@ pub enum Standing {
 pub struct Decision {
     /// What to do, in this order.
     pub steps: Vec<Step>,
-    /// How things stand.
+    /// The phase.
     pub standing: Standing,
 }
 

@@ -72,7 +72,7 @@ pub struct Context {
     pub groups: Cache<NodeGroup>,
 }
 
-/// Looks at one Cluster, and does the next thing for it.
+/// Reconciles one Cluster.
 pub async fn reconcile(context: Arc<Context>, object: Arc<Cluster>) -> Result<Next, Error> {
     let observed = observe::observe(&context, object).await?;
     let decision = decide::decide(&observed);

@@ -43,7 +43,7 @@ struct Found {
     external: bool,
 }
 
-/// Looks at one network, and does the next thing for it.
+/// Reconciles one network.
 pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTCluster>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     if !context.network_writes.caught_up(&name, &context.applies, &context.writer).await? {

@@ -31,7 +31,7 @@ struct Family {
     frozen: Option<String>,
 }
 
-/// Looks at one deployment, and does the next thing for it.
+/// Reconciles one deployment.
 pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     let Some(family) = observe(&context, &name).await? else { return Ok(CATCH_UP) };

@@ -47,7 +47,7 @@ pub enum Phase {
 pub struct Decision {
     /// What to do.
     pub step: Step,
-    /// How things stand.
+    /// The phase.
     pub phase: Phase,
 }
 
@@ -77,7 +77,7 @@ pub fn decide(observed: &Observed) -> Decision {
     };
     let left_behind = kinship == Kinship::Orphan && apply.spec.template_ref == wanted.template;
     if kinship != Kinship::Ours && !left_behind {
-        let message = format!("WorkspaceTemplateApply {} belongs to another", apply.name_any());
+        let message = format!("WorkspaceTemplateApply {} is controlled by another object", apply.name_any());
         return rest(Phase::Blocked(message));
     }
     let before = observed.status.as_ref().and_then(|status| status.failure_reason.as_deref());

@@ -59,7 +59,7 @@ pub fn pauses(object: &NodeGroup) -> u32 {
     (members.unsigned_abs() / 100).clamp(1, 10)
 }
 
-/// Looks at one group, and does the next thing for it.
+/// Reconciles one group.
 pub async fn reconcile(context: Arc<Context>, object: Arc<NodeGroup>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     if !context.group_writes.caught_up(&name, &context.applies, &context.writer).await? {

@@ -54,7 +54,7 @@ pub enum Phase {
 pub struct Decision {
     /// What to do.
     pub step: Step,
-    /// How things stand.
+    /// The phase.
     pub phase: Phase,
     /// When to look again, though nothing may change.
     pub again: Option<Duration>,
@@ -90,7 +90,8 @@ pub fn decide(observed: &Observed) -> Decision {
             in_step(observed, apply)
         }
         (Some(apply), _) => {
-            let message = format!("WorkspaceTemplateApply {} belongs to another", apply.name_any());
+            let message =
+                format!("WorkspaceTemplateApply {} is controlled by another object", apply.name_any());
             rest(Phase::Waiting(reasons::NAME_TAKEN, message))
         }
         (None, _) => begin(observed),

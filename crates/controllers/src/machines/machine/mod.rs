@@ -27,7 +27,7 @@ use crate::runtime::queue::Next;
 /// A new workspace wakes its machine; should that be missed, the machine looks for it.
 const LATEST: Duration = Duration::from_millis(500);
 
-/// Looks at one machine, and does the next thing for it.
+/// Reconciles one machine.
 pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Result<Next, Error> {
     let Some(observed) = observe::observe(&context, object).await? else { return Ok(CATCH_UP) };
     let decision = decide::decide(&observed);

@@ -25,7 +25,7 @@ pub enum Verdict {
 pub struct End {
     /// Whether it went as it should.
     pub well: bool,
-    /// One word for it.
+    /// Machine-readable reason.
     pub reason: &'static str,
     /// The same in a sentence.
     pub message: String,

@@ -43,7 +43,7 @@ pub fn pauses(object: &CaptMachineSet) -> u32 {
     (machines.unsigned_abs() / 1000).clamp(1, 50)
 }
 
-/// Looks at one set, and does the next thing for it.
+/// Reconciles one set.
 pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineSet>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     let Some(family) = observe(&context, &name).await? else { return Ok(CATCH_UP) };

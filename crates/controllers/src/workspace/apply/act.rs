@@ -269,7 +269,7 @@ fn destroyed(observed: &Observed) -> String {
     }
 }
 
-/// Lets the object go.
+/// Removes the finalizer.
 async fn release(context: &Context, observed: &Observed, forget: bool) -> Result<Acted, Error> {
     // A controller that takes over between the end of the state and that of the object would look for what is lost.
     if forget

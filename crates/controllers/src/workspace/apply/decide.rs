@@ -23,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 pub struct Decision {
     /// What to do.
     pub step: Step,
-    /// How things stand, for status and events.
+    /// The phase, for status and events.
     pub phase: Phase,
     /// When to look again though nothing changed.
     pub wake: Option<Timestamp>,
@@ -51,7 +51,7 @@ pub enum Step {
     },
 }
 
-/// How things stand.
+/// The phase.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
     /// Switched off; the text says by what.

@@ -13,6 +13,12 @@ use super::variables::Unfilled;
 /// Bytes of a name that somebody typed; a longer one is no slip of any other.
 const LONGEST: usize = 128;
 
+/// Names that one is compared with.
+const MOST_COMPARED: usize = 200;
+
+/// Names that are told one by one.
+pub const MOST_TOLD: usize = 10;
+
 /// Where the value of each variable is written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Fields(BTreeMap<String, Field>);
@@ -87,15 +93,18 @@ pub fn undeclared(prepared: &Prepared, last: Option<&Finished>) -> Option<String
     let mut names: Vec<&String> = prepared.undeclared.iter().chain(found).collect();
     names.sort();
     names.dedup();
+    let more = names.len().saturating_sub(MOST_TOLD);
     let told: Vec<String> = names
         .into_iter()
+        .take(MOST_TOLD)
         .map(|name| {
             let hint = nearest(name, prepared.declared.iter().map(String::as_str));
             let hint = hint.map_or_else(String::new, |known| format!(" (did you mean {known}?)"));
             format!("{}: the module declares no variable {name}{hint}", prepared.fields.place(name))
         })
         .collect();
-    (!told.is_empty()).then(|| format!("{}; not passed", told.join("; ")))
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    (!told.is_empty()).then(|| format!("{}{more}; not passed", told.join("; ")))
 }
 
 /// What is said of `${key}` in values of the template that nothing gives. Nothing where there are none.
@@ -116,8 +125,10 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&
     if name.len() > LONGEST {
         return None;
     }
+    // What differs much in length is no slip, and costs nothing.
     known
-        .filter(|candidate| candidate.len() <= 2 * LONGEST)
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= 1 + candidate.len() / 5)
+        .take(MOST_COMPARED)
         .map(|candidate| (distance(name, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= 1 + candidate.len() / 5)
         .min_by_key(|(distance, _)| *distance)

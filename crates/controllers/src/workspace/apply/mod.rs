@@ -15,6 +15,7 @@ pub mod connection;
 pub mod decide;
 pub mod definition;
 pub mod dependencies;
+mod drift;
 pub mod fields;
 pub mod history;
 pub mod import;
@@ -36,7 +37,7 @@ use super::context::Context;
 use crate::runtime::Error;
 use crate::runtime::queue::Next;
 
-/// Looks at one instance, and does the next thing for it.
+/// Reconciles one instance.
 pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplateApply>) -> Result<Next, Error> {
     let observed = observe::observe(&context, object).await?;
     let now = context.clock.now();

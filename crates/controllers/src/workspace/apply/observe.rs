@@ -24,7 +24,7 @@ use super::values::Reader;
 use super::{dependencies, fields};
 use crate::runtime::backoff::Backoff;
 use crate::runtime::cache::Key;
-use crate::runtime::name::is_object_name;
+use crate::runtime::name::{is_object_name, not_a_name};
 use crate::runtime::{Error, Looker, Name, conditions};
 
 /// How long a run may take where the object does not say.
@@ -153,6 +153,10 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
     }
     if let Some(circle) = circle(context, &name) {
         prepared = Err(circle);
+    }
+    if let Some(secret) = asked.import_state.as_ref().filter(|secret| !deleting && !is_object_name(secret)) {
+        let message = format!("annotation {}: {}", annotations::IMPORT_STATE, not_a_name("Secret", secret));
+        prepared = Err(Blocked::terminal(reasons::INVALID, message));
     }
     let wanted = import::Wanted { untouched: !is_known && !deleting, asked: asked.import_state.is_some() };
     let import = import::find(context, &mut looker, &object, wanted).await?;

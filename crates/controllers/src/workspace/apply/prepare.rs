@@ -54,7 +54,7 @@ pub struct Prepared {
 pub struct Blocked {
     /// Whether only a person can change that.
     pub terminal: bool,
-    /// One word for it.
+    /// Machine-readable reason.
     pub reason: &'static str,
     /// What is missing or wrong.
     pub message: String,

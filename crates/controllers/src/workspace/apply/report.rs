@@ -1,4 +1,4 @@
-//! How things stand, as the object's status and events tell it.
+//! Builds status and events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::act::Acted;
 use super::decide::{Decision, Drift, Phase, drift, failure};
 use super::observe::{Lost, Observed};
 use super::prepare::Blocked;
-use super::{fields, news};
+use super::{drift as drifted, fields, news};
 use crate::runtime::conditions::{Conditions, Truth, find, seconds};
 use crate::runtime::error::Error;
 
@@ -277,7 +277,7 @@ fn conditions(
         }
         conditions.set(types::DELETING, true, reasons::DESTROYING, message);
     }
-    drifted(&mut conditions, observed, phase);
+    drifted::condition(&mut conditions, observed, phase);
     conditions.into_list()
 }
 
@@ -306,28 +306,7 @@ fn synced(conditions: &mut Conditions, observed: &Observed) {
     }
 }
 
-fn drifted(conditions: &mut Conditions, observed: &Observed, phase: &Phase) {
-    match phase {
-        Phase::Ready { drift: Drift::NotWatched } => conditions.clear(types::DRIFTED),
-        Phase::Ready { drift: Drift::None } => {
-            let looked = observed.view.last.as_ref().is_some_and(|last| last.operation == Operation::Refresh);
-            let message =
-                if looked { "the last check found no drift" } else { "applied, and not checked since" };
-            conditions.set(types::DRIFTED, false, reasons::IN_STEP, message);
-        }
-        Phase::Ready { drift: Drift::Found(changes) } => {
-            conditions.set(types::DRIFTED, true, reasons::DRIFT_FOUND, named(changes));
-        }
-        Phase::Ready { drift: Drift::Unknown(failure) } => {
-            let message = format!("the last look failed: {}", failure.message);
-            conditions.set(types::DRIFTED, Truth::Unknown, failure.reason.as_str(), message);
-        }
-        _ if observed.object.spec.drift_detection.is_none() => conditions.clear(types::DRIFTED),
-        _ => {}
-    }
-}
-
-/// One word and one sentence for how things stand.
+/// The reason and the message of a phase.
 fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
     match phase {
         Phase::Paused(by) => (reasons::PAUSED, by.clone()),
@@ -356,11 +335,11 @@ fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
             (reason, message)
         }
         Phase::Retrying(failure, at) => {
-            (failure.reason.as_str(), format!("{}; tried again at {}", failure.message, seconds(*at)))
+            (failure.reason.as_str(), format!("{}; next attempt at {}", failure.message, seconds(*at)))
         }
         Phase::Stalled(failure) => (
             failure.reason.as_str(),
-            format!("{}; goes on when something changes, or after capt retry", failure.message),
+            format!("{}; retried on the next change, or after capt retry", failure.message),
         ),
         Phase::Ready { .. } => (
             reasons::READY,
@@ -387,7 +366,7 @@ fn running(observed: &Observed, operation: &Operation, phase: RunPhase) -> (&'st
         RunPhase::Planning => (reasons::PLANNING, "a plan is made".to_owned()),
         RunPhase::Applying => (reasons::APPLYING, "the plan is carried out".to_owned()),
         RunPhase::Destroying => (reasons::DESTROYING, "the infrastructure is destroyed".to_owned()),
-        RunPhase::Refreshing => (reasons::REFRESHING, "somebody looks for drift".to_owned()),
+        RunPhase::Refreshing => (reasons::REFRESHING, "drift detection is running".to_owned()),
         RunPhase::Importing => {
             (reasons::APPLYING, "existing infrastructure is taken into the state".to_owned())
         }

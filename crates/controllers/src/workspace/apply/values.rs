@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::super::context::Context;
 use super::definition;
 use super::prepare::Blocked;
+use super::variables::key_of;
 use crate::runtime::{Error, Looker, Name, Readable, Referrer, conditions};
 
 /// Reads values for one instance, and notes what it reads.
@@ -306,7 +307,7 @@ pub fn filled(text: &str, known: &BTreeMap<String, String>) -> String {
     while let Some(at) = rest.find("${") {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        let value = from.find('}').and_then(|end| Some((known.get(&from[2..end])?, &from[end + 1..])));
+        let value = key_of(&from[2..]).and_then(|key| Some((known.get(key)?, &from[key.len() + 3..])));
         let (put, after) = value.map_or(("${", &from[2..]), |(value, after)| (value.as_str(), after));
         out.push_str(put);
         rest = after;

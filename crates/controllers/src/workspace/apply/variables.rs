@@ -13,7 +13,10 @@ use capt_terraform::inputs::Variable;
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::fields::nearest;
+use super::fields::{MOST_TOLD, nearest};
+
+/// Bytes of a key; what is longer stands for itself.
+const LONGEST_KEY: usize = 253;
 
 /// The values that a run gets.
 #[derive(Default, PartialEq)]
@@ -22,7 +25,7 @@ pub struct Merged {
     pub variables: BTreeMap<String, Variable>,
     /// Variables whose value in the template differs from what the owner passes by default.
     pub kept: Vec<String>,
-    /// Variables and what their value in the template has of `${key}` that nothing gives.
+    /// Variables and what their value in the template has of `${key}` that nothing gives: the first [`MOST_TOLD`].
     pub unfilled: Vec<Unfilled>,
 }
 
@@ -71,7 +74,7 @@ pub fn merge(
         let given_elsewhere = given.own.contains_key(name) && !given.defaults.contains(name);
         if !given_elsewhere && !given.from.contains_key(name) {
             let near = |key: &str| nearest(key, keys.keys().map(String::as_str)).map(str::to_owned);
-            let left = left.into_iter();
+            let left = left.into_iter().take(MOST_TOLD.saturating_sub(merged.unfilled.len()));
             merged.unfilled.extend(left.map(|key| Unfilled {
                 variable: name.clone(),
                 near: near(&key),
@@ -141,6 +144,12 @@ fn filled(value: &Value, keys: &BTreeMap<String, String>, left: &mut BTreeSet<St
     }
 }
 
+/// The key of a `${key}`, from behind its brace; keys of ConfigMaps have 253 letters at most.
+pub fn key_of(text: &str) -> Option<&str> {
+    let end = text.bytes().take(LONGEST_KEY + 1).position(|byte| byte == b'}')?;
+    text.get(..end)
+}
+
 /// A text with `${key}` of known keys replaced, once.
 fn filled_text(text: &str, keys: &BTreeMap<String, String>, left: &mut BTreeSet<String>) -> String {
     let mut out = String::with_capacity(text.len());
@@ -149,7 +158,7 @@ fn filled_text(text: &str, keys: &BTreeMap<String, String>, left: &mut BTreeSet<
         let (before, from) = rest.split_at(at);
         let escaped = before.ends_with('$');
         out.push_str(before.strip_suffix('$').filter(|_| escaped).unwrap_or(before));
-        let key = from[2..].split_once('}').map(|(key, _)| key).filter(|_| !escaped);
+        let key = key_of(&from[2..]).filter(|_| !escaped);
         if let Some((key, value)) = key.and_then(|key| keys.get_key_value(key)) {
             out.push_str(value);
             rest = &from[key.len() + "${}".len()..];
@@ -224,6 +233,18 @@ mod tests {
         let told: Vec<_> =
             merged.unfilled.iter().map(|left| (&*left.variable, &*left.key, left.near.as_deref())).collect();
         assert_eq!(told, [("it", "clustername", Some("cluster_name")), ("it", "token", None)]);
+    }
+
+    /// Two objects of a tenant hold up nobody.
+    #[test]
+    fn many_unknown_keys_and_many_known_ones_are_little_work() {
+        let keys: Vec<String> = (0..12_000).map(|number| format!("${{a_key_{number}_of_nobody}}")).collect();
+        let template = map(&json!({"it": keys.join(""), "open": "${".repeat(500_000)}));
+        let offered = (0..40_000).map(|number| (format!("a_key_{number}_of_mine"), "x".to_owned())).collect();
+        let none = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let merged = merge(&template, Given { from: &none.0, own: &none.1, defaults: &none.2 }, &offered);
+        assert_eq!(merged.unfilled.len(), MOST_TOLD);
+        assert_eq!(values(&merged)["open"], "${".repeat(500_000));
     }
 
     #[test]

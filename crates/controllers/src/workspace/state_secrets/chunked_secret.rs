@@ -38,7 +38,7 @@ pub struct Head {
     chunks: usize,
     /// Of all chunks together.
     sha256: String,
-    /// Whose term of office wrote it.
+    /// The lease term that wrote it.
     pub fence: u64,
     /// The run that was under way then.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -181,7 +181,7 @@ fn start(observed: &Observed<'_>, taken: Option<&Workspace>, held: bool) -> (Sta
         return (State::Ready { vpc: vpc.clone() }, step);
     }
     if let Some(workspace) = taken {
-        let message = format!("WorkspaceTemplateApply {} belongs to another", workspace.name);
+        let message = format!("WorkspaceTemplateApply {} is controlled by another object", workspace.name);
         return (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest);
     }
     let message = format!("workspace {} builds it", workspace_of(&observed.object.name_any()));

@@ -100,7 +100,7 @@ fn what_was_once_there_is_remembered() {
     let remembered = later.initialization.unwrap();
     assert_eq!(remembered.infrastructure_provisioned, Some(true));
     assert_eq!(remembered.control_plane_initialized, Some(true));
-    assert!(!later.control_plane_ready, "v1beta1's word is about now");
+    assert!(!later.control_plane_ready, "the v1beta1 field is about now");
     assert_eq!(said(&later, &THREE), ["False ObjectDeleted", "True Initialized", "False NotAvailable"]);
     assert_eq!(later.phase, Some(ClusterPhase::Provisioning));
 }
