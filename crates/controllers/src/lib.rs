@@ -6,10 +6,10 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
-//! | [`child`] | the workspace that a machine, a group, a network or a control plane owns |
+//! | [`owned_workspace`] | the workspace that a machine, a group, a network or a control plane owns |
 //! | [`cluster`] | CAPTCluster, CAPTControlPlane; how clusters are reached (kubeconfig and CA Secrets); Cluster, where Cluster API core is not installed |
 //! | [`runtime`] | what all controllers share: caches, queues, clock, conditions, events, retries, metrics |
-//! | [`machine`] | CaptMachineDeployment, CaptMachineSet, CaptMachine, NodeGroup |
+//! | [`machines`] | CaptMachineDeployment, CaptMachineSet, CaptMachine, NodeGroup |
 //! | [`workspace`] | WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceProviderConfig |
 
 #![warn(missing_docs)]

@@ -36,7 +36,7 @@ impl KubeconfigError {
     }
 }
 
-/// Writes the kubeconfig of the server at `url` (as [`super::SecureServer::url`] tells it) to `path`.
+/// Writes the kubeconfig of the server at `url` (as the URL of `SecureServer` tells it) to `path`.
 pub fn write(path: &Path, url: &str, identity: &Identity) -> Result<(), KubeconfigError> {
     let content = render(url, identity);
     match files::read(path) {

@@ -84,7 +84,7 @@ pub fn start(storage: &Arc<Storage>, options: &Options) -> Tasks {
         .build()
         .ok();
     let on = runtime.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone());
-    // Set once: an storage is of one server.
+    // Set once: a storage is of one server.
     let _ = storage.threads.set(on.clone());
     let mut tasks = JoinSet::new();
     if let Some(ttl) = options.event_ttl {

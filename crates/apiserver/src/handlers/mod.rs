@@ -44,7 +44,7 @@ use crate::store::Object;
 /// The body of an answer: whole, made while it is read, or a stream of watch events.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 
-/// The API: an storage behind HTTP.
+/// The API: a storage behind HTTP.
 #[derive(Debug)]
 pub struct Api {
     /// Does the work.
@@ -175,7 +175,7 @@ impl Call<'_> {
 }
 
 impl Api {
-    /// An API on an storage, with counters of its own.
+    /// An API on a storage, with counters of its own.
     pub fn new(storage: Arc<Storage>) -> Self {
         Self {
             storage,
