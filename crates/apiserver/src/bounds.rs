@@ -47,7 +47,7 @@ pub fn extent(value: &Value) -> Extent {
 /// Bytes and values that an object may have more while it is being deleted: the largest one can be marked too.
 const MARK: usize = 1 << 10;
 
-/// What an object has too much of.
+/// The bound that an object exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exceeded {
     /// Bytes, of which it has more than [`MAX_BYTES`].

@@ -88,7 +88,7 @@ impl Server {
         &self.api
     }
 
-    /// What `/metrics` shows; secure serving in front of the API is to count here.
+    /// The counters that `/metrics` shows; secure serving in front of the API counts here.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.api.metrics
     }

@@ -41,7 +41,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Whether an error says that something is not as it was left, or cannot be read any more; and not that there is too little of
+/// Returns true if an error says that something is not as it was left, or cannot be read any more; and not that there is too little of
 /// something, which passes.
 pub(crate) fn is_damage(error: &io::Error) -> bool {
     const PASSES: [i32; 4] = [

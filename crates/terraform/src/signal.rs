@@ -12,7 +12,7 @@ const ENVIRONMENT: u64 = 256 << 10;
 /// The memory of as many processes of a run is counted.
 const COUNTED: usize = 1024;
 
-/// How long what was killed is waited for. What the kernel does not let go by then never runs any code of its own again.
+/// Time that what was killed is waited for. What the kernel does not let go by then never runs any code of its own again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Kills a whole group.

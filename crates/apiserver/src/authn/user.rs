@@ -18,7 +18,7 @@ pub struct User {
     pub groups: Vec<String>,
     /// Known only of an impersonated user, and of a service account.
     pub uid: Option<String>,
-    /// What else is known of them; nothing here decides by it.
+    /// Further attributes; nothing here decides by them.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -51,7 +51,7 @@ impl User {
         self.name == ANONYMOUS
     }
 
-    /// What budgets know of a user, for whoever keeps it: groups may be many.
+    /// The part of a user that budgets keep: groups may be many.
     #[must_use]
     pub fn in_budgets(&self) -> Self {
         let groups = if self.is_master() { vec![MASTERS.to_owned()] } else { Vec::new() };

@@ -15,7 +15,7 @@ use crate::status::ApiError;
 use crate::storage::{Storage, Target};
 use crate::store::{Event, Filter, Key, Object, Query, Watcher};
 
-/// How long what was refused is left alone: the disk may be full.
+/// Delay before an action that was refused is tried again: the disk may be full.
 const AGAIN: Duration = Duration::from_secs(10);
 /// As much of it is tried together.
 const MOST_AGAIN: usize = 100;

@@ -57,12 +57,12 @@ impl Drop for Tasks {
     }
 }
 
-/// What may be chosen at a start.
+/// Options of a start.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long an event stays after it was last written; `None` for as long as nobody deletes it.
+    /// Lifetime of an event after its last write; `None` keeps it until it is deleted.
     pub event_ttl: Option<Duration>,
-    /// Whether it also does what kube-controller-manager does in a cluster: collects garbage, empties namespaces,
+    /// Runs what kube-controller-manager runs in a cluster as well: collects garbage, empties namespaces,
     /// collects the rules of roles. A test that compares with a kube-apiserver alone wants none of it.
     pub controllers: bool,
 }

@@ -49,7 +49,7 @@ pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 pub struct Api {
     /// Does the work.
     pub storage: Arc<Storage>,
-    /// What `/metrics` shows besides the store; secure serving counts here.
+    /// Counters of secure serving, which `/metrics` shows beside those of the store.
     pub metrics: Arc<secure_serving::Metrics>,
     /// Room for events of watches that are no bytes of the store.
     made: Arc<secure_serving::Shares>,

@@ -1,4 +1,4 @@
-//! What secure serving counts, in Prometheus' text format.
+//! Metrics of secure serving, in Prometheus' text format.
 //!
 //! Written by hand: four families whose labels are a fixed set of verbs and HTTP codes. A metrics crate would add
 //! dependencies and a registry to be shared with whoever embeds the server, for no less code.

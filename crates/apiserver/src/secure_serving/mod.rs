@@ -7,7 +7,7 @@
 //!                                                     metrics, audit <- recorded <- response
 //! ```
 //!
-//! What holds for handlers:
+//! Guarantees to handlers:
 //! - An [`Api`] is asked only by somebody who is authenticated; only the paths of [`is_public`] see the anonymous user.
 //! - It gets no credential: `Authorization` and the `Impersonate-*` headers end here.
 //! - It gets a whole body of at most [`Limits::body_bytes`], and a [`Turn`] to decode it; with a method that reads, none.

@@ -214,7 +214,7 @@ fn labelled(target: &Target, object: &Object, selector: &LabelSelector) -> bool 
     }
 }
 
-/// Where the JSON of its labels stands in an object; nothing where there is none.
+/// Finds the JSON of the labels in an object; nothing where there is none.
 fn find_labels(object: &[u8]) -> Option<Range<usize>> {
     #[derive(Deserialize)]
     struct Labelled<'a> {

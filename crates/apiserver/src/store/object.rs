@@ -77,7 +77,7 @@ pub struct Object {
     pub(crate) part: Part,
 }
 
-/// Where a part of the bytes stands that readers look for, once one has found it. It says nothing of the object.
+/// The place of a part of the bytes that readers look for, once one has found it. It says nothing of the object.
 #[derive(Clone, Default)]
 pub(crate) struct Part(OnceLock<Option<Range<u32>>>);
 

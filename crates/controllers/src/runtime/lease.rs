@@ -26,12 +26,12 @@ fn every(lasts: Duration) -> Duration {
     lasts * 4 / 15
 }
 
-/// How long a holder tries to renew it: as client-go has it, it stops working some time before a rival can begin.
+/// Renew deadline of a holder: as client-go has it, it stops working some time before a rival can begin.
 fn renew_deadline(lasts: Duration) -> Duration {
     lasts * 2 / 3
 }
 
-/// How soon a renewal that failed is tried again.
+/// Retry period of a renewal that failed.
 fn again(lasts: Duration) -> Duration {
     lasts * 2 / 15
 }

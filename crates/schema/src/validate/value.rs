@@ -49,7 +49,7 @@ pub(crate) fn check_within(
 /// pattern of ten characters on a text of megabytes would take minutes. Ten of the usual patterns on the longest text fit.
 const MOST_MATCHING: u64 = 4_000_000;
 
-/// How often a schema is compared with a value for one object, about a second: `allOf` and its like compare each of theirs with all that
+/// Bound of comparisons of a schema with a value for one object, about a second: `allOf` and its like compare each of theirs with all that
 /// is in a value, and the largest object without them takes a tenth of it.
 const MOST_CHECKED: u64 = 20_000_000;
 
@@ -80,7 +80,7 @@ impl Matching {
         false
     }
 
-    /// What was too much.
+    /// The error of the first thing that was too much.
     pub fn into_error(self) -> Option<FieldError> {
         self.exceeded.into_inner()
     }

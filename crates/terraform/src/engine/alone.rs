@@ -27,7 +27,7 @@ use crate::{
 /// A state that another workspace has under another address of its backend.
 pub(super) const ELSEWHERE: &str = "its backend keeps, under another address,";
 
-/// What a workspace may have in its state.
+/// The contents that the state of a workspace may have.
 enum Holds {
     Nothing,
     Objects,
@@ -125,15 +125,16 @@ impl Inner {
 }
 
 impl Job {
+    /// Returns true if the workspace had a state of this lineage before: a part of what was split may be left empty, and is still its own.
+    fn had(&self, state: &State) -> bool {
+        let table = self.inner.table();
+        let claim = table.entries.get(&self.workspace).and_then(|own| own.view.claim.as_ref());
+        claim.is_some_and(|claim| claim.lineage == state.lineage)
+    }
+
     /// Refuses the empty state that another workspace keeps its own in, under another address of its backend.
     pub fn begins_alone(&self, found: Option<&State>) -> Result<(), Failure> {
-        let own = |lineage: &str| {
-            let table = self.inner.table();
-            let claim = table.entries.get(&self.workspace).and_then(|own| own.view.claim.as_ref());
-            claim.is_some_and(|claim| claim.lineage == lineage)
-        };
-        // A part of what was split may be left empty: it is still the part of who had it.
-        let empty = found.filter(|found| found.is_empty() && !own(&found.lineage));
+        let empty = found.filter(|found| found.is_empty() && !self.had(found));
         match empty.and_then(|found| self.inner.sibling(&self.workspace, found)) {
             Some(user) => Err(shared(ELSEWHERE, &user)),
             None => Ok(()),
@@ -150,8 +151,8 @@ impl Job {
     /// Refuses to call done what left a state that another had before, wherever it got that from, or what began beside another in one
     /// backend: neither found anything of the other.
     pub async fn ended_alone(&self, ground: &Ground, state: Option<&State>) -> Result<(), Failure> {
-        let sibling =
-            state.filter(|_| ground.anew).and_then(|state| self.inner.sibling(&self.workspace, state));
+        let begun = state.filter(|state| ground.anew && !self.had(state));
+        let sibling = begun.and_then(|state| self.inner.sibling(&self.workspace, state));
         let Some(user) = sibling else { return self.alone(state, "its run left").await };
         let message = format!(
             "its backend keeps the state of {user}, under another address, and both began at once: one wrote over what the other had \

@@ -264,6 +264,25 @@ async fn an_empty_state_under_two_addresses_has_one_workspace() {
     }
 }
 
+/// Both parts of a state that somebody split have its lineage.
+#[tokio::test]
+async fn a_part_that_is_empty_for_a_while_goes_on() {
+    let Some(tool) = tool() else { return };
+    let lab = Lab::new(&tool).await;
+    let served = Served::new();
+    let built = lab.inputs(&(served.block() + &traced(&lab.path("trace"), "a")));
+    let empty = lab.inputs(&(served.block() + "output \"x\" { value = 1 }\n"));
+    assert_eq!(lab.apply("a", built.clone()).await.outcome, Outcome::Done);
+    let mut part = served.state();
+    part["resources"][0]["name"] = "other".into();
+    part["resources"][0]["instances"][0]["attributes"]["id"] = "another-object".into();
+    let part = serde_json::to_vec(&part).expect("JSON");
+    lab.engine.take_over(&WorkspaceId::new("b"), &part).await.expect("it is the other part");
+    assert_eq!(lab.apply("a", empty).await.outcome, Outcome::Done);
+    let again = lab.apply("a", built).await;
+    assert_eq!(again.outcome, Outcome::Done, "nothing was begun beside it: {again:?}");
+}
+
 #[tokio::test]
 async fn two_that_begin_at_once_at_two_addresses_are_told() {
     let Some(tool) = tool() else { return };

@@ -30,7 +30,7 @@ pub struct Definition {
     /// Their schemas, to be served, and what all of it weighs, once somebody asked.
     schemas: Vec<Arc<Schema>>,
     weight: Option<usize>,
-    /// What is wrong with a schema that was stored before that was refused, once somebody asked.
+    /// The problem of a schema that was stored before it was refused, once it was looked for.
     refused: Option<String>,
     /// Whether it waits for room, without its versions.
     waits: bool,

@@ -36,7 +36,7 @@ pub fn is_established(crd: &Value) -> bool {
     find(get(crd, &["status"]), "Established").is_some_and(|condition| text(condition, &["status"]) == "True")
 }
 
-/// Whether it has its names and is not served. Objects may have been made when it was.
+/// Returns true if it has its names and is not served. Objects may have been made when it was.
 pub(super) fn is_left_out(crd: &Value) -> bool {
     find(get(crd, &["status"]), "Established")
         .is_some_and(|condition| [NO_ROOM, SCHEMA_REFUSED].contains(&text(condition, &["reason"])))

@@ -165,7 +165,7 @@ pub fn open_store(folder: &Path) -> io::Result<Store> {
     })
 }
 
-/// What a server makes for itself and its administrator once it has a store: where one of these is, it may have answered.
+/// Finds a file that a server makes for itself or its administrator once it has a store: where one is, it may have answered.
 fn trace_of_answers(folder: &Path) -> Option<&'static str> {
     let traces = ["pki/ca.pem", "pki/server.pem", "pki/admin.pem", "pki/token"];
     traces.into_iter().find(|trace| folder.join(trace).is_file())

@@ -107,7 +107,7 @@ pub fn undeclared(prepared: &Prepared, last: Option<&Finished>) -> Option<String
     (!told.is_empty()).then(|| format!("{}{more}; not passed", told.join("; ")))
 }
 
-/// What is said of `${key}` in values of the template that nothing gives. Nothing where there are none.
+/// Message on `${key}` in values of the template that nothing gives. Nothing where there are none.
 pub fn unfilled(prepared: &Prepared) -> Option<String> {
     let told: Vec<String> = prepared
         .unfilled
