@@ -1,4 +1,4 @@
-//! Fleets of machines through all controllers, with an engine that completes every run at once: what CAPT itself costs.
+//! Fleets of machines through all controllers, with an executor that completes every run at once: what CAPT itself costs.
 //!
 //! Each part runs in a process of its own, so that memory is that part's alone. On the embedded API (on disk, in the same
 //! process) and, where `make peers` has built it, on kube-apiserver with etcd. `MACHINES` (10,000) is the size of the
@@ -7,6 +7,9 @@
 #![allow(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![allow(clippy::cast_precision_loss, reason = "figures are rounded anyway")]
 
+#[allow(dead_code, reason = "the tests use the rest of it")]
+#[path = "../tests/scale/fake_executor.rs"]
+mod fake_executor;
 #[allow(dead_code, reason = "the tests use the rest of it")]
 #[path = "../tests/scale/fixture.rs"]
 mod fixture;

@@ -93,7 +93,7 @@ async fn controllers(count: usize) -> (Duration, u64) {
     let client = server.client("default");
     install(&client).await;
     let engine = start_engine(folder.path()).await;
-    let controllers = Controllers::start(&client, &engine, &Options::default());
+    let controllers = Controllers::start(&client, std::sync::Arc::new(engine.clone()), &Options::default());
     let template = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
         "metadata": {"name": "thing"}, "spec": {"template": {"spec": {"module": MODULE}}},

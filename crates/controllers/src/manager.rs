@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use capt_api::workspace::{WorkspaceProviderConfig, WorkspaceTemplate};
 use capt_planner::set::Settings;
-use capt_terraform::Engine;
+use capt_terraform::Executor;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -97,13 +97,13 @@ pub struct Controllers {
 
 impl Controllers {
     /// Starts all controllers.
-    pub fn start(client: &Client, engine: &Engine, options: &Options) -> Self {
+    pub fn start(client: &Client, executor: Arc<dyn Executor>, options: &Options) -> Self {
         let mut tasks = JoinSet::new();
         let metrics = Arc::new(Metrics::default());
         let (events, work) = Events::new(client.clone(), "capt", options.instance.clone());
         let mut writer = JoinSet::new();
         writer.spawn(work);
-        let context = Arc::new(context(client, engine, (events.clone(), &metrics), options, &mut tasks));
+        let context = Arc::new(context(client, executor, (events.clone(), &metrics), options, &mut tasks));
         let machines = Arc::new(machine_context(&context, options, &mut tasks));
         let access = cluster::access::AccessContext::new(Arc::clone(&context));
         let (networks, planes) = (cached(client, no_index, &mut tasks), cached(client, no_index, &mut tasks));
@@ -150,7 +150,7 @@ fn cached<K: Kind>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) ->
 
 fn context(
     client: &Client,
-    engine: &Engine,
+    executor: Arc<dyn Executor>,
     (events, metrics): (Events, &Arc<Metrics>),
     options: &Options,
     tasks: &mut JoinSet<()>,
@@ -159,7 +159,7 @@ fn context(
     tasks.spawn(work);
     Context {
         client: client.clone(),
-        engine: engine.clone(),
+        executor,
         state_backend: options.state_backend.clone(),
         clock: Arc::clone(&options.clock),
         backoff: options.backoff,
@@ -229,7 +229,7 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
             interested(metadata_changes::<Secret>(client), "Secret", dependents),
             interested(metadata_changes::<ConfigMap>(client), "ConfigMap", dependents),
             interested(grants.changes(), grants::WATCHED, dependents),
-            engine_changes(context),
+            run_changes(context),
         ],
         apply::reconcile,
     );
@@ -257,9 +257,9 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
 }
 
 /// Instances whose run moved on; all of them after falling behind.
-fn engine_changes(context: &Arc<Context>) -> BoxStream<'static, Name> {
+fn run_changes(context: &Arc<Context>) -> BoxStream<'static, Name> {
     let applies = context.applies.clone();
-    let receiver = context.engine.changes();
+    let receiver = context.executor.changes();
     futures::stream::unfold((receiver, applies), |(mut receiver, applies)| async move {
         let batch = match receiver.recv().await {
             Ok(workspace) => instance_of(&workspace).into_iter().collect(),

@@ -16,7 +16,7 @@ use std::{
 };
 
 use capt_terraform::{
-    Engine, Options,
+    Engine, Executor, Options,
     inputs::{BinaryName, Inputs},
     order::{Operation, Order, WorkspaceId},
     view::Outcome,
@@ -129,14 +129,14 @@ fn engine(workspaces: usize) -> (Cost, u64) {
         let names: Vec<WorkspaceId> =
             (0..workspaces).map(|at| WorkspaceId::new(format!("ns/w{at}"))).collect();
         for name in &names {
-            engine.run(Order::new(name.clone(), Operation::Apply, Some(inputs.clone()))).unwrap();
+            engine.start_run(Order::new(name.clone(), Operation::Apply, Some(inputs.clone()))).await.unwrap();
         }
         let done =
-            |name: &WorkspaceId| engine.look(name).last.is_some_and(|last| last.outcome == Outcome::Done);
+            |name: &WorkspaceId| engine.observe(name).last.is_some_and(|last| last.outcome == Outcome::Done);
         let mut left: BTreeSet<WorkspaceId> = names.iter().cloned().collect();
         while !left.is_empty() {
             let changed = changes.recv().await.unwrap();
-            if left.contains(&changed) && engine.look(&changed).run.is_none() {
+            if left.contains(&changed) && engine.observe(&changed).run.is_none() {
                 left.remove(&changed);
             }
         }

@@ -37,7 +37,6 @@ pub(crate) fn keep(folders: &Folders, workspace: &WorkspaceId) -> io::Result<()>
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let end = Finished { log: target.join("log"), ..end };
     write_private(&target.join(END), &serde_json::to_vec(&end)?)?;
     prune(&folders.failed())
 }
@@ -77,7 +76,7 @@ mod tests {
 
     fn ended(id: &str, operation: &Operation, outcome: &Outcome) -> Finished {
         let end = json!({
-            "id": RunId(id.into()), "operation": operation, "outcome": outcome, "log": "somewhere",
+            "id": RunId(id.into()), "operation": operation, "outcome": outcome,
             "started": Timestamp::UNIX_EPOCH, "ended": Timestamp::UNIX_EPOCH,
             "revision": null, "plan": null, "drift": [], "warnings": [],
         });
@@ -108,7 +107,7 @@ mod tests {
         folders.workspace(&web).forget(&folders.scratch(web.as_str())).unwrap();
         let kept = find(&folders, &web).unwrap();
         assert_eq!(kept.id.as_str(), "2");
-        assert_eq!(fs::read_to_string(&kept.log).unwrap(), "log of 2");
+        assert_eq!(fs::read_to_string(folders.failed_of(&web).join("log")).unwrap(), "log of 2");
 
         let fine = WorkspaceId::new("default/web-1-machine");
         lay(&folders, &fine, &ended("1", &Operation::Apply, &Outcome::Done));

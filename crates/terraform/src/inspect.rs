@@ -1,6 +1,7 @@
 //! A visit to a data folder: what people may see of workspaces and their runs, beside the engine that works there or without
 //! one. Changes nothing, and takes no lock that an engine wants.
 
+mod reader;
 mod show;
 mod tail;
 
@@ -10,15 +11,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use jiff::Timestamp;
-
-pub use self::{
-    show::{Show, ShowError},
-    tail::Follow,
-};
+pub use self::show::ShowError;
 use crate::{
     beneath::read_optional,
+    executor::{Run, RunState},
     folders::{END, Folders, WorkspaceFolder},
+    guard::THIS_PROGRAM,
     order::{Operation, RunId, WorkspaceId},
     process::Files,
     record::Record,
@@ -31,13 +29,20 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Inspection {
     folders: Folders,
+    /// The program that guards the binary which shows a plan, as it guards a run.
+    guard: PathBuf,
 }
 
 impl Inspection {
     /// Visits a folder; `None` where no engine ever worked.
     pub fn to(root: &Path) -> Option<Self> {
         let folders = Folders::at(fs::canonicalize(root).ok()?);
-        folders.workspaces().is_dir().then_some(Self { folders })
+        folders.workspaces().is_dir().then(|| Self::of(folders, THIS_PROGRAM.into()))
+    }
+
+    /// Visits the folder of an engine.
+    pub(crate) fn of(folders: Folders, guard: PathBuf) -> Self {
+        Self { folders, guard }
     }
 
     /// The process id of the engine that works there now. Without `/proc` nobody knows.
@@ -59,7 +64,7 @@ impl Inspection {
             let folder = WorkspaceFolder(entry?.path());
             match Record::read(&folder) {
                 Ok(Some(record)) => {
-                    read.push(Visited { folders: self.folders.clone(), folder, record: Box::new(record) });
+                    read.push(self.visited(folder, record));
                 }
                 Ok(None) => {}
                 Err(_) => unreadable.push(folder.0),
@@ -69,18 +74,15 @@ impl Inspection {
         Ok((read, unreadable))
     }
 
-    /// The last failed run of a workspace that is gone, while it is kept.
-    pub fn failed(&self, id: &WorkspaceId) -> Option<Run> {
-        let end = crate::failed::find(&self.folders, id)?;
-        let log = self.folders.failed_of(id).join("log");
-        Some(Run { id: end.id.clone(), log, stand: Stand::Ended(Box::new(end)) })
-    }
-
     /// One workspace; `None` where nothing ever ran for it here.
     pub fn workspace(&self, id: &WorkspaceId) -> io::Result<Option<Visited>> {
         let folder = self.folders.workspace(id);
         let record = Record::read(&folder)?;
-        Ok(record.map(|record| Visited { folders: self.folders.clone(), folder, record: Box::new(record) }))
+        Ok(record.map(|record| self.visited(folder, record)))
+    }
+
+    fn visited(&self, folder: WorkspaceFolder, record: Record) -> Visited {
+        Visited { folders: self.folders.clone(), guard: self.guard.clone(), folder, record: Box::new(record) }
     }
 }
 
@@ -99,37 +101,9 @@ fn holder(line: &str, inode: u64) -> Option<u32> {
 #[derive(Clone, Debug)]
 pub struct Visited {
     folders: Folders,
+    guard: PathBuf,
     folder: WorkspaceFolder,
     record: Box<Record>,
-}
-
-/// A run whose log is kept.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// Its name.
-    pub id: RunId,
-    /// How it stands.
-    pub stand: Stand,
-    /// Its log.
-    pub log: PathBuf,
-}
-
-/// How a run stands.
-#[derive(Clone, Debug)]
-pub enum Stand {
-    /// It is under way.
-    UnderWay {
-        /// What it does.
-        operation: Operation,
-        /// Since when.
-        since: Timestamp,
-        /// Whether a process of it lives. One that does not is settled by the engine.
-        lives: bool,
-    },
-    /// It has ended.
-    Ended(Box<Finished>),
-    /// Nobody wrote down how it ended.
-    Unknown,
 }
 
 impl Visited {
@@ -144,17 +118,17 @@ impl Visited {
     }
 
     /// The run that ended last.
-    pub fn last(&self) -> Option<&Finished> {
+    pub(crate) fn last(&self) -> Option<&Finished> {
         self.record.last.as_ref()
     }
 
     /// The last run, where it is a look that found drift.
-    pub fn drift(&self) -> Option<&Finished> {
+    pub(crate) fn drift(&self) -> Option<&Finished> {
         self.last().filter(|last| last.operation == Operation::Refresh && !last.drift.is_empty())
     }
 
     /// The kept plan, while it can still be applied.
-    pub fn plan(&self) -> Option<&Plan> {
+    pub(crate) fn plan(&self) -> Option<&Plan> {
         let planned = self.record.planned.as_ref()?;
         let state = self.state().unwrap_or_default();
         (planned.plan.serial == state.serial && planned.lineage == state.lineage).then_some(&planned.plan)
@@ -169,7 +143,7 @@ impl Visited {
     /// The file of a Terraform that holds the lock on the state, where one was left behind and no process lives.
     pub fn stale_lock(&self) -> Option<PathBuf> {
         let lock = self.folder.guest().join("state/.terraform.tfstate.lock.info");
-        let lives = self.runs().iter().any(|run| matches!(run.stand, Stand::UnderWay { lives: true, .. }));
+        let lives = self.runs().iter().any(|run| matches!(run.state, RunState::UnderWay { lives: true, .. }));
         // A run can leave a link there.
         (lock.symlink_metadata().is_ok() && !lives).then_some(lock)
     }
@@ -184,26 +158,25 @@ impl Visited {
     }
 
     /// The last of them that failed to build something.
-    pub fn last_failed(&self) -> Option<Run> {
-        let failed = |run: &Run| matches!(&run.stand, Stand::Ended(end) if crate::failed::failed(end));
+    pub(crate) fn last_failed(&self) -> Option<Run> {
+        let failed = |run: &Run| matches!(&run.state, RunState::Ended(end) if crate::failed::failed(end));
         self.runs().into_iter().rev().find(failed)
     }
 
     fn run(&self, id: RunId) -> Run {
         let folder = self.folder.run(&id);
-        let log = folder.join("log");
         let current = self.record.current.as_ref().filter(|journal| journal.id == id);
-        let stand = if let Some(journal) = current {
+        let state = if let Some(journal) = current {
             let lives = Files::new(folder, journal.stage.as_str()).lives();
-            Stand::UnderWay { operation: journal.operation.clone(), since: journal.started, lives }
+            RunState::UnderWay { operation: journal.operation.clone(), since: journal.started, lives }
         } else if let Some(last) = self.record.last.as_ref().filter(|last| last.id == id) {
-            Stand::Ended(Box::new(last.clone()))
+            RunState::Ended(Box::new(last.clone()))
         } else {
             let end = read_optional(&folder.join(END)).ok().flatten();
             let end = end.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            end.map_or(Stand::Unknown, |end| Stand::Ended(Box::new(end)))
+            end.map_or(RunState::Unknown, |end| RunState::Ended(Box::new(end)))
         };
-        Run { id, stand, log }
+        Run { id, state }
     }
 
     fn state(&self) -> Option<State> {

@@ -2,7 +2,8 @@
 //!
 //! | Room | What is in it |
 //! |---|---|
-//! | [`engine`] | runs orders; adopts and finishes what it finds |
+//! | [`executor`] | the seam: starts, observes, cancels, adopts runs; reads their logs and plans |
+//! | [`engine`] | the executor of this machine: runs processes; adopts and finishes what it finds |
 //! | [`inputs`] | what a workspace is made from, and its revision |
 //! | [`order`], [`view`] | what can be ordered, and what is known |
 //! | [`state_backend`] | the durable place beside the folder |
@@ -10,7 +11,7 @@
 //! | [`guard`] | the process around a run: clears up after it, and ends it with its lease |
 //! | [`sandbox`] | shuts a run in |
 //! | [`metrics`] | numbers |
-//! | `aside` | work that takes long, beside the tasks of a runtime |
+//! | `blocking` | work that takes long, beside the tasks of a runtime |
 //! | `beneath` | files of a run, touched without following links |
 //! | `folders`, `private_files`, `record`, `log` | the data folder and its files |
 //! | `init_cache` | what workspaces of one template share, so that `init` runs once |
@@ -26,11 +27,12 @@
 
 #![warn(missing_docs)]
 
-mod aside;
 mod beneath;
 pub mod binary;
+mod blocking;
 pub mod engine;
 mod environment;
+pub mod executor;
 mod failed;
 pub mod failure;
 mod folders;
@@ -64,3 +66,4 @@ pub mod version;
 pub mod view;
 
 pub use engine::{Engine, Options};
+pub use executor::{Executor, RunReader, WorkspaceStore};

@@ -1,7 +1,5 @@
 //! What is known of a workspace: read from memory, never by a process.
 
-use std::path::PathBuf;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -99,8 +97,6 @@ pub struct Running {
     pub progress: Progress,
     /// When it was ordered, then when its first process started.
     pub since: Timestamp,
-    /// Its log, redacted; grows while it runs.
-    pub log: PathBuf,
 }
 
 /// What a run is at.
@@ -146,8 +142,6 @@ pub struct Finished {
     /// Names of values that the module declares no variable for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undeclared: Vec<String>,
-    /// Its log, redacted; gone once newer runs have taken its place.
-    pub log: PathBuf,
 }
 
 /// How a run ended.

@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use capt_terraform::{
-    Engine, Options,
+    Engine, Executor, Options,
     inputs::{Choice, Inputs},
     order::{Operation, Order, WorkspaceId},
     sandbox,
@@ -59,9 +59,12 @@ async fn apply(engine: &Engine, name: &str, command: &str) -> Finished {
     );
     let workspace = WorkspaceId::new(name);
     let mut changes = engine.changes();
-    engine.run(Order::new(workspace.clone(), Operation::Apply, Some(Inputs::inline(text)))).expect("taken");
+    engine
+        .start_run(Order::new(workspace.clone(), Operation::Apply, Some(Inputs::inline(text))))
+        .await
+        .expect("taken");
     loop {
-        let view = engine.look(&workspace);
+        let view = engine.observe(&workspace);
         if let (None, Some(last)) = (view.run, view.last) {
             return last;
         }

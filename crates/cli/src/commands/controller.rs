@@ -143,7 +143,7 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         cross_namespace: args.cross_namespace.into(),
         ..Options::default()
     };
-    let mut controllers = Controllers::start(&client, &engine, &settings);
+    let mut controllers = Controllers::start(&client, Arc::new(engine.clone()), &settings);
     if let Some(address) = args.metrics {
         let bound = metrics::serve(address, Arc::clone(controllers.metrics()), engine.clone()).await?;
         anstream::println!("metrics on http://{bound}/metrics");

@@ -3,41 +3,53 @@
 use std::io;
 
 use capt_api::machine::{CaptMachineSet, MachineFailure};
-use capt_terraform::inspect::{Inspection, Run};
+use capt_terraform::RunReader;
+use capt_terraform::executor::Run;
 use capt_terraform::order::WorkspaceId;
 use kube::ResourceExt;
 
 use super::client::Connection;
 use super::family::{Member, family};
+use super::logs::reader;
 use super::object::Reference;
-use super::place;
 
-/// The last failed run, and the name of its workspace.
-pub async fn find(connection: &Connection, reference: &Reference) -> io::Result<(String, Run)> {
+/// A run that failed.
+pub struct FailedRun {
+    /// Name of its object.
+    pub name: String,
+    /// Its workspace.
+    pub workspace: WorkspaceId,
+    /// The run.
+    pub run: Run,
+    /// Reads its log.
+    pub reader: Box<dyn RunReader>,
+}
+
+/// Finds the last run that failed.
+pub async fn find(connection: &Connection, reference: &Reference) -> io::Result<FailedRun> {
     let members = family(connection, reference).await?;
     let mut names: Vec<String> = told(&members).into_iter().collect();
     names.extend(members.iter().filter_map(Member::workspace).map(|workspace| workspace.name_any()));
-    let Some(visit) = connection.folder.as_deref().and_then(|folder| Inspection::to(&place::engine(folder)))
-    else {
+    let Some(reader) = reader(connection) else {
         return Err(io::Error::other(
             "logs are where the controller runs: name its folder with --data-dir, or run this there (kubectl exec)",
         ));
     };
     // What a set tells is the last; else any run that failed, the latest first.
     let first = names.len() - members.iter().filter(|member| member.workspace().is_some()).count();
-    let mut found: Vec<(usize, String, Run)> = Vec::new();
+    let mut found = Vec::new();
     for (at, name) in names.into_iter().enumerate() {
-        let id = WorkspaceId::new(format!("{}/{name}", connection.namespace));
-        let lives = visit.workspace(&id).ok().flatten().and_then(|visited| visited.last_failed());
-        found.extend(lives.or_else(|| visit.failed(&id)).map(|run| (at.min(first), name, run)));
+        let workspace = WorkspaceId::new(format!("{}/{name}", connection.namespace));
+        let failed = reader.last_failed(&workspace).await.ok().flatten();
+        found.extend(failed.map(|run| (at.min(first), name, workspace, run)));
     }
-    found.sort_by(|(rank, _, run), (other_rank, _, other)| (rank, &other.id).cmp(&(other_rank, &run.id)));
-    let (_, name, run) = found.into_iter().next().ok_or_else(|| {
-        io::Error::other(format!(
+    found.sort_by(|(rank, .., run), (other_rank, .., other)| (rank, &other.id).cmp(&(other_rank, &run.id)));
+    match found.into_iter().next() {
+        Some((_, name, workspace, run)) => Ok(FailedRun { name, workspace, run, reader }),
+        None => Err(io::Error::other(format!(
             "no failed run of {reference} is kept\n  how it stands: capt status, capt events {reference}"
-        ))
-    })?;
-    Ok((name, run))
+        ))),
+    }
 }
 
 /// The workspace of the machine that failed last, where a set below tells of one.

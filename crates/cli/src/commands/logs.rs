@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use capt_api::workspace::WorkspaceTemplateApply;
-use capt_terraform::inspect::{Follow, Inspection, Run, Stand, Visited};
+use capt_terraform::RunReader;
+use capt_terraform::executor::{LogReader, Run, RunState};
+use capt_terraform::inspect::Inspection;
 use capt_terraform::order::WorkspaceId;
 use capt_terraform::view::{Finished, Outcome as RunOutcome};
 use jiff::Timestamp;
@@ -55,26 +57,28 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         let object = Accepts::WORKSPACES.read_one(&args.object)?;
         let connection = args.target.connect().await?;
         if args.last_failed {
-            let (name, run) = last_failed::find(&connection, &object).await?;
-            writeln!(anstream::stdout(), "{name}, {}:", ended(&run))?;
-            show(&run, args.timestamps)?;
+            let found = last_failed::find(&connection, &object).await?;
+            writeln!(anstream::stdout(), "{}, {}:", found.name, ended(&found.run))?;
+            show(found.reader.read_log(&found.workspace, &found.run.id), &found.run, args.timestamps).await?;
             return Ok(Outcome::Good);
         }
         let workspace = the_workspace(&connection, &object).await?;
-        let Some((visit, visited)) = visit(&connection, &workspace)? else {
+        let id = id_of(&workspace);
+        let Some(reader) = reader(&connection) else { return not_here(&connection, &workspace) };
+        let Some(runs) = reader.runs(&id).await.map_err(|error| unreadable(&error))? else {
             return not_here(&connection, &workspace);
         };
-        match args.run.as_deref() {
-            Some("list") => list(&visited)?,
-            Some(which) => {
-                let run = pick(&visited, which)?;
-                show(&run, args.timestamps)?;
+        let run = match args.run.as_deref() {
+            Some("list") => return list(&runs).map(|()| Outcome::Good),
+            None if args.follow => {
+                return follow(reader.as_ref(), &id, args.timestamps).await.map(|()| Outcome::Good);
             }
-            None if args.follow => follow(&visit, &visited, args.timestamps).await?,
-            None => match visited.runs().last() {
-                Some(run) => show(run, args.timestamps)?,
-                None => writeln!(anstream::stdout(), "{} has not run yet", workspace.name_any())?,
-            },
+            Some(which) => Some(pick(&runs, which)?),
+            None => runs.last(),
+        };
+        match run {
+            Some(run) => show(reader.read_log(&id, &run.id), run, args.timestamps).await?,
+            None => writeln!(anstream::stdout(), "{} has not run yet", workspace.name_any())?,
         }
         Ok(Outcome::Good)
     })
@@ -82,12 +86,12 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 
 /// How a run ended, for people.
 pub fn ended(run: &Run) -> String {
-    match &run.stand {
-        Stand::Ended(end) => {
+    match &run.state {
+        RunState::Ended(end) => {
             let age = table::age(end.ended, Timestamp::now());
             format!("run {}, {} {} {age} ago", run.id, end.operation.as_str(), outcome(&end.outcome))
         }
-        Stand::UnderWay { .. } | Stand::Unknown => format!("run {}", run.id),
+        RunState::UnderWay { .. } | RunState::Unknown => format!("run {}", run.id),
     }
 }
 
@@ -115,21 +119,20 @@ pub async fn the_workspace(
     }
 }
 
-/// The workspace in the data folder of this machine.
-pub fn visit(
-    connection: &Connection,
-    workspace: &WorkspaceTemplateApply,
-) -> io::Result<Option<(Inspection, Visited)>> {
-    let Some(visit) = connection.folder.as_deref().and_then(|folder| Inspection::to(&place::engine(folder)))
-    else {
-        return Ok(None);
-    };
+/// Reads the runs of the data folder of this machine; none where no engine has worked there.
+pub fn reader(connection: &Connection) -> Option<Box<dyn RunReader>> {
+    let inspection = Inspection::to(&place::engine(connection.folder.as_deref()?))?;
+    Some(Box::new(inspection))
+}
+
+/// The name that runs know a workspace by.
+pub fn id_of(workspace: &WorkspaceTemplateApply) -> WorkspaceId {
     let namespace = workspace.namespace().unwrap_or_default();
-    let id = WorkspaceId::new(format!("{namespace}/{}", workspace.name_any()));
-    let found = visit
-        .workspace(&id)
-        .map_err(|error| io::Error::other(format!("read the workspace's record: {error}")))?;
-    Ok(found.map(|visited| (visit, visited)))
+    WorkspaceId::new(format!("{namespace}/{}", workspace.name_any()))
+}
+
+pub fn unreadable(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("read the workspace's record: {error}"))
 }
 
 /// Where the logs are somewhere else: what the status knows.
@@ -150,34 +153,32 @@ fn not_here(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::
     )))
 }
 
-fn pick(visited: &Visited, which: &str) -> io::Result<Run> {
-    let runs = visited.runs();
+fn pick<'a>(runs: &'a [Run], which: &str) -> io::Result<&'a Run> {
     let found = match which.parse::<usize>() {
         Ok(number) if number > 0 => runs.iter().rev().nth(number - 1),
         _ => runs.iter().find(|run| run.id.as_str() == which),
     };
-    found.cloned().ok_or_else(|| {
+    found.ok_or_else(|| {
         io::Error::other(format!("there is no run {which}; {} are kept\n  see them: --run list", runs.len()))
     })
 }
 
-fn list(visited: &Visited) -> io::Result<()> {
+fn list(runs: &[Run]) -> io::Result<()> {
     let now = Timestamp::now();
-    let rows: Vec<Vec<String>> = visited
-        .runs()
+    let rows: Vec<Vec<String>> = runs
         .iter()
         .rev()
         .enumerate()
         .map(|(at, run)| {
-            let (operation, result, started, took) = match &run.stand {
-                Stand::UnderWay { operation, since, lives } => {
+            let (operation, result, started, took) = match &run.state {
+                RunState::UnderWay { operation, since, lives } => {
                     let result = if *lives { "under way" } else { "interrupted" };
                     (operation.as_str(), result.to_owned(), table::age(*since, now), String::new())
                 }
-                Stand::Ended(end) => {
+                RunState::Ended(end) => {
                     (end.operation.as_str(), outcome(&end.outcome), table::age(end.started, now), took(end))
                 }
-                Stand::Unknown => ("", "unknown".to_owned(), String::new(), String::new()),
+                RunState::Unknown => ("", "unknown".to_owned(), String::new(), String::new()),
             };
             vec![(at + 1).to_string(), run.id.to_string(), operation.to_owned(), result, started, took]
         })
@@ -201,16 +202,16 @@ fn took(end: &Finished) -> String {
     format!("{:.1}s", end.ended.duration_since(end.started).as_secs_f64().max(0.0))
 }
 
-fn show(run: &Run, timestamps: bool) -> io::Result<()> {
-    let text = Follow::new(run.log.clone()).read()?;
+async fn show(mut log: Box<dyn LogReader>, run: &Run, timestamps: bool) -> io::Result<()> {
+    let text = log.read().await?;
     print(&text, timestamps)?;
     if text.is_empty() {
-        let nothing = match &run.stand {
-            Stand::UnderWay { operation, .. } => format!("{} has printed nothing yet", operation.as_str()),
-            Stand::Ended(end) => {
+        let nothing = match &run.state {
+            RunState::UnderWay { operation, .. } => format!("{} has printed nothing yet", operation.as_str()),
+            RunState::Ended(end) => {
                 format!("{} {}: it printed nothing", end.operation.as_str(), outcome(&end.outcome))
             }
-            Stand::Unknown => "the run printed nothing".to_owned(),
+            RunState::Unknown => "the run printed nothing".to_owned(),
         };
         writeln!(anstream::stdout(), "{nothing}")?;
     }
@@ -218,45 +219,43 @@ fn show(run: &Run, timestamps: bool) -> io::Result<()> {
 }
 
 /// Follows run after run, until the workspace is gone.
-async fn follow(visit: &Inspection, visited: &Visited, timestamps: bool) -> io::Result<()> {
-    let id = visited.id().clone();
+async fn follow(reader: &dyn RunReader, id: &WorkspaceId, timestamps: bool) -> io::Result<()> {
     let mut after = None;
     loop {
-        let Some(visited) = visit.workspace(&id).ok().flatten() else {
+        let Some(runs) = reader.runs(id).await.ok().flatten() else {
             return writeln!(anstream::stdout(), "{} is gone", id.as_str());
         };
-        let runs = visited.runs();
         let next = match &after {
             None => runs.last(),
             Some(after) => runs.iter().find(|run| run.id > *after),
         };
-        if let Some(run) = next.cloned() {
-            follow_one(visit, &id, &run, timestamps).await?;
-            after = Some(run.id);
+        if let Some(run) = next {
+            follow_one(reader, id, run, timestamps).await?;
+            after = Some(run.id.clone());
             continue;
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
-async fn follow_one(visit: &Inspection, id: &WorkspaceId, run: &Run, timestamps: bool) -> io::Result<()> {
-    let mut log = Follow::new(run.log.clone());
+async fn follow_one(reader: &dyn RunReader, id: &WorkspaceId, run: &Run, timestamps: bool) -> io::Result<()> {
+    let mut log = reader.read_log(id, &run.id);
     loop {
         // In this order: what is written before the end is read after it.
-        let runs = visit.workspace(id).ok().flatten().map(|visited| visited.runs()).unwrap_or_default();
+        let runs = reader.runs(id).await.ok().flatten().unwrap_or_default();
         let newest = runs.last().is_some_and(|last| last.id == run.id);
         let now = runs.into_iter().find(|known| known.id == run.id);
-        print(&log.read()?, timestamps)?;
-        match now.map(|run| run.stand) {
+        print(&log.read().await?, timestamps)?;
+        match now.map(|run| run.state) {
             // It has a folder before anybody has written down that it begins.
-            Some(Stand::Unknown) if newest => tokio::time::sleep(EVERY).await,
-            Some(Stand::UnderWay { .. }) => tokio::time::sleep(EVERY).await,
-            Some(Stand::Ended(end)) => {
+            Some(RunState::Unknown) if newest => tokio::time::sleep(EVERY).await,
+            Some(RunState::UnderWay { .. }) => tokio::time::sleep(EVERY).await,
+            Some(RunState::Ended(end)) => {
                 let dim = anstyle::Style::new().dimmed();
                 let words = format!("{} {} in {}", end.operation.as_str(), outcome(&end.outcome), took(&end));
                 return writeln!(anstream::stdout(), "{dim}-- {words}{dim:#}");
             }
-            Some(Stand::Unknown) | None => return Ok(()),
+            Some(RunState::Unknown) | None => return Ok(()),
         }
     }
 }

@@ -1,19 +1,18 @@
 //! `capt plan`: the plan that waits for a person, or the drift that was found, as Terraform shows them.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
 use capt_api::workspace::{Approval, DriftPolicy, PlanSummary, WorkspaceTemplateApply};
 use capt_planner::conditions::find;
-use capt_terraform::guard::THIS_PROGRAM;
-use capt_terraform::inspect::{Run, Show, ShowError, Stand};
+use capt_terraform::executor::{PlanFormat, PlanSelector, Run, RunState, ShownPlan};
+use capt_terraform::order::PlanId;
 use capt_terraform::stream::{Action, Change};
 use kube::ResourceExt;
 
 use super::client::{Connection, Target};
-use super::logs::{ended, the_workspace, visit};
+use super::logs::{ended, id_of, reader, the_workspace, unreadable};
 use super::object::Accepts;
 use super::workspace::waiting_plan;
 use super::{Outcome, block_on, completion, last_failed};
@@ -52,25 +51,23 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         let object = Accepts::WORKSPACES.read_one(&args.object)?;
         let connection = args.target.connect().await?;
         if args.last_failed {
-            let (name, run) = last_failed::find(&connection, &object).await?;
-            return failed(&name, &run);
+            let found = last_failed::find(&connection, &object).await?;
+            return failed(&found.name, &found.run);
         }
         let workspace = the_workspace(&connection, &object).await?;
         let name = workspace.name_any();
         let status = workspace.status.clone().unwrap_or_default();
         if args.drift {
-            return drift(&connection, &workspace);
+            return drift(&connection, &workspace).await;
         }
         let Some((summary, id)) = waiting_plan(&status) else {
             return none(&workspace);
         };
+        let shown = read(&connection, &workspace, &PlanSelector::Waiting(PlanId::from(id.as_str()))).await?;
         let mut out = anstream::stdout().lock();
-        match visit(&connection, &workspace)? {
-            Some((_, visited)) if visited.plan().is_some_and(|plan| plan.id.as_str() == id) => {
-                let planned = visited.plan().map(|plan| plan.changes.as_slice()).unwrap_or_default();
-                show(&mut out, visited.show_plan(&as_shown()), planned)?;
-            }
-            _ => writeln!(
+        match shown {
+            Some(shown) => show(&mut out, shown)?,
+            None => writeln!(
                 out,
                 "the plan itself is where the controller runs: name its folder with --data-dir, or run capt plan there"
             )?,
@@ -90,9 +87,9 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 fn failed(name: &str, run: &Run) -> io::Result<Outcome> {
     let mut out = anstream::stdout().lock();
     writeln!(out, "{name}, {}:", ended(run))?;
-    let plan = match &run.stand {
-        Stand::Ended(end) => end.plan.as_ref(),
-        Stand::UnderWay { .. } | Stand::Unknown => None,
+    let plan = match &run.state {
+        RunState::Ended(end) => end.plan.as_ref(),
+        RunState::UnderWay { .. } | RunState::Unknown => None,
     };
     let Some(plan) = plan else {
         writeln!(out, "it failed before it had a plan")?;
@@ -103,27 +100,35 @@ fn failed(name: &str, run: &Run) -> io::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-fn as_shown() -> Show<'static> {
+/// Reads a plan; nothing where it is on another machine.
+async fn read(
+    connection: &Connection,
+    workspace: &WorkspaceTemplateApply,
+    plan: &PlanSelector,
+) -> io::Result<Option<ShownPlan>> {
+    let Some(reader) = reader(connection) else { return Ok(None) };
     let colours = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    Show { guard: Path::new(THIS_PROGRAM), colours, limit: LONGEST }
+    let format = PlanFormat { colours, limit: LONGEST };
+    reader.read_plan(&id_of(workspace), plan, &format).await.map_err(|error| unreadable(&error))
 }
 
-/// Prints what the binary shows; without it, what the engine wrote down.
-fn show(out: &mut impl Write, text: Result<String, ShowError>, known: &[Change]) -> io::Result<()> {
-    match text {
+/// Prints what the binary shows; without it, what was written down of its changes.
+fn show(out: &mut impl Write, plan: ShownPlan) -> io::Result<()> {
+    match plan.text {
         Ok(text) => write!(out, "{text}"),
         Err(error) => {
-            changes(out, known)?;
+            changes(out, &plan.changes)?;
             writeln!(out, "\n(no more than that can be shown: {})", super::client::in_words(error))
         }
     }
 }
 
 /// Shows the drift that was found.
-fn drift(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::Result<Outcome> {
+async fn drift(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::Result<Outcome> {
     let name = workspace.name_any();
     let status = workspace.status.clone().unwrap_or_default();
     let found = find(&status.conditions, types::DRIFTED);
+    let shown = read(connection, workspace, &PlanSelector::Drift).await?;
     let mut out = anstream::stdout().lock();
     let Some(found) = found.filter(|found| found.status == "True") else {
         let why = match (found, &workspace.spec.drift_detection) {
@@ -136,12 +141,9 @@ fn drift(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::Res
         writeln!(out, "no drift of {name} is known: {why}")?;
         return Ok(Outcome::Bad);
     };
-    match visit(connection, workspace)? {
-        Some((_, visited)) if visited.drift().is_some() => {
-            let known = visited.drift().map(|last| last.drift.as_slice()).unwrap_or_default();
-            show(&mut out, visited.show_drift(&as_shown()), known)?;
-        }
-        _ => writeln!(
+    match shown {
+        Some(shown) => show(&mut out, shown)?,
+        None => writeln!(
             out,
             "the difference itself is where the controller runs: name its folder with --data-dir, or run capt plan there"
         )?,

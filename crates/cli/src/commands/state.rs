@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 
 use capt_api::names::annotations;
+use capt_terraform::inspect::Inspection;
 use kube::ResourceExt;
 
 use super::client::Target;
-use super::logs::{the_workspace, visit};
+use super::logs::{id_of, the_workspace, unreadable};
 use super::object::Accepts;
 use super::workspace::annotate;
-use super::{Outcome, block_on, completion};
+use super::{Outcome, block_on, completion, place};
 
 /// List the kept copies of a workspace's state, or restore one.
 ///
@@ -78,7 +79,10 @@ fn list(args: &Object) -> io::Result<Outcome> {
         let connection = args.target.connect().await?;
         let workspace = the_workspace(&connection, &object).await?;
         let name = workspace.name_any();
-        let Some((_, visited)) = visit(&connection, &workspace)? else {
+        let folder = connection.folder.as_deref();
+        let inspection = folder.and_then(|folder| Inspection::to(&place::engine(folder)));
+        let visited = inspection.map(|inspection| inspection.workspace(&id_of(&workspace))).transpose();
+        let Some(visited) = visited.map_err(|error| unreadable(&error))?.flatten() else {
             return Err(io::Error::other(format!(
                 "the states of {name} are where the controller runs: name its folder with --data-dir, or run capt state there"
             )));

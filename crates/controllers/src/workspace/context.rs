@@ -6,7 +6,7 @@ use capt_api::workspace::{
     BackendKind, WorkspaceProviderConfig, WorkspaceProviderConfigStatus, WorkspaceTemplate,
     WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, WorkspaceTemplateStatus,
 };
-use capt_terraform::Engine;
+use capt_terraform::Executor;
 use capt_terraform::engine::WorkspaceError;
 use capt_terraform::order::WorkspaceId;
 use capt_terraform::state_backend::StateBackendError;
@@ -30,7 +30,7 @@ pub struct Context {
     /// Talks to the API.
     pub client: Client,
     /// Runs Terraform.
-    pub engine: Engine,
+    pub executor: Arc<dyn Executor>,
     /// Keeps states in Secrets, where the engine has such a state backend.
     pub state_backend: Option<Arc<SecretStateBackend>>,
     /// Tells the time.
@@ -70,7 +70,7 @@ impl Context {
     /// restart a workspace that nobody opened would look as if it had never been.
     pub async fn open(&self, name: &Name) -> Result<View, Error> {
         self.expect(name);
-        self.engine.open(&workspace_id(name)).await.map_err(|error| Error::Engine {
+        self.executor.adopt(&workspace_id(name)).await.map_err(|error| Error::Engine {
             attempt: format!("open workspace {name}"),
             problem: error.to_string(),
         })
@@ -78,7 +78,7 @@ impl Context {
 
     /// Takes up again what was retained when an earlier object of this name went.
     pub async fn take_up(&self, name: &Name) -> Result<(), Error> {
-        self.engine.take_up(&workspace_id(name)).await.map_err(|error| Error::Engine {
+        self.executor.take_up(&workspace_id(name)).await.map_err(|error| Error::Engine {
             attempt: format!("take up workspace {name}"),
             problem: error.to_string(),
         })
@@ -97,7 +97,7 @@ impl Context {
     /// made it look so.
     pub async fn look_at(&self, name: &Name) -> Result<Option<View>, Error> {
         self.expect(name);
-        match self.engine.open(&workspace_id(name)).await {
+        match self.executor.adopt(&workspace_id(name)).await {
             Ok(view) => Ok(Some(view)),
             Err(error @ WorkspaceError::StateBackend(StateBackendError::Failed(_))) => {
                 Err(Error::Engine { attempt: format!("open workspace {name}"), problem: error.to_string() })

@@ -80,7 +80,7 @@ impl<'a> Caller<'a> {
         tasks.spawn(work);
         let context = Context {
             client: client.clone(),
-            engine: fixture.harness.engine.clone(),
+            executor: Arc::new(fixture.harness.engine.clone()),
             state_backend: None,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             backoff: Backoff::RUN,

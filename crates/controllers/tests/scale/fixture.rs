@@ -1,4 +1,4 @@
-//! Controllers on some API, with an engine that imagines its runs: fleets that no machine could build. Every write that the
+//! Controllers on some API, with an executor that imagines its runs: fleets that no machine could build. Every write that the
 //! controllers send is counted.
 
 use std::collections::BTreeMap;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineDeploymentStatus, CaptMachineSet};
 use capt_api::workspace::WorkspaceTemplateApply;
 use capt_controllers::{Controllers, Options};
-use capt_terraform::Engine;
 use capt_terraform::order::Order;
 use capt_terraform::state::Output;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
+
+use crate::fake_executor::FakeExecutor;
 
 /// What a machine's module would be. Nobody runs it, but the controllers read what it declares.
 const MODULE: &str = r#"
@@ -67,20 +68,16 @@ pub struct Fixture {
     pub writes: Writes,
     #[allow(dead_code, reason = "dropping them stops them; only some ask for what they count")]
     pub controllers: Controllers,
-    pub engine: Engine,
-    _folder: tempfile::TempDir,
+    pub executor: Arc<FakeExecutor>,
 }
 
 impl Fixture {
     pub async fn on(client: Client, options: &Options) -> Self {
         install(&client).await;
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut engine = capt_terraform::Options::new(folder.path().join("engine"));
-        engine.imagine = Some(Arc::new(outputs));
-        let engine = Engine::start(engine).await.expect("an engine");
+        let executor = Arc::new(FakeExecutor::new(outputs));
         let writes = Writes::default();
-        let controllers = Controllers::start(&writes.count(&client), &engine, options);
-        let fixture = Self { client, writes, controllers, engine, _folder: folder };
+        let controllers = Controllers::start(&writes.count(&client), executor.clone(), options);
+        let fixture = Self { client, writes, controllers, executor };
         let template = json!({"template": {"spec": {"module": MODULE}}});
         fixture.put("WorkspaceTemplate", "machine", &template).await;
         fixture

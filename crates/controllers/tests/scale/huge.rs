@@ -50,7 +50,7 @@ pub async fn a_hundred_thousand(client: Client) {
         fixture.api::<WorkspaceTemplateApply>().list(&all).await.unwrap().items.is_empty().then_some(())
     });
     none.await.unwrap();
-    assert_eq!(fixture.engine.workspaces(), [], "nothing stands");
+    assert_eq!(fixture.executor.workspaces(), [], "nothing stands");
     watching.abort();
     assert!(most.load(Relaxed) <= BURST, "{} names were given out", most.load(Relaxed));
     assert!(step.load(Relaxed) <= BURST, "{} numbers at once", step.load(Relaxed));

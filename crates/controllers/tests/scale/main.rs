@@ -1,9 +1,10 @@
-//! Fleets that are large, fleets at rest, and writes that race with the controllers': real controllers with an engine that imagines its runs, on the embedded API
+//! Fleets that are large, fleets at rest, and writes that race with the controllers': real controllers with an executor that imagines its runs, on the embedded API
 //! and, where it is built, on a real kube-apiserver.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stderr, reason = "a skip must not be silent, and a long test says where it is")]
 
+mod fake_executor;
 #[allow(dead_code, reason = "the bench uses the rest of it")]
 mod fixture;
 mod huge;

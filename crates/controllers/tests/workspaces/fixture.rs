@@ -130,7 +130,7 @@ impl Harness {
             resync: self.resync,
             ..options()
         };
-        self.controllers = Some(Controllers::start(&self.client, &self.engine, &options));
+        self.controllers = Some(Controllers::start(&self.client, Arc::new(self.engine.clone()), &options));
     }
 
     /// Stops controllers and engine.

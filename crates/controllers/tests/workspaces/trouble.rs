@@ -3,6 +3,7 @@
 use capt_api::names::annotations;
 use capt_api::workspace::WorkspaceTemplateApply;
 use capt_e2e::until;
+use capt_terraform::RunReader;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -211,7 +212,7 @@ pub async fn secrets_stay_secret(fixture: &Fixture) {
         serde_json::to_string(&failed).unwrap(),
         serde_json::to_string(&ready).unwrap(),
         serde_json::to_string(&events.items).unwrap(),
-        logs(fixture),
+        logs(fixture).await,
     ];
     for text in shown {
         assert!(!text.contains("hunter-two-22"), "{text}");
@@ -221,18 +222,12 @@ pub async fn secrets_stay_secret(fixture: &Fixture) {
 }
 
 /// Logs of all runs.
-fn logs(fixture: &Fixture) -> String {
+async fn logs(fixture: &Fixture) -> String {
     let id = capt_controllers::runtime::Name::new(fixture.namespace.as_str(), "a");
-    let view = fixture.harness.engine.look(&capt_controllers::workspace::context::workspace_id(&id));
-    let runs = view.last.unwrap().log.parent().unwrap().parent().unwrap().to_owned();
+    let (executor, id) = (&fixture.harness.engine, capt_controllers::workspace::context::workspace_id(&id));
     let mut text = String::new();
-    for run in std::fs::read_dir(runs).unwrap() {
-        for file in std::fs::read_dir(run.unwrap().path()).unwrap() {
-            let path = file.unwrap().path();
-            if path.file_name().unwrap().to_string_lossy().contains("log") {
-                text.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
-            }
-        }
+    for run in executor.runs(&id).await.unwrap().unwrap() {
+        text.push_str(&executor.read_log(&id, &run.id).read().await.unwrap());
     }
     assert!(text.contains("terraform_data.loud"), "these are the logs: {text}");
     text

@@ -75,7 +75,6 @@ impl Inner {
                 phase: super::job::phase(journal.stage, false),
                 progress: crate::stream::Progress::default(),
                 since: journal.started,
-                log: self.folders.workspace(&workspace).run(&journal.id).join("log"),
             });
         }
         let room = self.taken(journal.estimate);

@@ -9,11 +9,10 @@ use std::fs;
 
 use jiff::Timestamp;
 
-use super::{
-    Engine, WorkspaceError, blocking, inner::Inner, job::Job, prepare::Ground, state_recovery, table::Table,
-};
+use super::{WorkspaceError, inner::Inner, job::Job, prepare::Ground, state_recovery, table::Table};
 use crate::{
     beneath::remove,
+    blocking::blocking,
     failure::{Class, Failure, Reason},
     order::WorkspaceId,
     private_files::write_private,
@@ -171,23 +170,18 @@ fn shared(what: &str, user: &str) -> Failure {
     Failure::new(Reason::BackendInUse, message)
 }
 
-impl Engine {
-    /// The workspace, among those that were opened, that had objects of a state before.
-    pub async fn user_of(&self, workspace: &WorkspaceId, state: &State) -> Option<WorkspaceId> {
-        self.inner.user_of(workspace, state).await
-    }
-
+impl Inner {
     /// Notes that the object of a workspace goes and what it built stays. Others may take up its state; where one has, the workspace is
     /// refused when an object of its name is there again.
     pub async fn retain(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
         Box::pin(self.give_up(workspace)).await?;
-        let folder = self.inner.folders.workspace(workspace);
+        let folder = self.folders.workspace(workspace);
         let noted = blocking(move || {
             // Without a record nobody finds it there after a restart.
             if folder.record().exists() { write_private(&folder.retained(), b"") } else { Ok(()) }
         });
         noted.await.map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })?;
-        if let Some(entry) = self.inner.table().entries.get_mut(workspace) {
+        if let Some(entry) = self.table().entries.get_mut(workspace) {
             entry.retained = true;
             entry.view.claim = entry.view.claim.as_ref().and_then(|claim| Claim::unknown(&claim.lineage));
         }
@@ -196,16 +190,16 @@ impl Engine {
 
     /// Writes down that a workspace has its state since nobody knows when, wherever another controller looks for that.
     async fn give_up(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
-        let record = match self.inner.load(workspace).await {
+        let record = match self.load(workspace).await {
             Ok(record) if record.claim.is_some() => record,
             // The next look tries it again.
             Err(error @ WorkspaceError::StateBackend(StateBackendError::Failed(_))) => return Err(error),
             // What cannot be read has nothing to give up.
             Ok(_) | Err(_) => return Ok(()),
         };
-        let folder = self.inner.folders.workspace(workspace);
+        let folder = self.folders.workspace(workspace);
         let mut record = Record { claim: None, ..record };
-        if let Some(state_backend) = &self.inner.options.state_backend {
+        if let Some(state_backend) = &self.options.state_backend {
             let from = folder.clone();
             let kept = record.kept(blocking(move || state_recovery::newest(&from, None, false)).await, None);
             let seen = Seen::written(&kept);
@@ -218,12 +212,12 @@ impl Engine {
 
     /// Takes up again what was retained: an object of its name is there.
     pub async fn take_up(&self, workspace: &WorkspaceId) -> Result<(), WorkspaceError> {
-        let retained = self.inner.table().entries.get(workspace).is_some_and(|entry| entry.retained);
+        let retained = self.table().entries.get(workspace).is_some_and(|entry| entry.retained);
         if !retained {
             return Ok(());
         }
-        self.inner.table().entry(workspace).retained = false;
-        let mark = self.inner.folders.workspace(workspace).retained();
+        self.table().entry(workspace).retained = false;
+        let mark = self.folders.workspace(workspace).retained();
         let removed = blocking(move || remove(&mark)).await;
         removed.map_err(|source| WorkspaceError::Folder { workspace: workspace.clone(), source })
     }

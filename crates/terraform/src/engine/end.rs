@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
-    blocking,
     job::{Halt, Job, Verdict},
     origin,
     prepare::Ground,
@@ -14,6 +13,7 @@ use super::{
 };
 use crate::{
     beneath::{Dir, remove},
+    blocking::blocking,
     failure::{Failure, Reason},
     folders::WorkspaceFolder,
     init_cache::work,
@@ -273,7 +273,6 @@ impl Job {
             drift: verdict.drift.clone(),
             warnings: verdict.warnings.clone(),
             undeclared: verdict.undeclared.clone(),
-            log: self.log(),
         }
     }
 
@@ -343,7 +342,6 @@ impl Job {
             drift: verdict.drift,
             warnings: verdict.warnings,
             undeclared: verdict.undeclared,
-            log: self.log(),
         });
         let took = Duration::try_from(finished.ended.duration_since(finished.started)).unwrap_or_default();
         let mut table = self.inner.table();

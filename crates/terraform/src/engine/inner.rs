@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     binary::Binaries,
+    blocking::blocking,
     failure::{Failure, Reason},
     folders::Folders,
     init_cache::{self, Files, Shapes},
@@ -100,27 +101,25 @@ impl Inner {
 
     /// The revision that an order works towards, known before anything is done for it: so that who is told of its failure knows
     /// what failed. A destroy and a refresh work on what was applied.
-    fn aim(&self, order: &Order) -> Option<Revision> {
+    async fn aim(&self, order: &Order) -> Option<Revision> {
         match order.operation {
             Operation::Destroy | Operation::Refresh => None,
             Operation::Plan | Operation::Apply | Operation::ApplyPlan(_) | Operation::Import { .. } => {
-                // Whoever orders does not wait for the disk: of a module in a folder the job finds it out.
-                let inputs =
-                    order.inputs.as_ref().filter(|inputs| init_cache::local_folder(&inputs.module).is_none());
-                order.revision.clone().or_else(|| inputs.and_then(|inputs| self.revision(inputs).ok()))
+                if order.revision.is_some() {
+                    return order.revision.clone();
+                }
+                let (own, inputs) = (self.own(), order.inputs.clone()?);
+                blocking(move || own.revision(&inputs)).await.ok()
             }
         }
     }
 
     /// Takes an order.
-    pub fn order(&self, order: Order) -> Result<RunId, Refused> {
+    pub async fn order(&self, order: Order) -> Result<RunId, Refused> {
         if self.stopping() {
             return Err(Refused::Stopping);
         }
-        let revision = self.aim(&order);
-        if let Some(imagine) = &self.options.imagine {
-            return Ok(self.imagine(imagine, &order, revision));
-        }
+        let revision = self.aim(&order).await;
         let mut table = self.table();
         if table.closed {
             return Err(Refused::Stopping);
@@ -152,7 +151,6 @@ impl Inner {
             phase: Phase::Queued,
             progress: crate::stream::Progress::default(),
             since: Timestamp::now(),
-            log: self.folders.workspace(&order.workspace).run(&id).join("log"),
         });
         let urgency = order.urgency();
         let (workspace, group) = (order.workspace.clone(), order.group.clone());
@@ -258,12 +256,16 @@ impl Inner {
         let _ = self.changes.send(workspace.clone());
     }
 
-    pub fn stop(&self, workspace: &WorkspaceId, reason: Why) -> bool {
+    /// Interrupts that run of a workspace; whichever there is, where none is named.
+    pub fn interrupt(&self, workspace: &WorkspaceId, run: Option<&RunId>, reason: Why) -> bool {
         let mut table = self.table();
-        let Some(Entry { run: Some(run), .. }) = table.entries.get(workspace).map(AsRef::as_ref) else {
+        let Some(Entry { run: Some(running), .. }) = table.entries.get(workspace).map(AsRef::as_ref) else {
             return false;
         };
-        let id = run.id.clone();
+        let (id, run) = match run {
+            Some(wanted) if *wanted != running.id => return false,
+            _ => (running.id.clone(), running),
+        };
         run.stop.send_if_modified(|why| {
             let first = why.is_none();
             why.get_or_insert(reason);
@@ -301,9 +303,6 @@ impl Inner {
 
     pub fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
         self.admit_inputs(inputs)?;
-        if self.options.imagine.is_some() {
-            return revision_of(inputs, "none");
-        }
         let binary = self.binaries.find_to_run(&inputs.binary, init_cache::is_plain(inputs))?;
         revision_of(inputs, &binary.name)
     }

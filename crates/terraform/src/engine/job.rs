@@ -12,7 +12,6 @@ use tokio::sync::watch;
 
 use super::{
     arguments::arguments,
-    blocking,
     follow::{Followed, Follower},
     inner::{Inner, Room},
     keep::Since,
@@ -23,6 +22,7 @@ use super::{
     table::{Ticket, Why},
 };
 use crate::{
+    blocking::blocking,
     failure::{Failure, Reason},
     folders::{WorkspaceFolder, guest},
     init_cache::Shape,

@@ -1,13 +1,13 @@
 //! What the end of a process means.
 
 use super::{
-    blocking,
     follow::Followed,
     job::{Halt, Job, Verdict},
     prepare::Ground,
     state_recovery,
 };
 use crate::{
+    blocking::blocking,
     failure::{self, Failure, Reason},
     hash::sha256,
     inputs::Revision,

@@ -5,7 +5,7 @@ use std::{io, path::Path, time::Duration};
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::{
-    WorkspaceError, blocking,
+    WorkspaceError,
     inner::Inner,
     job::{Halt, Job},
     latest::{Latest, latest, restored},
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     beneath::read_optional,
+    blocking::blocking,
     failure::{Failure, Reason},
     folders::WorkspaceFolder,
     guard::{Fence, term::ends_within},

@@ -2,7 +2,6 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use super::fake::Imagine;
 use crate::state_backend::StateBackend;
 
 /// How an engine runs. [`Options::new`] has defaults for all but the folder.
@@ -38,8 +37,6 @@ pub struct Options {
     pub runs_kept: usize,
     /// How long a binary may take to tell its version, asked for it or in the first line of a run.
     pub version_timeout: Duration,
-    /// Runs are only imagined: nothing is built, kept or destroyed. For measuring and testing what stands around an engine.
-    pub imagine: Option<Imagine>,
 }
 
 /// The lease of an engine. Its holder renews the [`Term`](crate::guard::term::Term) of the data folder.
@@ -68,7 +65,6 @@ impl Options {
             reserve_bytes: 1 << 20,
             runs_kept: 10,
             version_timeout: Duration::from_secs(20),
-            imagine: None,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
-    blocking,
     inner::{Inner, files_of},
     job::{Halt, Job},
     origin, state_recovery,
@@ -14,6 +13,7 @@ use super::{
 use crate::{
     beneath::Dir,
     binary::Program,
+    blocking::blocking,
     failure::{Class, Failure, Reason},
     hash::sha256,
     init_cache::{self, Files, Held, SetUp, Shape, holds, work},

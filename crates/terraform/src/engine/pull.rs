@@ -6,7 +6,6 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     alone::ELSEWHERE,
-    blocking,
     job::{Halt, Job, Verdict},
     prepare::Ground,
     state_recovery,
@@ -14,6 +13,7 @@ use super::{
 };
 use crate::{
     beneath::{read_optional, remove},
+    blocking::blocking,
     failure::{self, Class, Failure, Reason, Step},
     order::Operation,
     private_files::{make_private, write_durable},

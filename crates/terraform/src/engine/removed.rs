@@ -1,7 +1,7 @@
 //! A workspace whose folder was removed while the engine runs. Nothing says then what was built but memory, and it is not built again.
 
 use super::{
-    WorkspaceError, blocking,
+    WorkspaceError,
     end::damage,
     inner::Inner,
     job::{Halt, Job, SINCE, Verdict},
@@ -10,6 +10,7 @@ use super::{
     table::Why,
 };
 use crate::{
+    blocking::blocking,
     failure::Failure,
     folders::WorkspaceFolder,
     order::WorkspaceId,

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::{oneshot, watch};
 
 use crate::{
+    executor::Interruption,
     inputs::Revision,
     metrics::Snapshot,
     order::{Order, RunId, WorkspaceId},
@@ -27,6 +28,15 @@ pub(super) enum Why {
     Full,
     /// Somebody else owns the workspace.
     Fenced(String),
+}
+
+impl From<Interruption> for Why {
+    fn from(why: Interruption) -> Self {
+        match why {
+            Interruption::Cancelled => Self::Cancelled,
+            Interruption::Superseded => Self::Superseded,
+        }
+    }
 }
 
 /// A run that was ordered.

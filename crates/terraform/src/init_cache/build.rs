@@ -20,9 +20,9 @@ use tokio::time::timeout;
 use super::{Files, SetUp, Shape, is_plain, key, local_folder, open_local, plugins};
 use crate::generated::{CALL, FETCHED};
 use crate::{
-    aside::aside,
     beneath::{Dir, copy_tree, hash, read_optional, remove},
     binary::{OLDEST, Program},
+    blocking::in_place,
     environment::{CLI_VARIABLE, Environment},
     failure::{self, Failure, Reason},
     folders::Folders,
@@ -492,7 +492,7 @@ fn read_made(folder: &Path) -> Option<Made> {
 /// is kept under a hash must be what it is the hash of.
 pub(crate) fn holds(package: &Path, files: Option<&Files>) -> io::Result<bool> {
     let Some(files) = files else { return Ok(true) };
-    aside(|| Ok(hash(&Dir::open(package)?)? == files.hash))
+    in_place(|| Ok(hash(&Dir::open(package)?)? == files.hash))
 }
 
 /// Clears what an engine left that was killed while it made a shape, once its last process is gone.
@@ -508,7 +508,7 @@ async fn settle(folder: &Path) -> io::Result<()> {
 }
 
 fn copy(from: &Dir, to: &Path) -> io::Result<()> {
-    aside(|| copy_tree(from, &Dir::make(to)?).map(drop))
+    in_place(|| copy_tree(from, &Dir::make(to)?).map(drop))
 }
 
 /// What module and configuration declare together, and the files that are rendered into the root of the module. A text that is

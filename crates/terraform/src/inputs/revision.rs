@@ -18,7 +18,7 @@ pub struct Revision(String);
 
 impl Revision {
     /// The revision of inputs as `binary` (`tofu` or `terraform`) runs them; `content` stands for a module that lies in a folder.
-    pub(crate) fn of(inputs: &Inputs, binary: &str, content: Option<&str>) -> Self {
+    pub fn of(inputs: &Inputs, binary: &str, content: Option<&str>) -> Self {
         let Inputs {
             origin: _,
             lent: _,

@@ -6,7 +6,7 @@ use std::{
     io::{self, Read},
     os::unix::process::CommandExt,
     panic::resume_unwind,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output, Stdio},
     thread,
     time::Duration,
@@ -19,6 +19,7 @@ use crate::{
     beneath::remove,
     binary::Binaries,
     environment::Environment,
+    executor::PlanFormat,
     failure::Failure,
     folders::{Folders, guest},
     guard::{
@@ -83,17 +84,6 @@ pub enum ShowError {
     },
 }
 
-/// The process that shows a plan.
-#[derive(Clone, Copy, Debug)]
-pub struct Show<'a> {
-    /// The program that guards it, as it guards a run.
-    pub guard: &'a Path,
-    /// Returns true if colours are asked for.
-    pub colours: bool,
-    /// Time limit: plugins of the module have a say in that.
-    pub limit: Duration,
-}
-
 impl From<Failure> for ShowError {
     fn from(failure: Failure) -> Self {
         Self::Binary(failure.message)
@@ -110,19 +100,19 @@ struct Made {
 impl Visited {
     /// What the binary shows of the kept plan. Terraform hides what it knows to be sensitive; secrets of the inputs and of the
     /// state are taken out besides. It starts the module's plugins, so it is guarded and shut in as a run is.
-    pub fn show_plan(&self, show: &Show<'_>) -> Result<String, ShowError> {
+    pub fn show_plan(&self, format: &PlanFormat) -> Result<String, ShowError> {
         let Planned { inputs, .. } = self.record.planned.as_ref().ok_or(ShowError::NoPlan)?;
-        self.show(show, inputs, self.folder.plan())
+        self.show(format, inputs, self.folder.plan())
     }
 
     /// What the binary shows of the drift that the last look found: what changed, and what an apply would do about it. As guarded as
     /// [`Self::show_plan`].
-    pub fn show_drift(&self, show: &Show<'_>) -> Result<String, ShowError> {
+    pub fn show_drift(&self, format: &PlanFormat) -> Result<String, ShowError> {
         let inputs = self.drift().and(self.record.looked.as_ref()).ok_or(ShowError::NoPlan)?;
-        self.show(show, inputs, self.folder.drift())
+        self.show(format, inputs, self.folder.drift())
     }
 
-    fn show(&self, show: &Show<'_>, inputs: &Inputs, plan: PathBuf) -> Result<String, ShowError> {
+    fn show(&self, format: &PlanFormat, inputs: &Inputs, plan: PathBuf) -> Result<String, ShowError> {
         let binaries = Binaries::new(None, VERSION);
         let binary = binaries.find(&inputs.binary)?;
         let shape = self.record.shape.as_ref().map(|key| self.folders.shape(key));
@@ -143,18 +133,18 @@ impl Visited {
         let rules = environment.sandbox(&[&scratch.0], &[&folder, &data, &plan], &without, false);
         let spec = Spec {
             exit: scratch.beside(EXIT),
-            fence: Some(scratch.fence(show.limit).map_err(started)?),
+            fence: Some(scratch.fence(format.limit).map_err(started)?),
             rules: rules.map(|rules| rules.around(&binary.path)),
             program: binary.path.clone(),
             args: ["show".into()]
                 .into_iter()
-                .chain((!show.colours).then(|| "-no-color".into()))
+                .chain((!format.colours).then(|| "-no-color".into()))
                 .chain([plan.into_os_string()])
                 .collect(),
             ..Spec::default()
         };
         let env = environment.of(&without, &data, &scratch.0, false).map_err(started)?;
-        let mut command = Command::new(show.guard);
+        let mut command = Command::new(&self.guard);
         command
             .arg0("capt")
             .arg(GUARD)
@@ -166,7 +156,7 @@ impl Visited {
         let output = bounded(&mut command, LARGEST).map_err(started)?;
         let Some(output) = output else { return Err(ShowError::TooLarge { program: binary.path }) };
         if scratch.beside(STOPPED).exists() {
-            return Err(ShowError::TooLong { program: binary.path, limit: show.limit });
+            return Err(ShowError::TooLong { program: binary.path, limit: format.limit });
         }
         let mut known = self.state().unwrap_or_default().secrets;
         // A plan also shows what was there before.

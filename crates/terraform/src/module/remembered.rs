@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{Declared, Format, Problem, read};
-use crate::{aside::aside, hash::sha256};
+use crate::{blocking::in_place, hash::sha256};
 
 /// As many texts are remembered.
 const TEXTS: usize = 32;
@@ -32,7 +32,7 @@ static READ_LARGE: Mutex<VecDeque<Read>> = Mutex::new(VecDeque::new());
 
 pub(super) fn declared(text: &str, format: Format) -> Result<Declared, Problem> {
     if text.len() > LONGEST {
-        return aside(|| large(text, format));
+        return in_place(|| large(text, format));
     }
     if let Some(found) = known(&mut READ.lock().unwrap_or_else(PoisonError::into_inner), text, format) {
         return found;

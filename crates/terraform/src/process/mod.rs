@@ -23,8 +23,8 @@ use tokio::{
 
 use crate::signal::{self, PATIENCE};
 use crate::{
-    aside::aside,
     beneath::{open_own, read_optional},
+    blocking::in_place,
     guard::{self, Fence, Spec},
     private_files::create_private,
     sandbox::Rules,
@@ -254,17 +254,17 @@ impl Process {
     }
 
     fn all(&self) -> Vec<u32> {
-        aside(|| signal::of_run(&self.files.mark()))
+        in_place(|| signal::of_run(&self.files.mark()))
     }
 
     /// The most memory it had so far.
     pub fn peak_memory(&mut self) -> u64 {
-        aside(|| self.guard().map_or(0, signal::peak_memory))
+        in_place(|| self.guard().map_or(0, signal::peak_memory))
     }
 
     fn guard(&mut self) -> Option<u32> {
         if self.guard.is_none() {
-            self.guard = aside(|| signal::guard_of(&self.files.mark(), &self.files.alive()));
+            self.guard = in_place(|| signal::guard_of(&self.files.mark(), &self.files.alive()));
         }
         self.guard
     }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor,
     failure::Class,
     inputs::{BinaryName, EnvValue, Inputs},
     module::Module,

@@ -3,6 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use capt_terraform::{
+    Executor, WorkspaceStore,
     inputs::Backend,
     order::{Operation, Order, WorkspaceId},
     state::State,
@@ -102,7 +103,7 @@ async fn a_damaged_record_stops_everything_and_is_told() {
             fs::create_dir(&record).expect("made");
             lab = lab.restart().await;
         }
-        let view = lab.engine.open(&WorkspaceId::new("a")).await.expect("opened");
+        let view = lab.engine.adopt(&WorkspaceId::new("a")).await.expect("opened");
         assert_eq!(view.trouble.expect("told").reason.as_str(), "RecordDamaged", "{folder}");
         assert!(view.touched);
     }
@@ -149,7 +150,7 @@ resource "terraform_data" "a" {
     assert!(lab.look("a").touched, "it is not let go without a word");
     // Nor by another process, which has only the record to go by.
     let lab = lab.restart().await;
-    let view = lab.engine.open(&WorkspaceId::new("a")).await.expect("opened");
+    let view = lab.engine.adopt(&WorkspaceId::new("a")).await.expect("opened");
     assert_eq!(view.trouble.expect("told").reason.as_str(), "StateDamaged");
     for (operation, inputs) in [(Operation::Destroy, None), (Operation::Apply, Some(lab.inputs(text)))] {
         let refused = lab.run("a", operation, inputs).await;
@@ -157,7 +158,7 @@ resource "terraform_data" "a" {
     }
     // Until somebody gives a state.
     let given = r#"{"version":4,"terraform_version":"1.9.0","serial":1,"lineage":"given","outputs":{},"resources":[]}"#;
-    lab.engine.take_over(&WorkspaceId::new("a"), given.as_bytes()).await.expect("taken");
+    lab.engine.import_state(&WorkspaceId::new("a"), given.as_bytes()).await.expect("taken");
     let done = lab.run("a", Operation::Destroy, None).await;
     assert_eq!(done.outcome, Outcome::Done, "{done:?}");
 }
@@ -257,7 +258,7 @@ async fn a_folder_that_is_removed_is_not_an_empty_one() {
         for operation in [Operation::Apply, Operation::Destroy, Operation::Plan, Operation::Destroy] {
             let refused = lab.run("a", operation.clone(), Some(lab.traced("a"))).await;
             assert_eq!(reason(&refused), "StateLost", "{whole} {operation:?}: {refused:?}");
-            let view = lab.engine.open(&id).await.expect("opened");
+            let view = lab.engine.adopt(&id).await.expect("opened");
             assert_eq!(view.trouble.expect("told").reason.as_str(), "StateLost");
             assert!(view.touched, "it is not let go without a word");
         }
@@ -266,7 +267,7 @@ async fn a_folder_that_is_removed_is_not_an_empty_one() {
             clear_away(&removed);
         }
         fs::rename(lab.path("aside"), &removed).expect("renamed");
-        assert!(lab.engine.open(&id).await.expect("opened").trouble.is_none(), "it is back");
+        assert!(lab.engine.adopt(&id).await.expect("opened").trouble.is_none(), "it is back");
         assert_eq!(lab.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
         assert_eq!(lab.trace(), ["create a", "destroy a"]);
     }
@@ -352,7 +353,8 @@ async fn what_a_run_made_is_not_made_again_where_its_folder_was_removed() {
         );
         let workspace = WorkspaceId::new("a");
         lab.engine
-            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&text))))
+            .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&text))))
+            .await
             .expect("taken");
         let saved = |bytes: &[u8]| State::read(bytes).is_ok_and(|state| !state.resources.is_empty());
         let made = async || {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use capt_terraform::{
-    Options,
+    Executor, Options,
     engine::{Lease, last_state},
     guard::term::{HandIn, Moment, Term},
     order::{Operation, Order, WorkspaceId},
@@ -79,7 +79,10 @@ async fn holder() -> Option<(Lab, Term, Arc<Shared>)> {
 async fn begin(lab: &Lab) -> WorkspaceId {
     let workspace = WorkspaceId::new("a");
     let text = "resource \"terraform_data\" \"first\" {}\nresource \"terraform_data\" \"slow\" {\n  depends_on = [terraform_data.first]\n  provisioner \"local-exec\" {\n    command = \"echo > begun; exec sleep 1000\"\n  }\n}\n";
-    lab.engine.run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(text)))).expect("taken");
+    lab.engine
+        .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(text))))
+        .await
+        .expect("taken");
     let begun = || fs::read_dir(lab.path("data/workspaces")).is_ok_and(|mut all| all.next().is_some());
     let begun = async || (begun() && lab.folder_of("a").join("guest/work/begun").exists()).then_some(());
     capt_e2e::until("it runs", PATIENCE, begun).await.expect("runs");
@@ -171,7 +174,7 @@ async fn a_run_of_a_workspace_that_was_ended_is_not_gone_on_with() {
     let ended = lab.ended(&workspace).await;
     assert_eq!(reason(&ended), "StateLocked", "{ended:?}");
     assert!(state_backend.0.lock().expect("lock").is_empty(), "it does not come back");
-    let view = lab.engine.open(&workspace).await.expect("opened");
+    let view = lab.engine.adopt(&workspace).await.expect("opened");
     assert_eq!((view.touched, view.resources), (false, 0), "{view:?}");
 }
 
@@ -184,7 +187,7 @@ async fn a_run_of_another_controller_is_waited_for() {
     state_backend.0.lock().expect("lock").get_mut(&workspace).expect("kept").running =
         running(Duration::from_secs(60));
     let other = Lab::with(&lab.tool, |options| under_a_lease(options, &state_backend)).await;
-    let refused = other.engine.open(&workspace).await.expect_err("not settled").to_string();
+    let refused = other.engine.adopt(&workspace).await.expect_err("not settled").to_string();
     assert!(refused.contains("run theirs of another controller may still be under way"), "{refused}");
     let refused = other.run("a", Operation::Destroy, None).await;
     assert_eq!(reason(&refused), "StateLocked", "{refused:?}");
@@ -192,7 +195,7 @@ async fn a_run_of_another_controller_is_waited_for() {
     // It must have ended by now.
     state_backend.0.lock().expect("lock").get_mut(&workspace).expect("kept").running =
         running(Duration::ZERO);
-    assert_eq!(other.engine.open(&workspace).await.expect("settled").resources, 1);
+    assert_eq!(other.engine.adopt(&workspace).await.expect("settled").resources, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,7 +212,7 @@ async fn what_is_kept_for_one_workspace_speaks_for_no_other() {
         forged
     };
     let other = Lab::with(&lab.tool, |options| under_a_lease(options, &state_backend)).await;
-    let view = other.engine.open(&WorkspaceId::new("b")).await.expect("opened");
+    let view = other.engine.adopt(&WorkspaceId::new("b")).await.expect("opened");
     assert_eq!(view.trouble.as_ref().expect("told").reason.as_str(), "RecordDamaged", "{view:?}");
     assert_eq!(reason(&other.run("b", Operation::Destroy, None).await), "RecordDamaged");
     assert!(state_backend.0.lock().expect("lock")[&WorkspaceId::new("a")] == forged);

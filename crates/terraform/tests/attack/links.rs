@@ -11,6 +11,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor, WorkspaceStore,
     inputs::Inputs,
     module::Module,
     order::{Operation, WorkspaceId},

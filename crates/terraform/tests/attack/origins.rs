@@ -9,6 +9,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor, WorkspaceStore,
     inputs::{BinaryName, EnvValue, Inputs},
     order::{Operation, PlanId, WorkspaceId},
     state_backend::{Kept, StateBackend, StateBackendError},
@@ -125,7 +126,7 @@ async fn lent_code_goes_on_with_nothing_that_is_not_sealed() {
             let state = if state.is_null() { Vec::new() } else { state.to_string().into_bytes() };
             state_backend.put(Kept { record: record.to_string().into_bytes(), state, ..Kept::default() });
             let lab = kept_in(&tool, &state_backend).await;
-            let view = lab.engine.open(&WorkspaceId::new(NAME)).await.expect("opened");
+            let view = lab.engine.adopt(&WorkspaceId::new(NAME)).await.expect("opened");
             assert_eq!((view.applied, view.origin), (None, None), "{record}");
             let inputs = if lends { lent(&lab, MODULE) } else { own(&lab, MODULE) };
             let done = lab.apply(NAME, inputs).await;
@@ -151,10 +152,10 @@ async fn an_import_meets_no_lent_code_after_a_failover() {
     let id = WorkspaceId::new(NAME);
     let module = |note: &str| format!("output \"note\" {{\n  value = \"{note}\"\n}}\n");
     assert_eq!(lab.apply(NAME, lent(&lab, &module("one"))).await.outcome, Outcome::Done);
-    lab.engine.take_over(&id, state(1, "tenant-made").to_string().as_bytes()).await.expect("taken over");
+    lab.engine.import_state(&id, state(1, "tenant-made").to_string().as_bytes()).await.expect("taken over");
     assert_eq!(reason(&lab.apply(NAME, lent(&lab, &module("two"))).await), "StateNotTrusted");
     let other = kept_in(&tool, &state_backend).await;
-    assert_eq!(other.engine.open(&id).await.expect("opened").resources, 1);
+    assert_eq!(other.engine.adopt(&id).await.expect("opened").resources, 1);
     for operation in [Operation::Apply, Operation::Plan, Operation::Refresh, Operation::Destroy] {
         let refused = other.run(NAME, operation.clone(), Some(lent(&other, &module("two")))).await;
         assert_eq!(reason(&refused), "StateNotTrusted", "{operation:?}");
@@ -172,7 +173,7 @@ async fn lent_code_goes_on_with_its_own_after_a_failover() {
     assert_eq!(lab.apply(NAME, lent(&lab, &traced(&lab))).await.outcome, Outcome::Done);
     let trace = lab.path("trace");
     let other = kept_in(&tool, &state_backend).await;
-    other.engine.open(&WorkspaceId::new(NAME)).await.expect("opened");
+    other.engine.adopt(&WorkspaceId::new(NAME)).await.expect("opened");
     let mut changed = lent(&other, &crate::lab::traced(&trace, "a"));
     changed.variables.insert("note".into(), "x".into());
     assert_eq!(other.apply(NAME, changed).await.outcome, Outcome::Done);
@@ -198,7 +199,7 @@ async fn a_record_of_an_earlier_version_is_the_owners_alone() {
         kept.record = record.to_string().into_bytes();
         state_backend.put(kept);
         let other = kept_in(&tool, &state_backend).await;
-        other.engine.open(&WorkspaceId::new(NAME)).await.expect("opened");
+        other.engine.adopt(&WorkspaceId::new(NAME)).await.expect("opened");
         let done = other.apply(NAME, inputs(&other, &(MODULE.to_owned() + "locals {}\n"))).await;
         if lends {
             assert_eq!(reason(&done), "StateNotTrusted");
@@ -318,7 +319,7 @@ async fn a_copy_is_vouched_for_by_whoever_made_it() {
     let sealed = state_backend.get();
     let theirs: Value = serde_json::from_slice(&sealed.state).expect("JSON");
     let given = state(1, theirs["lineage"].as_str().expect("a lineage"));
-    lab.engine.take_over(&id, given.to_string().as_bytes()).await.expect("taken over");
+    lab.engine.import_state(&id, given.to_string().as_bytes()).await.expect("taken over");
     assert_eq!(reason(&lab.apply(NAME, lent(&lab, &module("four"))).await), "StateNotTrusted");
     state_backend.put(sealed);
     let record = lab.folder_of("tenant-a").join("record.json");
@@ -326,7 +327,7 @@ async fn a_copy_is_vouched_for_by_whoever_made_it() {
     engine.stop().await;
     let engine =
         start(folder.path(), &tool, |options| options.state_backend = Some(state_backend.clone())).await;
-    let view = engine.open(&id).await.expect("opened");
+    let view = engine.adopt(&id).await.expect("opened");
     assert_eq!((view.resources, view.origin.as_deref()), (1, None), "the sealed one was put back");
     engine.stop().await;
     // Nothing here says so any more.
@@ -334,7 +335,7 @@ async fn a_copy_is_vouched_for_by_whoever_made_it() {
     let engine =
         start(folder.path(), &tool, |options| options.state_backend = Some(state_backend.clone())).await;
     let lab = Lab { folder, tool, engine };
-    let view = lab.engine.open(&id).await.expect("opened");
+    let view = lab.engine.adopt(&id).await.expect("opened");
     assert_eq!((view.resources, view.origin.as_deref()), (0, Some(OWNER)), "the sealed one is all there is");
     Box::pin(lab.engine.restore_state(&id, Some(1))).await.expect("restored");
     assert_eq!((lab.look(NAME).resources, lab.look(NAME).origin), (1, None));

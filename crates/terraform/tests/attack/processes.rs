@@ -3,7 +3,7 @@
 use std::fs;
 
 use capt_terraform::{
-    Options,
+    Executor, Options,
     inputs::EnvValue,
     order::{Operation, Order, WorkspaceId},
     sandbox,
@@ -76,7 +76,8 @@ async fn a_run_cannot_signal_or_limit_its_guard_the_engine_or_another_run() {
     let waits =
         format!("echo $$ > notes; until [ -e {}/data/plugins/gate ]; do sleep 0.05; done", gate.display());
     lab.engine
-        .run(Order::new(victim.clone(), Operation::Apply, Some(lab.inputs(&module(&waits)))))
+        .start_run(Order::new(victim.clone(), Operation::Apply, Some(lab.inputs(&module(&waits)))))
+        .await
         .expect("taken");
     capt_e2e::until("the victim runs", PATIENCE, async || {
         let there = fs::read_dir(lab.path("data/workspaces")).is_ok_and(|mut all| all.next().is_some());
@@ -244,7 +245,8 @@ async fn what_is_left_goes_where_another_engine_took_the_run_up() {
     );
     let workspace = WorkspaceId::new("a");
     lab.engine
-        .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&module(&command)))))
+        .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&module(&command)))))
+        .await
         .expect("taken");
     capt_e2e::until("it runs", PATIENCE, async || {
         (!with_argument(&seconds).is_empty() && !notes(&lab, "a").is_empty()).then_some(())
@@ -264,7 +266,7 @@ async fn a_guard_that_is_killed_takes_terraform_with_it() {
     let workspace = WorkspaceId::new("a");
     let seconds = seconds(7);
     let inputs = lab.inputs(&module(&format!("echo $PPID > notes; sleep {seconds}")));
-    lab.engine.run(Order::new(workspace.clone(), Operation::Apply, Some(inputs))).expect("taken");
+    lab.engine.start_run(Order::new(workspace.clone(), Operation::Apply, Some(inputs))).await.expect("taken");
     let runs = async || (!with_argument(&seconds).is_empty()).then_some(());
     capt_e2e::until("it runs", PATIENCE, runs).await.expect("runs");
     let terraform = pids(&notes(&lab, "a"))[0];

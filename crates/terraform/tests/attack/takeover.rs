@@ -7,6 +7,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor, WorkspaceStore,
     order::{Operation, WorkspaceId},
     state_backend::{Kept, StateBackend, StateBackendError},
     view::{Outcome, View},
@@ -93,7 +94,7 @@ struct Resting(TempDir, Tool);
 impl Resting {
     async fn wakes(self, state_backend: &Arc<Shared>) -> (Lab, View) {
         let engine = start(self.0.path(), &self.1, state_backend.options()).await;
-        let view = engine.open(&id()).await.expect("opened");
+        let view = engine.adopt(&id()).await.expect("opened");
         (Lab { folder: self.0, tool: self.1, engine }, view)
     }
 }
@@ -111,7 +112,7 @@ async fn two() -> Option<(Resting, Lab, Arc<Shared>)> {
     assert_eq!(first.apply("a", first.traced("first")).await.outcome, Outcome::Done);
     let first = rests(first).await;
     let second = Lab::with(&tool, state_backend.options()).await;
-    second.engine.open(&id()).await.expect("opened");
+    second.engine.adopt(&id()).await.expect("opened");
     Some((first, second, state_backend))
 }
 
@@ -159,7 +160,7 @@ async fn a_workspace_that_was_ended_is_not_gone_on_with() {
     // One that is out of reach says nothing.
     *state_backend.away.lock().expect("lock") = true;
     let engine = start(first.0.path(), &first.1, state_backend.options()).await;
-    engine.open(&id()).await.expect_err("out of reach");
+    engine.adopt(&id()).await.expect_err("out of reach");
     let first = rests(Lab { folder: first.0, tool: first.1, engine }).await;
     *state_backend.away.lock().expect("lock") = false;
     ends(&second).await;
@@ -167,14 +168,14 @@ async fn a_workspace_that_was_ended_is_not_gone_on_with() {
     let (first, view) = first.wakes(&state_backend).await;
     assert_eq!((view.applied.clone(), view.touched, view.resources), (None, false, 0), "{view:?}");
     // Who deletes an object that it knew does not let go of it for that.
-    assert!(!first.engine.has_forgotten(&id()));
+    assert!(!first.engine.has_forgotten(&id()).await);
     assert!(first.folder_of("a").join("gone/state/terraform.tfstate").exists(), "a person may need it");
     assert_eq!(first.apply("a", first.traced("anew")).await.outcome, Outcome::Done);
     assert_eq!(first.trace(), ["create first", "destroy first", "create anew"]);
     let (first, view) = rests(first).await.wakes(&state_backend).await;
     assert_eq!(view.resources, 1, "what it made itself");
     ends(&first).await;
-    assert!(first.engine.has_forgotten(&id()));
+    assert!(first.engine.has_forgotten(&id()).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,7 +256,7 @@ async fn what_another_imported_counts() {
     let first = rests(first).await;
     let second = Lab::with(&tool, state_backend.options()).await;
     let given = r#"{"version":4,"terraform_version":"1.9.0","serial":1,"lineage":"given","outputs":{},"resources":[]}"#;
-    second.engine.take_over(&id(), given.as_bytes()).await.expect("taken");
+    second.engine.import_state(&id(), given.as_bytes()).await.expect("taken");
     rests(second).await;
     let (_first, view) = first.wakes(&state_backend).await;
     assert_eq!((view.serial, view.applied, view.outputs.get("v").is_none()), (1, None, true));

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use capt_terraform::{
-    Engine, Options,
+    Engine, Options, WorkspaceStore,
     inputs::Variable,
     order::{Operation, WorkspaceId},
     view::Outcome,

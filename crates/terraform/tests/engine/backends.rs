@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use capt_terraform::{
+    Executor, WorkspaceStore,
     failure::Class,
     inputs::{Backend, Inputs},
     module::{Format, Module},
@@ -126,7 +127,10 @@ async fn of_two_that_begin_at_once_one_is_refused() {
     let names = ["a", "b"];
     for name in names {
         let inputs = in_a_folder(&lab, name, &[("backend.tf", &block(&shared))]);
-        lab.engine.run(Order::new(WorkspaceId::new(name), Operation::Apply, Some(inputs))).expect("taken");
+        lab.engine
+            .start_run(Order::new(WorkspaceId::new(name), Operation::Apply, Some(inputs)))
+            .await
+            .expect("taken");
     }
     let mut outcomes = Vec::new();
     for name in names {
@@ -277,7 +281,7 @@ async fn a_part_that_is_empty_for_a_while_goes_on() {
     part["resources"][0]["name"] = "other".into();
     part["resources"][0]["instances"][0]["attributes"]["id"] = "another-object".into();
     let part = serde_json::to_vec(&part).expect("JSON");
-    lab.engine.take_over(&WorkspaceId::new("b"), &part).await.expect("it is the other part");
+    lab.engine.import_state(&WorkspaceId::new("b"), &part).await.expect("it is the other part");
     assert_eq!(lab.apply("a", empty).await.outcome, Outcome::Done);
     let again = lab.apply("a", built).await;
     assert_eq!(again.outcome, Outcome::Done, "nothing was begun beside it: {again:?}");
@@ -297,7 +301,10 @@ async fn two_that_begin_at_once_at_two_addresses_are_told() {
             "resource \"terraform_data\" \"{name}\" {{\n  provisioner \"local-exec\" {{\n    command = \"{wait}\"\n  }}\n}}\n"
         );
         let inputs = lab.inputs(&(served.block_as(name) + &slow));
-        lab.engine.run(Order::new(WorkspaceId::new(name), Operation::Apply, Some(inputs))).expect("taken");
+        lab.engine
+            .start_run(Order::new(WorkspaceId::new(name), Operation::Apply, Some(inputs)))
+            .await
+            .expect("taken");
     }
     let begun = async || names.iter().all(|name| mark(name, "begun").exists()).then_some(());
     capt_e2e::until("both have begun", PATIENCE, begun).await.expect("they begin");

@@ -9,6 +9,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor,
     failure::{Class, Failure},
     inputs::{BinaryName, Choice, Variable},
     module::Module,
@@ -227,8 +228,8 @@ async fn a_binary_is_asked_for_its_version_only_where_that_matters() {
             assert_eq!(lab.apply("a", inputs.clone()).await.outcome, Outcome::Done, "{case}");
             // And then it is known: asked once, where a run has not done so.
             let choice = Choice { name: tool.name, constraint: Some(">= 1.5, < 99".into()) };
-            lab.engine.binary(&choice).expect("known");
-            lab.engine.binary(&choice).expect("known");
+            lab.engine.binary(&choice).await.expect("known");
+            lab.engine.binary(&choice).await.expect("known");
             lab.engine.revision(&inputs).await.expect("known");
             let called = fs::read_to_string(&notes).expect("called");
             assert_eq!(called.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{case}");
@@ -254,9 +255,9 @@ async fn versions_can_be_asked_for() {
     let Some(tool) = tool() else { return };
     let lab = Lab::new(&tool).await;
     let choose = |constraint: &str| Choice { name: tool.name, constraint: Some(constraint.into()) };
-    assert!(lab.engine.binary(&choose(">= 1.5, < 99")).is_ok());
+    assert!(lab.engine.binary(&choose(">= 1.5, < 99")).await.is_ok());
     for constraint in ["> 99", "nonsense"] {
-        assert!(lab.engine.binary(&choose(constraint)).is_err(), "{constraint}");
+        assert!(lab.engine.binary(&choose(constraint)).await.is_err(), "{constraint}");
     }
 }
 

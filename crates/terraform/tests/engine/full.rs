@@ -17,6 +17,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor,
     inputs::Inputs,
     order::{Operation, Order, WorkspaceId},
     view::{Finished, Outcome},
@@ -156,13 +157,13 @@ async fn worker() {
     let done = disk.run(Operation::Apply).await;
     assert_eq!(done.outcome, Outcome::Done, "{done:?}");
     assert_eq!(disk.counts("create"), each(1), "after {} were made on the full disk", made.len());
-    assert_eq!(disk.engine.look(&disk.workspace).resources, THINGS);
+    assert_eq!(disk.engine.observe(&disk.workspace).resources, THINGS);
 
     drop(disk.runs_full(Operation::Destroy).await);
     let done = disk.run(Operation::Destroy).await;
     assert_eq!(done.outcome, Outcome::Done, "{done:?}");
     assert_eq!((disk.counts("create"), disk.counts("destroy")), (each(1), each(1)));
-    assert!(!disk.engine.look(&disk.workspace).touched);
+    assert!(!disk.engine.observe(&disk.workspace).touched);
 }
 
 fn each(times: usize) -> BTreeMap<usize, usize> {
@@ -183,23 +184,26 @@ impl Disk {
         Self { folder, tool, engine, workspace: WorkspaceId::new("a") }
     }
 
-    fn order(&self, operation: Operation) {
+    async fn order(&self, operation: Operation) {
         let mut inputs = Inputs::inline(module(&self.folder.join("trace")));
         inputs.binary.name = self.tool.name;
-        self.engine.run(Order::new(self.workspace.clone(), operation, Some(inputs))).expect("taken");
+        self.engine
+            .start_run(Order::new(self.workspace.clone(), operation, Some(inputs)))
+            .await
+            .expect("taken");
     }
 
     /// How the run ended, once it has.
     async fn ended(&self) -> Finished {
         let ended = capt_e2e::until("the run ends", crate::lab::PATIENCE, async || {
-            let view = self.engine.look(&self.workspace);
+            let view = self.engine.observe(&self.workspace);
             view.last.filter(|_| view.run.is_none())
         });
         ended.await.expect("ends")
     }
 
     async fn run(&self, operation: Operation) -> Finished {
-        self.order(operation);
+        self.order(operation).await;
         self.ended().await
     }
 
@@ -213,9 +217,9 @@ impl Disk {
         let gate = self.folder.join("trace.full");
         // There is none before the first time.
         let _ = fs::remove_file(&gate);
-        self.order(operation.clone());
+        self.order(operation.clone()).await;
         let begun = capt_e2e::until("the run does something", crate::lab::PATIENCE, async || {
-            self.engine.look(&self.workspace).run?.progress.done.checked_sub(1)
+            self.engine.observe(&self.workspace).run?.progress.done.checked_sub(1)
         });
         begun.await.expect("begins");
         let greedy = Greedy::on(&self.folder.join("data"));

@@ -7,6 +7,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor, WorkspaceStore,
     inputs::Backend,
     order::{Operation, Order, WorkspaceId},
     state::State,
@@ -69,7 +70,7 @@ async fn a_workspace_comes_back_where_its_folder_is_gone() {
     let trace = lab.path("trace");
     let Some(other) = self::lab(&state_backend).await else { return };
     assert_eq!(other.look("a").applied, None, "not known yet");
-    let opened = other.engine.open(&WorkspaceId::new("a")).await.expect("opened");
+    let opened = other.engine.adopt(&WorkspaceId::new("a")).await.expect("opened");
     assert_eq!((opened.applied.clone(), opened.resources, opened.serial), (view.applied, 1, view.serial));
     // Template and variables are gone: the kept inputs destroy it.
     assert_eq!(other.run("a", Operation::Destroy, None).await.outcome, Outcome::Done);
@@ -88,7 +89,10 @@ async fn the_state_is_kept_while_the_run_goes_on() {
         gate.display()
     );
     let workspace = WorkspaceId::new("a");
-    lab.engine.run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&text)))).expect("taken");
+    lab.engine
+        .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&text))))
+        .await
+        .expect("taken");
     capt_e2e::until("the first resource is kept", crate::lab::PATIENCE, async || {
         let kept = state_backend.kept.lock().expect("lock").get(&workspace).is_some_and(|kept| {
             State::read(&kept.state).is_ok_and(|state| {

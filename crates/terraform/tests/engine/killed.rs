@@ -13,7 +13,7 @@ use std::{
 };
 
 use capt_terraform::{
-    Engine,
+    Engine, Executor,
     inputs::Inputs,
     order::{Operation, Order, WorkspaceId},
     view::Outcome,
@@ -79,14 +79,14 @@ async fn settled(engine: &Engine, folder: &Path, tool: &Tool, create: bool) -> b
     let mut all = true;
     for at in 0..WORKSPACES {
         let (name, workspace) = (format!("w{at}"), WorkspaceId::new(format!("w{at}")));
-        let view = engine.look(&workspace);
+        let view = engine.observe(&workspace);
         let wanted = inputs(folder, tool, &name);
         let there = if create { view.applied == engine.revision(&wanted).await.ok() } else { !view.touched };
         all &= there && view.run.is_none();
         if !there && view.run.is_none() {
             let (operation, inputs) =
                 if create { (Operation::Apply, Some(wanted)) } else { (Operation::Destroy, None) };
-            engine.run(Order::new(workspace, operation, inputs)).expect("taken");
+            engine.start_run(Order::new(workspace, operation, inputs)).await.expect("taken");
         }
     }
     all
@@ -235,7 +235,7 @@ async fn a_binary_killed_at_any_moment_leaves_nothing_behind() {
 async fn none_left(folder: &Path, tool: &Tool) {
     let engine = start(folder, tool, |_| ()).await;
     for at in 0..WORKSPACES {
-        let view = engine.look(&WorkspaceId::new(format!("w{at}")));
+        let view = engine.observe(&WorkspaceId::new(format!("w{at}")));
         assert_eq!((view.resources, view.touched), (0, false));
         assert_eq!(view.last.map(|last| last.outcome), Some(Outcome::Done));
     }

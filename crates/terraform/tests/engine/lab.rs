@@ -8,11 +8,11 @@ use std::{
 };
 
 use capt_terraform::{
-    Engine, Options,
+    Engine, Executor, Options,
     engine::StartError,
+    executor::{Interruption, RunReader},
     inputs::{BinaryName, Inputs},
-    inspect::{Inspection, Visited},
-    order::{Operation, Order, WorkspaceId},
+    order::{Operation, Order, RunId, WorkspaceId},
     view::{Finished, Outcome, View},
 };
 
@@ -116,10 +116,21 @@ impl Lab {
 
     pub async fn run_order(&self, order: Order) -> Finished {
         let workspace = order.workspace.clone();
-        let id = self.engine.run(order).expect("taken");
+        let id = self.engine.start_run(order).await.expect("taken");
         let finished = self.ended(&workspace).await;
         assert_eq!(finished.id, id);
         finished
+    }
+
+    /// Cancels the run of a workspace; false where there is none.
+    pub fn cancel(&self, workspace: &WorkspaceId) -> bool {
+        let run = self.engine.observe(workspace).run;
+        run.is_some_and(|run| self.engine.cancel_run(workspace, &run.id, Interruption::Cancelled))
+    }
+
+    /// Reads the log of a run.
+    pub async fn log(&self, name: &str, run: &RunId) -> String {
+        self.engine.read_log(&WorkspaceId::new(name), run).read().await.expect("a log")
     }
 
     pub async fn apply(&self, name: &str, inputs: Inputs) -> Finished {
@@ -127,13 +138,7 @@ impl Lab {
     }
 
     pub fn look(&self, name: &str) -> View {
-        self.engine.look(&WorkspaceId::new(name))
-    }
-
-    /// The workspace as somebody beside the engine finds it.
-    pub fn visited(&self, name: &str) -> Visited {
-        let visit = Inspection::to(&self.path("data")).expect("an engine works there");
-        visit.workspace(&WorkspaceId::new(name)).expect("readable").expect("something ran")
+        self.engine.observe(&WorkspaceId::new(name))
     }
 
     /// Waits until no run of the workspace is left.
@@ -145,7 +150,7 @@ impl Lab {
         let mut changes = self.engine.changes();
         let wait = async {
             loop {
-                let view = self.engine.look(workspace);
+                let view = self.engine.observe(workspace);
                 if seen(&view) {
                     return view;
                 }
@@ -157,8 +162,8 @@ impl Lab {
         reached.unwrap_or_else(|_| {
             // What it waits for may be another.
             let all: Vec<_> =
-                self.engine.workspaces().into_iter().map(|id| (self.engine.look(&id).run, id)).collect();
-            panic!("{workspace} never got there: {:#?}; runs: {all:#?}", self.engine.look(workspace))
+                self.engine.workspaces().into_iter().map(|id| (self.engine.observe(&id).run, id)).collect();
+            panic!("{workspace} never got there: {:#?}; runs: {all:#?}", self.engine.observe(workspace))
         })
     }
 }

@@ -1,16 +1,18 @@
 //! A workspace from its first apply to its destroy.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{process::Command, time::Duration};
 
 use capt_terraform::{
+    Executor, WorkspaceStore,
+    executor::{PlanFormat, PlanSelector, RunReader},
     inputs::{BinaryName, Variable},
-    inspect::{Show, ShowError},
+    inspect::ShowError,
     order::{Operation, Order, PlanId, Refused, WorkspaceId},
     view::{Outcome, Phase},
 };
 use serde_json::json;
 
-use crate::lab::{GUARD, Lab, reason, tool, tools};
+use crate::lab::{Lab, reason, tool, tools};
 
 #[tokio::test]
 async fn create_change_and_destroy() {
@@ -161,11 +163,14 @@ async fn drift_is_found_and_an_apply_corrects_it() {
             ["terraform_data.file"]
         );
         assert!(lab.look("a").applied.is_some(), "looking changes nothing");
-        let show =
-            |limit| Show { guard: Path::new(GUARD), colours: false, limit: Duration::from_secs(limit) };
+        let id = WorkspaceId::new("a");
+        let show = async |limit| {
+            let format = PlanFormat { colours: false, limit: Duration::from_secs(limit) };
+            lab.engine.read_plan(&id, &PlanSelector::Drift, &format).await.expect("readable")
+        };
         // Whoever looks finds a binary on the PATH alone.
         if tool.name == BinaryName::Terraform {
-            let shown = lab.visited("a").show_drift(&show(600)).expect("shown");
+            let shown = show(600).await.expect("drift").text.expect("shown");
             assert!(shown.contains("terraform_data.file must be replaced"), "{shown}");
             assert!(shown.contains("changed behind its back"), "a diff, not only a name: {shown}");
             // A plan that is never read to its end stands for a plugin that never answers.
@@ -173,13 +178,12 @@ async fn drift_is_found_and_an_apply_corrects_it() {
             let kept = lab.path("kept");
             std::fs::rename(&plan, &kept).expect("put aside");
             assert!(Command::new("mkfifo").arg(&plan).status().is_ok_and(|status| status.success()));
-            let endless = lab.visited("a").show_drift(&show(1)).expect_err("nobody writes into it");
+            let endless = show(1).await.expect("drift").text.expect_err("nobody writes into it");
             assert!(matches!(endless, ShowError::TooLong { .. }), "{endless}");
             std::fs::rename(&kept, &plan).expect("put back");
         }
         assert_eq!(lab.run("a", Operation::Apply, None).await.outcome, Outcome::Done);
-        let visited = lab.visited("a");
-        assert!(visited.drift().is_none() && visited.show_drift(&show(600)).is_err());
+        assert!(show(600).await.is_none());
         assert!(!lab.folder_of("a").join("drift").exists());
         assert_eq!(std::fs::read_to_string(&file).expect("read"), "content");
     }
@@ -219,14 +223,17 @@ async fn one_run_at_a_time_and_a_destroy_overtakes_what_waits() {
     // As many as can be under way at a time with one slot: three.
     for at in 0..3 {
         lab.engine
-            .run(order(&format!("slow{at}"), Operation::Apply, Some(lab.inputs(&text))))
+            .start_run(order(&format!("slow{at}"), Operation::Apply, Some(lab.inputs(&text))))
+            .await
             .expect("taken");
     }
-    let waiting = lab.engine.run(order("a", Operation::Apply, Some(lab.traced("a")))).expect("taken");
-    let busy = lab.engine.run(order("a", Operation::Apply, Some(lab.traced("a"))));
+    let waiting =
+        lab.engine.start_run(order("a", Operation::Apply, Some(lab.traced("a")))).await.expect("taken");
+    let busy = lab.engine.start_run(order("a", Operation::Apply, Some(lab.traced("a")))).await;
     assert_eq!(busy, Err(Refused::Busy { workspace: WorkspaceId::new("a"), run: waiting }));
     assert_eq!(lab.look("a").run.map(|run| run.phase), Some(Phase::Queued));
-    let destroy = lab.engine.run(order("a", Operation::Destroy, None)).expect("replaces what waits");
+    let destroy =
+        lab.engine.start_run(order("a", Operation::Destroy, None)).await.expect("replaces what waits");
     std::fs::write(gate, "").expect("write");
     assert_eq!(lab.ended(&WorkspaceId::new("a")).await.id, destroy);
     assert!(lab.trace().is_empty(), "the apply never ran");
@@ -248,16 +255,19 @@ async fn an_existing_thing_is_imported_and_a_state_taken_over() {
 
         let state = std::fs::read(lab.folder_of("a").join("state/terraform.tfstate")).expect("a state");
         let other = WorkspaceId::new("b");
-        let shared = lab.engine.take_over(&other, &state).await.expect_err("it is that of a");
+        let shared = lab.engine.import_state(&other, &state).await.expect_err("it is that of a");
         assert!(shared.to_string().contains("infrastructure of workspace a"), "{shared}");
         // A copy that was split off has the lineage of the whole, and other objects.
         let part = String::from_utf8(state.clone()).expect("text").replace("some-id", "another-id");
-        lab.engine.take_over(&WorkspaceId::new("part"), part.as_bytes()).await.expect("nobody else has it");
+        lab.engine
+            .import_state(&WorkspaceId::new("part"), part.as_bytes())
+            .await
+            .expect("nobody else has it");
         lab.engine.retain(&WorkspaceId::new("a")).await.expect("noted");
-        lab.engine.take_over(&other, &state).await.expect("taken over");
+        lab.engine.import_state(&other, &state).await.expect("taken over");
         assert_eq!((lab.look("b").resources, lab.look("b").touched), (1, true));
-        lab.engine.take_over(&other, &state).await.expect_err("has one already");
-        lab.engine.take_over(&WorkspaceId::new("c"), b"{}").await.expect_err("no state");
+        lab.engine.import_state(&other, &state).await.expect_err("has one already");
+        lab.engine.import_state(&WorkspaceId::new("c"), b"{}").await.expect_err("no state");
         // The object of a is made again, and what it built is another's by now, who goes on.
         lab.engine.take_up(&WorkspaceId::new("a")).await.expect("taken up");
         let lab = lab.restart().await;
@@ -285,7 +295,7 @@ async fn nobody_holds_up_who_had_a_state_first() {
         let forged = state.replace("\"name\": \"a\"", "\"name\": \"b\"").replace("some-id", "another-id");
         assert_ne!(forged, state);
         let thief = WorkspaceId::new("other/thief");
-        lab.engine.take_over(&thief, forged.as_bytes()).await.expect("no object of it is anybody's");
+        lab.engine.import_state(&thief, forged.as_bytes()).await.expect("no object of it is anybody's");
         let both = format!("{text}resource \"terraform_data\" \"b\" {{}}\n");
         let taken = lab.run("other/thief", import, Some(lab.inputs(&both))).await;
         assert_eq!(reason(&taken), "BackendInUse", "its run left what is another's: {taken:?}");
@@ -298,7 +308,7 @@ async fn nobody_holds_up_who_had_a_state_first() {
         // What is damaged is still somebody's.
         std::fs::write(&file, "").expect("write");
         let lab = lab.restart().await;
-        let copy = lab.engine.take_over(&WorkspaceId::new("copy"), state.as_bytes()).await;
+        let copy = lab.engine.import_state(&WorkspaceId::new("copy"), state.as_bytes()).await;
         copy.expect_err("it may be restored");
         lab.engine.restore_state(&WorkspaceId::new("a"), None).await.expect("a good copy");
         assert_eq!(lab.apply("a", lab.inputs(text)).await.outcome, Outcome::Done);

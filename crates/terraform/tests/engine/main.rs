@@ -10,6 +10,7 @@ mod last;
 mod life;
 mod many;
 mod mirror;
+mod seam;
 mod secret;
 mod served;
 mod stopped;

@@ -3,6 +3,7 @@
 use std::fs;
 
 use capt_terraform::{
+    Executor,
     failure::Class,
     inputs::{Inputs, Variable},
     module::Module,
@@ -55,7 +56,7 @@ async fn a_hundred_of_one_template_share_one_init() {
     let inputs = in_a_folder(&lab);
     for n in 0..100 {
         let order = Order::new(WorkspaceId::new(format!("w{n}")), Operation::Apply, Some(with_n(&inputs, n)));
-        lab.engine.run(order).expect("taken");
+        lab.engine.start_run(order).await.expect("taken");
     }
     for n in 0..100 {
         let finished = lab.ended(&WorkspaceId::new(format!("w{n}"))).await;
@@ -82,7 +83,8 @@ async fn fifty_at_once() {
         for n in 0..50 {
             let inputs = lab.inputs(&crate::lab::traced(&lab.path(&format!("trace{n}")), &n.to_string()));
             lab.engine
-                .run(Order::new(WorkspaceId::new(n.to_string()), Operation::Apply, Some(inputs)))
+                .start_run(Order::new(WorkspaceId::new(n.to_string()), Operation::Apply, Some(inputs)))
+                .await
                 .expect("taken");
         }
         for n in 0..50 {
@@ -166,7 +168,7 @@ async fn a_deletion_overtakes_what_is_prepared() {
     for at in 0..5 {
         let order =
             Order::new(WorkspaceId::new(format!("slow{at}")), Operation::Apply, Some(lab.inputs(&text)));
-        lab.engine.run(order).expect("taken");
+        lab.engine.start_run(order).await.expect("taken");
     }
     // Whichever was prepared first has the one slot.
     capt_e2e::until("one of them runs", crate::lab::PATIENCE, async || {
@@ -175,7 +177,7 @@ async fn a_deletion_overtakes_what_is_prepared() {
     })
     .await
     .expect("runs");
-    lab.engine.run(Order::new(WorkspaceId::new("old"), Operation::Destroy, None)).expect("taken");
+    lab.engine.start_run(Order::new(WorkspaceId::new("old"), Operation::Destroy, None)).await.expect("taken");
     // It is prepared, and waits for the one slot.
     lab.until(&WorkspaceId::new("old"), |view| view.applied.is_none()).await;
     fs::write(gate, "").expect("write");
@@ -208,7 +210,7 @@ async fn a_slow_init_holds_up_nobody_else() {
     let slow = in_a_folder(&lab);
     for n in 0..10 {
         let order = Order::new(WorkspaceId::new(format!("w{n}")), Operation::Apply, Some(with_n(&slow, n)));
-        lab.engine.run(order).expect("taken");
+        lab.engine.start_run(order).await.expect("taken");
     }
     assert_eq!(lab.apply("quick", lab.traced("quick")).await.outcome, Outcome::Done);
     assert!(lab.look("w9").last.is_none());

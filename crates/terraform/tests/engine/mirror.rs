@@ -6,6 +6,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor, WorkspaceStore,
     inputs::{BinaryName, Inputs, Variable},
     order::{Operation, Order, WorkspaceId},
     view::Outcome,
@@ -42,7 +43,7 @@ async fn concurrent_first_runs_share_one_init_and_the_plugin_is_hashed_once() {
     for (at, name) in names.iter().enumerate() {
         let mut inputs = inputs.clone();
         inputs.variables.insert("net".into(), Variable::from(format!("10.{at}.0.0/16")));
-        lab.engine.run(Order::new(name.clone(), Operation::Plan, Some(inputs))).expect("taken");
+        lab.engine.start_run(Order::new(name.clone(), Operation::Plan, Some(inputs))).await.expect("taken");
     }
     for name in &names {
         let planned = lab.ended(name).await;
@@ -59,7 +60,7 @@ async fn a_state_that_needs_a_provider_has_it_installed() {
     let Some((tool, mirror)) = mirror() else { return };
     let lab = Lab::new(&tool).await;
     let state = r#"{"version":4,"terraform_version":"1.11.4","serial":1,"lineage":"l","outputs":{},"resources":[{"mode":"managed","type":"aws_vpc","name":"old","provider":"provider[\"registry.terraform.io/hashicorp/aws\"]","instances":[{"schema_version":1,"attributes":{"id":"vpc-1"}}]}]}"#;
-    lab.engine.take_over(&WorkspaceId::new("a"), state.as_bytes()).await.expect("taken over");
+    lab.engine.import_state(&WorkspaceId::new("a"), state.as_bytes()).await.expect("taken over");
     let mut bare = inputs(&lab, &mirror, "output \"x\" {\n  value = 1\n}\n");
     bare.configuration = None;
     bare.args.plan = vec!["-refresh=false".into()];

@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt};
 
 use capt_terraform::{
+    Executor,
     inputs::{EnvValue, VarFile, Variable},
     module::Format,
     order::{Operation, Order, WorkspaceId},
@@ -50,7 +51,7 @@ async fn secrets_are_nowhere_to_be_seen() {
         assert!(!format!("{inputs:?}").contains("pass-of-variable"));
         let done = lab.apply("a", inputs.clone()).await;
         assert_eq!(done.outcome, Outcome::Done, "{done:?}");
-        let log = fs::read_to_string(&done.log).expect("a log");
+        let log = lab.log("a", &done.id).await;
         assert!(log.contains("(local-exec)"), "what was said is in the log: {log}");
         let secrets =
             ["pass-of-variable", "value-of-var-file", "token-of-env", "key-of-file", "made of-the-state"];
@@ -83,7 +84,7 @@ async fn secrets_are_nowhere_to_be_seen() {
         inputs.variables.insert("password".into(), Variable { value: json!("other-pass"), sensitive: true });
         lab.run("a", Operation::Destroy, None).await;
         let failed = lab.apply("a", inputs).await;
-        let text = format!("{failed:?}{}", fs::read_to_string(&failed.log).expect("a log"));
+        let text = format!("{failed:?}{}", lab.log("a", &failed.id).await);
         assert!(text.contains("ApplyFailed"), "{text}");
         for secret in ["other-pass", "token-of-env"] {
             assert!(!text.contains(secret), "{secret} in {text}");
@@ -134,10 +135,13 @@ async fn a_log_has_no_secret_while_it_grows() {
         let mut inputs = lab.inputs(&text);
         inputs.env.insert("TOKEN".into(), EnvValue { value: "token-of-env".into(), sensitive: true });
         let workspace = WorkspaceId::new("a");
-        lab.engine.run(Order::new(workspace.clone(), Operation::Apply, Some(inputs))).expect("taken");
+        lab.engine
+            .start_run(Order::new(workspace.clone(), Operation::Apply, Some(inputs)))
+            .await
+            .expect("taken");
         let log = capt_e2e::until("it speaks", crate::lab::PATIENCE, async || {
-            let log = lab.look("a").run?.log;
-            fs::read_to_string(log).ok().filter(|log| log.contains("): said"))
+            let run = lab.look("a").run?.id;
+            Some(lab.log("a", &run).await).filter(|log| log.contains("): said"))
         })
         .await
         .expect("a log");

@@ -8,6 +8,7 @@ use std::{
 };
 
 use capt_terraform::{
+    Executor,
     inputs::BinaryName,
     order::{Operation, Order, WorkspaceId},
     view::{Outcome, Phase},
@@ -38,7 +39,7 @@ async fn reach_the_slow_one(lab: &Lab, workspace: &WorkspaceId) {
     let run = view.run.expect("runs");
     assert_eq!((run.phase, run.progress.done, run.progress.total), (Phase::Applying, 1, 2));
     assert!(
-        fs::read_to_string(run.log).expect("a log").contains("terraform_data.first: Creation complete"),
+        lab.log(workspace.as_str(), &run.id).await.contains("terraform_data.first: Creation complete"),
         "can be followed"
     );
 }
@@ -49,13 +50,14 @@ async fn a_cancelled_run_saves_what_it_made() {
         let lab = Lab::new(&tool).await;
         let workspace = WorkspaceId::new("a");
         lab.engine
-            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .await
             .expect("taken");
         reach_the_slow_one(&lab, &workspace).await;
-        assert!(lab.engine.cancel(&workspace));
+        assert!(lab.cancel(&workspace));
         let cancelled = lab.ended(&workspace).await;
         assert_eq!(cancelled.outcome, Outcome::Cancelled, "{cancelled:?}");
-        assert!(!lab.engine.cancel(&workspace), "nothing left to cancel");
+        assert!(!lab.cancel(&workspace), "nothing left to cancel");
         let view = lab.look("a");
         assert_eq!((view.applied, view.resources), (None, 2), "one made, one tainted");
         fs::write(lab.path("gate"), "").expect("write");
@@ -77,7 +79,8 @@ async fn what_a_cancelled_run_started_ends_with_it() {
             pid.display()
         );
         lab.engine
-            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&module))))
+            .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&module))))
+            .await
             .expect("taken");
         lab.until(&workspace, |_| pid.exists()).await;
         let started = fs::read_to_string(&pid).expect("a pid");
@@ -85,7 +88,7 @@ async fn what_a_cancelled_run_started_ends_with_it() {
         let lives = || fs::read(&started).is_ok_and(|environment| !environment.is_empty());
         // One that is just becoming `sleep` has no environment for a moment.
         lab.until(&workspace, |_| lives()).await;
-        assert!(lab.engine.cancel(&workspace));
+        assert!(lab.cancel(&workspace));
         assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
         lab.until(&workspace, |_| !lives()).await;
     }
@@ -127,10 +130,15 @@ async fn a_plan_that_was_interrupted_and_ends_well_is_no_plan() {
     let lab = scripted("trap 'exit 0' INT\necho '{\"type\":\"change_summary\",\"changes\":{\"add\":1,\"change\":0,\"remove\":0,\"operation\":\"plan\"}}'\nwhile :; do sleep 0.1; done").await;
     let workspace = WorkspaceId::new("a");
     lab.engine
-        .run(Order::new(workspace.clone(), Operation::Plan, Some(lab.inputs("output \"x\" { value = 1 }"))))
+        .start_run(Order::new(
+            workspace.clone(),
+            Operation::Plan,
+            Some(lab.inputs("output \"x\" { value = 1 }")),
+        ))
+        .await
         .expect("taken");
     lab.until(&workspace, |view| view.run.as_ref().is_some_and(|run| run.progress.total == 1)).await;
-    assert!(lab.engine.cancel(&workspace));
+    assert!(lab.cancel(&workspace));
     assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
     assert_eq!(lab.look("a").plan, None);
 }
@@ -150,13 +158,17 @@ async fn a_run_outlives_its_engine() {
         let workspace = WorkspaceId::new("a");
         let id = lab
             .engine
-            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .await
             .expect("taken");
         reach_the_slow_one(&lab, &workspace).await;
         let lab = lab.restart().await;
         let run = lab.look("a").run.expect("adopted");
         assert_eq!(run.id, id);
-        lab.engine.run(Order::new(workspace.clone(), Operation::Destroy, None)).expect_err("still busy");
+        lab.engine
+            .start_run(Order::new(workspace.clone(), Operation::Destroy, None))
+            .await
+            .expect_err("still busy");
         reach_the_slow_one(&lab, &workspace).await;
         fs::write(lab.path("gate"), "").expect("write");
         let finished = lab.ended(&workspace).await;
@@ -172,11 +184,12 @@ async fn an_adopted_run_can_be_cancelled() {
         let lab = Lab::new(&tool).await;
         let workspace = WorkspaceId::new("a");
         lab.engine
-            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .await
             .expect("taken");
         reach_the_slow_one(&lab, &workspace).await;
         let lab = lab.restart().await;
-        assert!(lab.engine.cancel(&workspace));
+        assert!(lab.cancel(&workspace));
         assert_eq!(lab.ended(&workspace).await.outcome, Outcome::Cancelled);
         assert_eq!(lab.look("a").resources, 2);
     }
@@ -188,7 +201,8 @@ async fn what_ended_while_nobody_looked_is_taken_in() {
         let lab = Lab::new(&tool).await;
         let workspace = WorkspaceId::new("a");
         lab.engine
-            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .await
             .expect("taken");
         reach_the_slow_one(&lab, &workspace).await;
         let Lab { folder, tool, engine } = lab;
@@ -216,7 +230,8 @@ async fn a_killed_process_loses_nothing_that_was_saved() {
         let lab = Lab::new(&tool).await;
         let workspace = WorkspaceId::new("a");
         lab.engine
-            .run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .start_run(Order::new(workspace.clone(), Operation::Apply, Some(lab.inputs(&waits(&lab)))))
+            .await
             .expect("taken");
         reach_the_slow_one(&lab, &workspace).await;
         kill_runs_in(lab.folder.path());

@@ -3,6 +3,7 @@
 use std::fs;
 
 use capt_terraform::{
+    Executor,
     failure::Class,
     inputs::Inputs,
     order::{Operation, Order, WorkspaceId},
@@ -49,12 +50,12 @@ fn of(lab: &Lab, text: &str, v: &str) -> Inputs {
 /// Applies until the log says this, and kills the run then.
 async fn killed_after(lab: &Lab, inputs: Inputs, said: &str) -> Finished {
     let workspace = WorkspaceId::new("a");
-    lab.engine.run(Order::new(workspace.clone(), Operation::Apply, Some(inputs))).expect("taken");
-    lab.until(&workspace, |view| {
-        let log = view.run.as_ref().map(|run| run.log.clone());
-        log.is_some_and(|log| fs::read_to_string(log).unwrap_or_default().contains(said))
-    })
-    .await;
+    lab.engine.start_run(Order::new(workspace.clone(), Operation::Apply, Some(inputs))).await.expect("taken");
+    let told = capt_e2e::until(said, crate::lab::PATIENCE, async || {
+        let run = lab.look("a").run?;
+        lab.log("a", &run.id).await.contains(said).then_some(())
+    });
+    told.await.expect("its log says it");
     kill_runs_in(lab.folder.path());
     let killed = lab.ended(&workspace).await;
     assert_eq!(reason(&killed), "Killed", "{killed:?}");
@@ -169,7 +170,7 @@ async fn an_approved_plan_that_was_killed_makes_nothing_twice() {
     let (workspace, inputs) = (WorkspaceId::new("a"), of(&lab, &module(&lab, &served, "r", "", ""), "2"));
     let planned = lab.run("a", Operation::Plan, Some(inputs.clone())).await;
     let approved = Operation::ApplyPlan(planned.plan.expect("a plan").id);
-    lab.engine.run(Order::new(workspace.clone(), approved.clone(), None)).expect("taken");
+    lab.engine.start_run(Order::new(workspace.clone(), approved.clone(), None)).await.expect("taken");
     lab.until(&workspace, |_| !made(&lab).is_empty()).await;
     lab.until(&workspace, |view| view.run.as_ref().is_some_and(|run| run.progress.done == 1)).await;
     kill_runs_in(lab.folder.path());

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use capt_planner::Count;
 use capt_terraform::engine::Settings;
+use capt_terraform::executor::RunState;
 use capt_terraform::inputs::{BinaryName, Choice};
-use capt_terraform::inspect::{Inspection, Stand};
+use capt_terraform::inspect::Inspection;
 
 use super::super::{confine, place};
 use super::Finding;
@@ -139,7 +140,7 @@ fn engine(folder: &Path, visit: &Inspection) -> Vec<Finding> {
         let dead = workspace
             .runs()
             .into_iter()
-            .find(|run| matches!(run.stand, Stand::UnderWay { lives: false, .. }));
+            .find(|run| matches!(run.state, RunState::UnderWay { lives: false, .. }));
         if let Some(run) = dead.filter(|_| running.is_none()) {
             findings.push(Finding::warn(
                 "runs",

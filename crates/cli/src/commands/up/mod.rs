@@ -152,7 +152,7 @@ async fn follow(
     show: &mut Show,
     signals: &mut Signals,
 ) -> io::Result<End> {
-    if args.demo && !plane.has_terraform() {
+    if args.demo && !plane.has_terraform().await {
         plane.needs_terraform().await?;
     }
     show.event(&Event::Listening { url: plane.url(), kubeconfig: plane.kubeconfig() })?;

@@ -14,9 +14,9 @@ use capt_controllers::cluster::core::install;
 use capt_controllers::runtime::lease::{Held, LASTS, LeaseError};
 use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_controllers::{ClusterApi, Controllers, Options};
-use capt_terraform::Engine;
 use capt_terraform::inputs::Choice;
 use capt_terraform::state_backend::StateBackend;
+use capt_terraform::{Engine, Executor};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -119,16 +119,15 @@ impl Plane {
     }
 
     /// Whether Terraform or OpenTofu is installed, whatever is the matter with it.
-    pub fn has_terraform(&self) -> bool {
-        self.engine.has_binary(&Choice::default())
+    pub async fn has_terraform(&self) -> bool {
+        self.engine.has_binary(&Choice::default()).await
     }
 
     /// Says what to do where neither binary is installed, or none will do.
     pub fn needs_terraform(&self) -> impl Future<Output = io::Result<()>> + use<> {
         let engine = self.engine.clone();
         async move {
-            let found = tokio::task::spawn_blocking(move || engine.binary(&Choice::default()));
-            found.await.map_err(io::Error::other)?.map(drop).map_err(|failure| {
+            engine.binary(&Choice::default()).await.map(drop).map_err(|failure| {
                 io::Error::other(format!(
                     "{}\n  install one of them; in a checkout of CAPT, make tools gets OpenTofu",
                     failure.message
@@ -139,7 +138,7 @@ impl Plane {
 
     /// Starts the controllers. What is given back ends when they have looked at all that is there.
     pub fn start_controllers(&mut self) -> impl Future<Output = ()> + use<> {
-        let controllers = Controllers::start(&self.client, &self.engine, &self.options);
+        let controllers = Controllers::start(&self.client, Arc::new(self.engine.clone()), &self.options);
         let looked = controllers.looked();
         self.controllers = Some(controllers);
         looked

@@ -5,6 +5,7 @@ use std::time::Duration;
 use capt_api::names::{annotations, finalizers};
 use capt_api::workspace::{DeletionPolicy, WorkspaceTemplateApply};
 use capt_planner::Count;
+use capt_terraform::executor::Interruption;
 use capt_terraform::order::{Operation, Order, Refused, RunId};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -40,7 +41,6 @@ pub async fn act(context: &Context, observed: &Observed, decision: &Decision) ->
     if !observed.deleting && !matches!(decision.phase, Phase::Paused(_)) {
         ensure_metadata(context, observed, matches!(decision.step, Step::Run(_))).await?;
     }
-    let id = workspace_id(&observed.name);
     match &decision.step {
         Step::Rest => {
             let connection = match &decision.phase {
@@ -51,16 +51,23 @@ pub async fn act(context: &Context, observed: &Observed, decision: &Decision) ->
         }
         Step::Run(operation) => start(context, observed, operation).await,
         Step::Cancel => {
-            context.engine.cancel(&id);
+            interrupt(context, observed, Interruption::Cancelled);
             Ok(Acted::default())
         }
         Step::Supersede => {
-            context.engine.supersede(&id);
+            interrupt(context, observed, Interruption::Superseded);
             Ok(Acted::default())
         }
         Step::TakeOver(secret) => Box::pin(take_over(context, observed, secret)).await,
         Step::Restore(serial) => restore(context, observed, *serial).await,
         Step::Release { forget } => release(context, observed, *forget).await,
+    }
+}
+
+/// Interrupts the run that was observed; one that began since is none of it.
+fn interrupt(context: &Context, observed: &Observed, why: Interruption) {
+    if let Some(run) = &observed.view.run {
+        context.executor.cancel_run(&workspace_id(&observed.name), &run.id, why);
     }
 }
 
@@ -161,7 +168,7 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
         max_destroy: observed.destroy_limit().filter(|_| matches!(operation, Operation::Apply)),
         expects_state: observed.lost == Lost::InBackend,
     };
-    match context.engine.run(order) {
+    match context.executor.start_run(order).await {
         Ok(run) => {
             tracing::info!(
                 namespace = %observed.name.namespace, name = %observed.name.name,
@@ -207,7 +214,7 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
     };
     // It may be the state of one that nobody has looked at yet.
     context.look_at_all().await?;
-    let outcome = context.engine.take_over(&workspace_id(&observed.name), &state).await;
+    let outcome = context.executor.import_state(&workspace_id(&observed.name), &state).await;
     let note = match &outcome {
         Ok(()) => {
             Note::normal("TookOverState", "TakeOver", format!("took over the state of Secret {secret}"))
@@ -244,7 +251,7 @@ async fn clear_import(context: &Context, observed: &Observed) -> Result<(), Erro
 
 /// Restores a kept copy of the state.
 async fn restore(context: &Context, observed: &Observed, serial: Option<u64>) -> Result<Acted, Error> {
-    let note = match Box::pin(context.engine.restore_state(&workspace_id(&observed.name), serial)).await {
+    let note = match Box::pin(context.executor.restore_state(&workspace_id(&observed.name), serial)).await {
         Ok(serial) => {
             let text = format!(
                 "restored the state with serial {serial}; the next apply compares it with what is there"
@@ -283,14 +290,14 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
         return Ok(Acted::default());
     }
     let note = if forget {
-        context.engine.forget(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
+        context.executor.forget(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
             attempt: format!("forget workspace {}", observed.name),
             problem: error.to_string(),
         })?;
         let text = format!("{}workspace {} is gone", destroyed(observed), observed.workspace_name);
         Note::normal("DeletedWorkspace", "Delete", text)
     } else {
-        context.engine.retain(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
+        context.executor.retain(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
             attempt: format!("retain workspace {}", observed.name),
             problem: error.to_string(),
         })?;
@@ -314,7 +321,7 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
         .collect();
     let metadata = [("finalizers".to_owned(), json!(rest))].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await?;
-    context.engine.released(&workspace_id(&observed.name)).await;
+    context.executor.released(&workspace_id(&observed.name)).await;
     context.history.forget(&observed.name);
     context.backends.forget(&observed.name);
     context.apply_status.forget(&observed.name);

@@ -81,7 +81,6 @@ mod tests {
             drift: Vec::new(),
             warnings: Vec::new(),
             undeclared: Vec::new(),
-            log: std::path::PathBuf::new(),
         }
     }
 

@@ -40,7 +40,7 @@ pub async fn find(
     object: &WorkspaceTemplateApply,
     wanted: Wanted,
 ) -> Read<Option<Import>> {
-    if !wanted.untouched || wanted.asked || !context.engine.remembers() {
+    if !wanted.untouched || wanted.asked || !context.executor.is_durable() {
         return Ok(Ok(None));
     }
     let namespace = object.namespace().unwrap_or_default();
@@ -62,7 +62,7 @@ async fn unused(reader: &mut Reader<'_>, own: &Name, import: &Import) -> Read<()
     let Ok(state) = State::read(&import.state) else { return Ok(Ok(())) };
     let context = reader.context;
     context.look_at_all().await?;
-    let Some(user) = context.engine.user_of(&workspace_id(own), &state).await else { return Ok(Ok(())) };
+    let Some(user) = context.executor.user_of(&workspace_id(own), &state).await else { return Ok(Ok(())) };
     let shown = match instance_of(&user).filter(|user| user.namespace == own.namespace) {
         Some(user) => {
             reader.looker.at("WorkspaceTemplateApply", &user);

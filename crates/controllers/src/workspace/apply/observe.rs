@@ -125,7 +125,7 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         context.take_up(&name).await?;
     }
     let mut view = context.open(&name).await?;
-    let lost = lost(context, &object, status.as_ref(), &view);
+    let lost = lost(context, &object, status.as_ref(), &view).await;
     let (is_known, asked) = (view.touched || view.run.is_some(), Asked::of(&object));
     let workspace_name = workspace_name(context, &object, status.as_ref());
     let deleting = object.metadata.deletion_timestamp.is_some();
@@ -196,7 +196,7 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
 
 /// What the status tells of a workspace that nobody here knows anything of: its folder is gone, or something else has applied it. It is
 /// not built a second time.
-fn lost(
+async fn lost(
     context: &Context,
     object: &WorkspaceTemplateApply,
     status: Option<&WorkspaceTemplateApplyStatus>,
@@ -224,8 +224,8 @@ fn lost(
     let known = view.touched || destroyed || is_destroyed(object);
     // Of one that is on its way out, its end may have been forgotten already.
     let forgotten = object.metadata.deletion_timestamp.is_some()
-        && context.engine.has_forgotten(&workspace_id(&Name::of(object)));
-    if known || forgotten || !context.engine.remembers() {
+        && context.executor.has_forgotten(&workspace_id(&Name::of(object))).await;
+    if known || forgotten || !context.executor.is_durable() {
         return None;
     }
     let apply = match status.resources {

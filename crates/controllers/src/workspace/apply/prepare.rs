@@ -209,7 +209,7 @@ async fn resolve(
         state_backend.choose(&workspace_id(&Name::of(object)), backend_kind);
     }
     let backend = unblocked!(place::own_backend(&mut reader, &Name::of(object), &inputs, of.view).await?);
-    let revision = reader.context.engine.revision(&inputs).await;
+    let revision = reader.context.executor.revision(&inputs).await;
     let failed = |failure: Failure| Blocked {
         terminal: failure.class == Class::Terminal,
         reason: failure.reason.as_str(),

@@ -22,7 +22,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceProviderConfi
     let current = context.config_status.current(object.as_ref(), object.status.as_ref());
     let old = current.clone().unwrap_or_default();
     let mut conditions = Conditions::new(&old.conditions, object.metadata.generation, context.clock.now());
-    let binary = context.engine.binary(&choice(&object));
+    let binary = context.executor.binary(&choice(&object)).await;
     let missing = missing_secrets(&context, &object).await?;
     match (&binary, missing) {
         (Err(failure), _) => {

@@ -12,7 +12,7 @@ use hcl_edit::{Decorated, Ident, template::Template};
 
 use super::super::hcl;
 use super::{Format, substitute};
-use crate::aside::aside;
+use crate::blocking::in_place;
 
 /// The key whose value changes what a text means beyond the place where it stands. A text that cannot be read with plain values
 /// is not judged: it says nothing of the values.
@@ -20,7 +20,7 @@ pub fn changed_by(text: &str, format: Format, values: &BTreeMap<String, String>)
     if !text.contains("${") {
         return None;
     }
-    aside(|| {
+    in_place(|| {
         // Words change nothing wherever they stand; each its own, so that no two members of an object become one.
         let plain: BTreeMap<String, String> =
             values.keys().enumerate().map(|(number, key)| (key.clone(), format!("x{number}"))).collect();

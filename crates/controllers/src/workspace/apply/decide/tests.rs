@@ -94,7 +94,6 @@ pub(in crate::workspace::apply) fn ended(
         drift: Vec::new(),
         warnings: Vec::new(),
         undeclared: Vec::new(),
-        log: "log".into(),
     });
     observed
 }
@@ -107,7 +106,6 @@ fn running(mut observed: Observed, operation: Operation, of: &str, phase: RunPha
         phase,
         progress: capt_terraform::stream::Progress::default(),
         since: at(995),
-        log: "log".into(),
     });
     observed
 }
