@@ -55,7 +55,7 @@ lint: ## Check formatting, lints, dependencies and generated files
 	else echo "cargo-deny is not installed: dependencies are not checked (make tools)"; fi
 
 ON_KUBE := rules kubectl workspaces machines clusters clusters_core beside_core scale rollout_live commands differential edge describe \
-  record stream typed mismatch rights binaries engine sandbox model
+  record stream typed mismatch versions rights binaries engine sandbox model
 e2e: peers moto ## Run the tests that need a real kube-apiserver
 	$(call telling_skips,export CAPT_E2E=1; \
 	  CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 CAPT_MODEL=large $(CARGO) test $(TEST_FLAGS) --lib $(ON_KUBE:%=--test %) && \

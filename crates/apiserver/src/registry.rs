@@ -33,6 +33,8 @@ pub struct Served {
     pub kind: Later<Arc<Kind>>,
     /// What the version that is stored may hold, where that is another served one.
     pub stored_schema: Option<Arc<Schema>>,
+    /// Schemas of served versions that objects may still be stored in, by `group/version`.
+    pub older_schemas: Vec<(String, Arc<Schema>)>,
     /// Whether what is written through one version may not be what another one would have written.
     pub versions_differ: bool,
     /// Objects that were written before may lack defaults that the schema has by now.
@@ -198,6 +200,7 @@ fn serve_built_in(resource: &Arc<Resource>) -> Option<Served> {
         schema: Later::new(move || schema_cache::take(&of.open_api).expect("a built-in schema")),
         kind: Later::new(move || Arc::new(builtin::field_kind(&group, &kind).expect("a built-in kind"))),
         stored_schema: None,
+        older_schemas: Vec::new(),
         versions_differ: false,
         defaults_since: None,
         grows: false,
@@ -240,6 +243,11 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
         .iter()
         .any(|(version, _)| first.as_ref().is_some_and(|first| first.open_api != version.open_api));
     let grows = stored.as_ref().is_none_or(|schema| schema.has_defaults());
+    let older_schemas: Vec<(String, Arc<Schema>)> = schemas
+        .iter()
+        .filter(|(version, _)| !is_stored(version) && resource.stored_versions.contains(&version.name))
+        .map(|(version, schema)| (api_version(&resource.group, &version.name), Arc::clone(schema)))
+        .collect();
     let served = schemas.into_iter().map(|(version, schema)| Served {
         resource: Arc::clone(resource),
         api_version: api_version(&resource.group, &version.name),
@@ -250,6 +258,7 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
         replaced: CancellationToken::new(),
         weight: OnceLock::new(),
         stored_schema: stored.clone().filter(|_| !is_stored(&version)),
+        older_schemas: older_schemas.clone(),
         version,
         store_name: Arc::clone(&store_name),
         schema: schema.into(),

@@ -66,6 +66,7 @@ fn widgets() -> Arc<Resource> {
         custom: true,
         versions: vec![Arc::new(version)],
         storage_version: "v1".into(),
+        stored_versions: Vec::new(),
         defined_at: capt_apiserver::resource::DefinedAt::default(),
         terminating: false,
     })

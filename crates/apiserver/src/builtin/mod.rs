@@ -197,6 +197,7 @@ fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
         custom: false,
         versions: vec![Arc::new(version)],
         storage_version: "v1".into(),
+        stored_versions: Vec::new(),
         defined_at: crate::resource::DefinedAt::default(),
         terminating: false,
     }

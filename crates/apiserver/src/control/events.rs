@@ -11,8 +11,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::backoff::Backoff;
 use crate::storage::Storage;
-use crate::store::{Event, Filter, Key, Object, Query, Revision, WatchError, Watcher};
+use crate::store::{Event, Filter, Key, Object, Query, Revision, WatchError, Watcher, WriteError};
 
 /// Events of both groups are stored here.
 const STORE_NAME: &str = "/events";
@@ -21,12 +22,19 @@ type Seconds = i64;
 /// The longest sleep: a clock that is set forward is noticed after that.
 const NAP: Duration = Duration::from_secs(60);
 
+/// A clock that is put right by less is not set back.
+const SLACK: Seconds = 60;
+
 /// Runs until the store is closed.
 pub async fn run(storage: Arc<Storage>, ttl: Duration) {
     loop {
         let Ok((mut expiry, mut watcher)) = Expiry::start(&storage, ttl) else { return };
+        let (mut backoff, mut refused, mut latest) = (Backoff::default(), false, now(&storage));
         loop {
-            expiry.expire(&storage).await;
+            if !refused {
+                refused = !expiry.expire(&storage).await;
+                backoff.note(refused);
+            }
             let nap = expiry.next().map_or(NAP, |due| {
                 let left = due.saturating_sub(now(&storage)).max(1);
                 Duration::from_secs(left.unsigned_abs()).min(NAP)
@@ -37,8 +45,15 @@ pub async fn run(storage: Arc<Storage>, ttl: Duration) {
                     Err(WatchError::Closed) => return,
                     Err(_) => break,
                 },
-                () = tokio::time::sleep(nap) => {}
+                () = backoff.is_due() => refused = false,
+                () = tokio::time::sleep(nap), if !refused => {}
             }
+            // What is due by a clock that was set back since would stay for as long as that was ahead.
+            let now = now(&storage);
+            if now < latest.saturating_sub(SLACK) {
+                break;
+            }
+            latest = latest.max(now);
         }
     }
 }
@@ -99,15 +114,18 @@ impl Expiry {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Deletes what is due.
-    async fn expire(&mut self, storage: &Storage) {
+    /// Deletes what is due; false where there was no room for that, and it is to be tried again.
+    async fn expire(&mut self, storage: &Storage) -> bool {
         let now = now(storage);
         while let Some((_, key)) = self.due.first().filter(|(due, _)| *due <= now).cloned() {
             let revision = self.known.get(&key).map(|(_, revision)| *revision);
-            self.forget(&key);
+            if let Err(WriteError::Full { .. }) = storage.store.delete(key.clone(), revision).await {
+                return false;
+            }
             // One that changed or went meanwhile comes back with its own event.
-            let _ = storage.store.delete(key, revision).await;
+            self.forget(&key);
         }
+        true
     }
 }
 
@@ -196,6 +214,43 @@ mod tests {
         storage.store.update(key, value, None).await.unwrap();
         expiry.expire(&storage).await;
         assert_eq!(names(&storage), ["written-again"]);
+    }
+
+    #[tokio::test]
+    async fn what_a_full_disk_keeps_goes_when_there_is_room() {
+        let (store, _begins, verdict) = store::tests::court();
+        let (storage, hand) = storage(store);
+        let (mut expiry, mut watcher) = Expiry::start(&storage, HOUR).ok().unwrap();
+        verdict.send(Ok(())).unwrap();
+        let (key, value) = event("old", 0);
+        storage.store.create(key, value).await.unwrap();
+        expiry.see(&watcher.next().await.unwrap(), now(&storage));
+        hand.0.fetch_add(3600, Ordering::Relaxed);
+        for (said, done, left) in [(store::tests::no_room(), false, 1), (Ok(()), true, 0)] {
+            verdict.send(said).unwrap();
+            assert_eq!((expiry.expire(&storage).await, names(&storage).len()), (done, left));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_back_keeps_no_events() {
+        let (storage, hand) = storage(Store::in_memory(&Options::default()).unwrap());
+        let storage = Arc::new(storage);
+        let running = tokio::spawn(run(Arc::clone(&storage), HOUR));
+        let (key, value) = event("before", 1_000_000);
+        storage.store.create(key, value).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        hand.0.fetch_sub(990_000, Ordering::Relaxed);
+        tokio::time::sleep(2 * NAP).await;
+        assert_eq!(names(&storage), ["before"]);
+        hand.0.fetch_add(3600, Ordering::Relaxed);
+        let gone = async {
+            while !names(&storage).is_empty() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        tokio::time::timeout(10 * NAP, gone).await.unwrap();
+        running.abort();
     }
 
     #[tokio::test]

@@ -23,7 +23,7 @@ static CHECKS: [Check; 2] =
 
 /// Without a store that takes writes, nothing that a client asks for can become true.
 fn storage(api: &Api) -> Result<(), String> {
-    match api.storage.store.read_only() {
+    match api.storage.store.refuses_writes() {
         Some(why) => Err(format!("the store takes no more writes: {why}")),
         None => Ok(()),
     }

@@ -163,6 +163,7 @@ fn resource_with(crd: &Value, versions: Vec<Arc<Version>>) -> Result<Resource, C
         namespaced: text(spec, &["scope"]) == "Namespaced",
         verbs: VERBS.to_vec(),
         custom: true,
+        stored_versions: texts(get(crd, &["status"]), "storedVersions"),
         versions,
         storage_version,
         defined_at: DefinedAt(version.parse().unwrap_or_default()),

@@ -62,6 +62,8 @@ pub struct Resource {
     pub versions: Vec<Arc<Version>>,
     /// Name of the version that is stored; its schema decides pruning.
     pub storage_version: String,
+    /// Versions that objects may be stored in still: each that was the storage version.
+    pub stored_versions: Vec<String>,
     /// When it was last defined.
     pub defined_at: DefinedAt,
     /// True while its definition is deleted: its objects go, and no new ones come.

@@ -10,7 +10,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::graceful::GracefulConnection,
 };
-use tokio::{net::TcpStream, select, time::timeout};
+use tokio::{net::TcpStream, select, sync::Semaphore, time::timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
     connection_slots::Place,
     connection_timeouts::{ConnectionTimeouts, MonitoredIo},
     limits::Limits,
-    service::{Peer, Service},
+    service::{PROBES, Peer, Service},
 };
 use crate::authn::Certified;
 
@@ -60,8 +60,13 @@ pub(super) async fn serve<A: Api>(
     let pulse = ConnectionTimeouts::new(service.limits.clone(), !is_http2);
     let stream = TokioIo::new(MonitoredIo { inner: stream, pulse: pulse.clone() });
     place.established(&pulse);
-    let peer =
-        Arc::new(Peer { address: address.ip(), certified, pulse: pulse.clone(), place: place.clone() });
+    let peer = Arc::new(Peer {
+        address: address.ip(),
+        certified,
+        pulse: pulse.clone(),
+        place: place.clone(),
+        probes: Arc::new(Semaphore::new(PROBES)),
+    });
     let (limits, closing) = (service.limits.clone(), service.closing.clone());
     let answer = service_fn(move |request| service.clone().serve(peer.clone(), request));
     let closing = closing.cancelled();

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body::{Frame, SizeHint};
 use jiff::Timestamp;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
@@ -48,6 +49,8 @@ pub(super) struct Record {
     /// What its body takes of the room for bodies: an answer is about as large, and there until it is read. Then what a larger
     /// answer takes.
     room: Vec<Share>,
+    /// What a question that anybody may ask takes of its connection.
+    probe: Option<OwnedSemaphorePermit>,
 }
 
 /// What only the audit log needs.
@@ -97,6 +100,7 @@ impl Record {
             busy,
             share: None,
             room: Vec::new(),
+            probe: None,
         }
     }
 
@@ -111,6 +115,11 @@ impl Record {
     /// Takes what the request takes of a budget, in place of what it had.
     pub fn takes(&mut self, share: Share) {
         self.share = Some(share);
+    }
+
+    /// Takes what a question that anybody may ask takes of its connection.
+    pub fn probes(&mut self, probe: OwnedSemaphorePermit) {
+        self.probe = Some(probe);
     }
 
     /// Keeps room of the request's body, or of its answer, until the answer is sent.

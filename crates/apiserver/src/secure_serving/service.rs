@@ -16,7 +16,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, header, response};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -42,6 +42,9 @@ const SPARE: usize = 256 << 10;
 /// A client that sends nothing for so long is no longer waited for, if its body is too long anyway.
 const LULL: Duration = Duration::from_millis(500);
 
+/// As many questions that anybody may ask are answered at a time on one connection.
+pub(super) const PROBES: usize = 8;
+
 /// What all connections share.
 pub(super) struct Service<A> {
     api: Arc<A>,
@@ -63,6 +66,8 @@ pub(super) struct Peer {
     pub certified: Option<Certified>,
     pub pulse: Arc<ConnectionTimeouts>,
     pub place: Arc<Place>,
+    /// What a client that does not read its answers can hold of this connection with questions that anybody may ask.
+    pub probes: Arc<Semaphore>,
 }
 
 impl<A: Api> Service<A> {
@@ -126,8 +131,15 @@ impl<A: Api> Service<A> {
         let user = authenticate(peer.certified.as_ref(), &head.headers, &self.token, SystemTime::now())?;
         record.is_of(&user, None);
         peer.place.is_of(&user)?;
-        record.takes(self.requests.take(&user, 1).ok_or_else(Refusal::busy)?);
-        if user.is_anonymous() && !impersonation::is_public(&head.method, head.uri.path()) {
+        let is_public = impersonation::is_public(&head.method, head.uri.path());
+        if is_public {
+            // Whoever watches over the server is answered whatever strangers hold, each on a connection of its own.
+            let probe = Arc::clone(&peer.probes).try_acquire_owned();
+            record.probes(probe.map_err(|_| Refusal::busy())?);
+        } else {
+            record.takes(self.requests.take(&user, 1).ok_or_else(Refusal::busy)?);
+        }
+        if user.is_anonymous() && !is_public {
             return Err(Refusal::unauthorized());
         }
         // Budgets are of whoever asks, whomever they ask to be.
@@ -154,7 +166,7 @@ impl<A: Api> Service<A> {
         }
         let (is_read, length) = (brings_nothing(&head.method), body.len());
         // Whether the server is up is told whatever users ask of it.
-        let here = asking.is_master() || impersonation::is_public(&head.method, head.uri.path());
+        let here = asking.is_master() || is_public;
         let asked = ask(self.api.clone().respond(user, Request::from_parts(head, body)));
         let answer = if here {
             asked.await?

@@ -10,6 +10,9 @@ use crate::object::{Meta, update};
 use crate::status::ApiError;
 use crate::store::{self, Object};
 
+/// More bytes than `apiVersion` and `kind` take, of which a kind and a version have 63 and a group 253.
+const LONGEST_TYPE: usize = 1 << 10;
+
 /// The stored form of an object. The resource version goes to the end of `metadata`, where the store writes it
 /// when it takes the revision; one that `object` has is left out.
 pub fn to_store(target: &Target, object: &Value) -> store::Value {
@@ -131,18 +134,43 @@ fn read(target: &Target, object: &Object, with_defaults: bool) -> Value {
         return events::from_core(value);
     }
     let served = &target.served;
+    let storage_schema = served.stored_schema.as_ref().unwrap_or(&served.schema);
+    let older = older_version(target, object);
     if with_defaults && may_lack_defaults(target, object) {
-        // What is stored has the defaults of the version that is stored; another one only leaves fields out. A definition
+        // What is stored has the defaults of the version that it is stored in; another one only leaves fields out. A definition
         // that was given more of them since than an object may have takes nothing from what can be read.
-        let _ = served.stored_schema.as_ref().unwrap_or(&served.schema).default(&mut value);
+        let of_older =
+            |older| served.older_schemas.iter().find(|(known, _)| known == older).map(|(_, schema)| schema);
+        if let Some(schema) = older.map_or(Some(storage_schema), of_older) {
+            let _ = schema.default(&mut value);
+        }
     }
     if value["apiVersion"] != served.api_version.as_str() {
         value["apiVersion"] = served.api_version.as_str().into();
-        if served.stored_schema.is_some() {
+        if served.stored_schema.is_some() || older.is_some() {
             served.schema.prune(&mut value);
         }
     }
     value
+}
+
+/// The version that a stored object has, where that is one that was the storage version before.
+fn older_version<'o>(target: &Target, object: &'o Object) -> Option<&'o str> {
+    let resource = &target.served.resource;
+    if resource.stored_versions.iter().all(|version| *version == resource.storage_version) {
+        return None;
+    }
+    let stored = stored_api_version(object.bytes())?;
+    (stored != crate::resource::api_version(&resource.group, &resource.storage_version)).then_some(stored)
+}
+
+/// The `apiVersion` of a stored object, which is among its first members.
+fn stored_api_version(bytes: &[u8]) -> Option<&str> {
+    const KEY: &[u8] = b"\"apiVersion\":\"";
+    let head = &bytes[..bytes.len().min(LONGEST_TYPE)];
+    let begin = head.windows(KEY.len()).position(|window| window == KEY)? + KEY.len();
+    let length = head[begin..].iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&head[begin..begin + length]).ok()
 }
 
 /// Makes of an object that is not stored what it would be if it were, and read again.
@@ -158,6 +186,10 @@ pub fn as_read(target: &Target, object: &mut Value) {
 
 /// Whether storing `new` would change what is stored; `old` is that in the version of the path.
 pub fn changes(target: &Target, stored: &Object, old: &Value, new: &Value) -> bool {
+    // What is written again moves to the storage version.
+    if older_version(target, stored).is_some() {
+        return true;
+    }
     if !may_lack_defaults(target, stored) {
         return !update::is_no_change(old, new);
     }
@@ -200,7 +232,10 @@ pub fn to_bytes(target: &Target, object: &Object) -> Bytes {
 /// Whether the bytes of a stored object are those of the version of the path.
 pub fn is_as_stored(target: &Target, object: &Object) -> bool {
     let as_stored = target.served.version.name == target.served.resource.storage_version;
-    as_stored && !is_new_event(target) && !may_lack_defaults(target, object)
+    as_stored
+        && !is_new_event(target)
+        && !may_lack_defaults(target, object)
+        && older_version(target, object).is_none()
 }
 
 #[cfg(test)]

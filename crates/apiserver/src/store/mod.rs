@@ -30,7 +30,7 @@ mod sqlite;
 mod stats;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod watch;
 mod writer;
 
@@ -39,6 +39,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use tokio::sync::{mpsc, oneshot};
@@ -83,6 +84,9 @@ pub struct Options {
 }
 
 /// As much as etcd holds unless it is told otherwise.
+/// So long a disk that was full is taken to be full still.
+const FULL_FOR: Duration = Duration::from_secs(30);
+
 const OBJECTS_BYTES: usize = 2 << 30;
 
 impl Default for Options {
@@ -257,11 +261,19 @@ impl Store {
         self.0.shared.meter.read().read_only
     }
 
+    /// Reason that writes are refused: for good, or a moment ago for want of room.
+    pub fn refuses_writes(&self) -> Option<Arc<str>> {
+        let Readings { read_only, full, .. } = self.0.shared.meter.read();
+        // With room again the next write says so; where nobody writes, nobody knows.
+        read_only.or_else(|| full.filter(|(when, _)| when.elapsed() < FULL_FOR).map(|(_, reason)| reason))
+    }
+
     /// Figures for monitoring.
     pub fn stats(&self) -> Stats {
         let Inner { shared, database, .. } = &*self.0;
         let snapshot = self.snapshot();
-        let Readings { commit_seconds, group_writes, failed_commits, read_only } = shared.meter.read();
+        let Readings { commit_seconds, group_writes, failed_commits, read_only, full: _ } =
+            shared.meter.read();
         Stats {
             revision: snapshot.revision(),
             compacted: snapshot.compacted(),

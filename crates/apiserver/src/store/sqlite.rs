@@ -59,7 +59,7 @@ pub(crate) struct Database {
     commit: Commit,
     revision: Revision,
     compacted: Revision,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Database {
@@ -85,7 +85,7 @@ impl Database {
         files.close_tidily(&connection)?;
         // The log is made by the first use of the database above; its name has to last too.
         folder.sync()?;
-        let database = Self { connection, path, head, commit, revision, compacted, _folder: folder };
+        let database = Self { connection, path, head, commit, revision, compacted, folder };
         Ok((database, loaded.state))
     }
 
@@ -111,6 +111,10 @@ impl Database {
         (revision, compacted): (Revision, Revision),
         step: impl FnOnce(&Connection, &Commit) -> rusqlite::Result<Commit>,
     ) -> Result<(), JournalError> {
+        if self.head.is_removed() {
+            let reason = format!("the data folder {} was removed", self.folder.path().display());
+            return Err(JournalError::Broken(reason.into()));
+        }
         let result = (|| {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let commit = step(&transaction, &self.commit)?;
@@ -182,7 +186,7 @@ impl Journal for Database {
     }
 
     fn close(self: Box<Self>) {
-        let Self { connection, head, _folder, .. } = *self;
+        let Self { connection, head, folder: _folder, .. } = *self;
         // Closing copies the log into the database. If that fails, the log stays, and the next start reads it.
         drop(connection);
         // Also when it is not synced, it is not ahead of the database.

@@ -2,10 +2,10 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use super::key::Revision;
+use super::{draft::WriteError, key::Revision};
 
 /// Upper bounds in seconds: from a commit in memory to a disk in trouble.
 const COMMIT_SECONDS: [f64; 12] =
@@ -88,6 +88,8 @@ pub(crate) struct Readings {
     pub(crate) group_writes: Histogram,
     pub(crate) failed_commits: u64,
     pub(crate) read_only: Option<Arc<str>>,
+    /// When the newest commit found no room, and why, where it did.
+    pub(crate) full: Option<(Instant, Arc<str>)>,
 }
 
 #[derive(Debug)]
@@ -100,6 +102,7 @@ impl Meter {
             group_writes: Histogram::new(&GROUP_WRITES),
             failed_commits: 0,
             read_only: None,
+            full: None,
         }))
     }
 
@@ -109,14 +112,19 @@ impl Meter {
 
     pub(crate) fn committed(&self, writes: usize, took: Duration) {
         let mut readings = self.lock();
+        readings.full = None;
         readings.commit_seconds.observe(took.as_secs_f64());
         readings.group_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
     }
 
-    pub(crate) fn failed(&self, read_only: Option<Arc<str>>) {
+    pub(crate) fn failed(&self, error: &WriteError) {
         let mut readings = self.lock();
         readings.failed_commits += 1;
-        readings.read_only = read_only;
+        match error {
+            WriteError::Full { reason } => readings.full = Some((Instant::now(), reason.clone())),
+            WriteError::ReadOnly { reason } => readings.read_only = Some(reason.clone()),
+            _ => {}
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Readings> {

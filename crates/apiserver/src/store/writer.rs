@@ -161,7 +161,7 @@ impl Writer {
                     WriteError::ReadOnly { reason }
                 }
             };
-            self.shared.meter.failed(self.broken.clone());
+            self.shared.meter.failed(&error);
             error
         })
     }

@@ -45,6 +45,7 @@ fn resource(group: &str, plural: &str, kind: &str, namespaced: bool, version: Ve
         custom: group.contains("example"),
         versions: vec![Arc::new(version)],
         storage_version: "v1".to_owned(),
+        stored_versions: Vec::new(),
         defined_at: capt_apiserver::resource::DefinedAt::default(),
         terminating: false,
     }

@@ -109,6 +109,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn work(args: &Args) -> io::Result<Outcome> {
+    super::refuse_writes_beyond_the_file_limit()?;
     let unprotected = args.confine.check(&args.data_dir)?;
     let client = connect(args.kubeconfig.as_deref(), &args.data_dir).await?;
     let mut options = capt_terraform::Options::new(place::engine(&args.data_dir));

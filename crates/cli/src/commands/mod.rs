@@ -214,6 +214,13 @@ async fn wait_for_a_signal() -> io::Result<()> {
     Ok(())
 }
 
+/// Lets a write beyond the limit of file sizes (`ulimit -f`) fail, which otherwise ends the process. Programs that it starts are ended as
+/// before.
+fn refuse_writes_beyond_the_file_limit() -> io::Result<()> {
+    // Once there was a listener, the signal ends nothing any more.
+    signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
+}
+
 /// What somebody asks this process from outside. From the first moment that this listens no signal ends the process by
 /// itself.
 struct Signals {

@@ -6,14 +6,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use capt_apiserver::authn::{Identity, write_kubeconfig};
 use capt_apiserver::secure_serving::{AuditLog, Rotation, SecureServer, Settings};
 use capt_apiserver::{Server, ServerOptions};
 
 use super::client::in_words;
-use super::{Outcome, duration, logging, wait_for_a_signal};
+use super::{Outcome, duration, logging, refuse_writes_beyond_the_file_limit, wait_for_a_signal};
 pub use recover::open_store;
 
 /// Serve a Kubernetes API from this process: no etcd, no Docker.
@@ -66,6 +66,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn serve(args: &Args) -> io::Result<Outcome> {
+    refuse_writes_beyond_the_file_limit()?;
     logging::start(false);
     let event_ttl = Some(args.event_ttl).filter(|ttl| !ttl.is_zero());
     let options = ServerOptions { event_ttl, ..ServerOptions::default() };
@@ -106,7 +107,7 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
     if let Some(folder) = &args.data_dir {
         tokio::select! {
             ended = wait_for_a_signal() => ended?,
-            () = renew_daily(folder, &serving, &kubeconfig) => {}
+            () = renew_certificates(folder, &serving, &kubeconfig) => {}
         }
     } else {
         wait_for_a_signal().await?;
@@ -116,21 +117,61 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Renews certificates that wear out, for as long as the server runs.
-pub async fn renew_daily(folder: &Path, serving: &SecureServer, kubeconfig: &Path) {
-    // Each is renewed when a third of its life is left: a day is soon enough, and so is the next one after a failure.
-    let mut days = tokio::time::interval(Duration::from_secs(24 * 60 * 60));
-    days.tick().await;
+/// Each certificate is renewed when a third of its life is left: a day is soon enough, and so is the next one after a failure.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Interval at which the clock is looked at: one that was set makes certificates expire, or not valid yet.
+const CLOCK_CHECK: Duration = Duration::from_secs(30);
+
+/// Renews certificates that wear out, for as long as the server runs: every day, and when the clock was set.
+pub async fn renew_certificates(folder: &Path, serving: &SecureServer, kubeconfig: &Path) {
+    let mut looks = tokio::time::interval(CLOCK_CHECK);
+    let mut renewed = (SystemTime::now(), Instant::now());
     loop {
-        days.tick().await;
+        looks.tick().await;
+        let now = SystemTime::now();
+        if !is_renewal_due(renewed.0, now, renewed.1.elapsed()) {
+            continue;
+        }
+        renewed = (now, Instant::now());
         if let Err(error) = renew(folder, serving, kubeconfig) {
             anstream::eprintln!("renew the certificates: {error}");
         }
     }
 }
 
+/// True a day after certificates were renewed, by either clock, and where the clock was set since. A clock that is put right in small
+/// steps is not set.
+fn is_renewal_due(renewed: SystemTime, now: SystemTime, elapsed: Duration) -> bool {
+    let expected = renewed + elapsed;
+    let off = now.duration_since(expected).or_else(|_| expected.duration_since(now)).unwrap_or_default();
+    elapsed >= DAY || off > CLOCK_CHECK
+}
+
 fn renew(folder: &Path, serving: &SecureServer, kubeconfig: &Path) -> io::Result<()> {
     let identity = Identity::in_folder(folder, &[], SystemTime::now()).map_err(in_words)?;
     serving.renew(&identity).map_err(in_words)?;
     write_kubeconfig(kubeconfig, &serving.url(), &identity).map_err(in_words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_renewed_daily_and_when_the_clock_was_set() {
+        let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let minute = Duration::from_secs(60);
+        let rows = [
+            ("at once", start, Duration::ZERO, false),
+            ("a minute", start + minute, minute, false),
+            ("a minute, put right by two seconds", start + minute - Duration::from_secs(2), minute, false),
+            ("a day", start + DAY, DAY, true),
+            ("a year ahead", start + 365 * DAY, minute, true),
+            ("an hour back", start - 60 * minute, minute, true),
+            ("asleep for a day", start + DAY, minute, true),
+        ];
+        for (case, now, elapsed, due) in rows {
+            assert_eq!(is_renewal_due(start, now, elapsed), due, "{case}");
+        }
+    }
 }

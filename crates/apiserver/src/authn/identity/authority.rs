@@ -237,7 +237,9 @@ fn dress(
     }
     subject.push(DnType::CommonName, name);
     params.distinguished_name = subject;
-    params.not_before = (now - BACKDATED).into();
+    // Before 1970 is no time that a certificate can have.
+    let backdated = now.checked_sub(BACKDATED).filter(|then| *then > SystemTime::UNIX_EPOCH);
+    params.not_before = backdated.unwrap_or(SystemTime::UNIX_EPOCH).into();
     params.not_after = (now + life).into();
     // rcgen would derive it from the key, which a renewed CA keeps: two certificates of one serial confuse clients.
     let mut serial = random::<16>(provider)?;

@@ -44,6 +44,7 @@ pub(crate) fn resource(
         custom: group.contains("example"),
         versions: vec![Arc::new(version)],
         storage_version: "v1".to_owned(),
+        stored_versions: Vec::new(),
         defined_at: crate::resource::DefinedAt::default(),
         terminating: false,
     }

@@ -43,6 +43,16 @@ fn a_restart_changes_nothing() {
     assert!(FILES.iter().all(|file| mode(&pki.join(file)) == 0o600));
 }
 
+/// A machine whose clock has no battery starts where time began.
+#[test]
+fn the_first_hour_of_1970_is_a_time_like_any_other() {
+    let data = tempfile::tempdir().unwrap();
+    for after in [30, 59 * 60, 2 * 3600, 90 * 86_400, 56 * 365 * 86_400] {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(after);
+        Identity::in_folder(data.path(), &[], now).unwrap_or_else(|error| panic!("{after} s: {error}"));
+    }
+}
+
 #[test]
 fn what_wears_out_is_renewed() {
     for (after, expected) in [

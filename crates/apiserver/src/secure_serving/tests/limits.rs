@@ -65,6 +65,27 @@ async fn strangers_bodies_are_not_read_at_all() {
     assert!(said.starts_with("HTTP/1.1 401 "), "{said}");
 }
 
+/// A stranger that does not read its answers holds its own connection, and no probe of others.
+#[tokio::test]
+async fn probes_are_answered_whatever_a_stranger_holds() {
+    let harness = Harness::limited(Limits { requests: 4, ..Limits::default() }).await;
+    let io = TokioIo::new(harness.connect("h2").await);
+    let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    let (sender, connection) = builder.initial_stream_window_size(0).handshake(io).await.unwrap();
+    tokio::spawn(connection);
+    let mut codes = Vec::new();
+    let mut unread = Vec::new();
+    for _ in 0..12 {
+        let response = sender.clone().send_request(get("/livez")).await.unwrap();
+        codes.push(response.status().as_u16());
+        unread.push(response);
+    }
+    assert_eq!(codes, [[200; 8].as_slice(), &[429; 4]].concat());
+    for _ in 0..20 {
+        assert_eq!(harness.ask(get("/livez")).await.0, 200);
+    }
+}
+
 #[tokio::test]
 async fn heads_are_bounded() {
     let harness = Harness::new().await;

@@ -23,7 +23,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
@@ -159,6 +159,11 @@ impl Head {
     pub(super) fn write(&self, record: &Record) -> io::Result<()> {
         let start = if record.number.is_multiple_of(2) { 0 } else { BLOCK };
         self.0.write_all_at(&record.encode(), start as u64)
+    }
+
+    /// True where its name is gone, and with it most likely the database: what is written on has no place after the end.
+    pub(super) fn is_removed(&self) -> bool {
+        self.0.metadata().is_ok_and(|file| file.nlink() == 0)
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {

@@ -28,13 +28,19 @@ impl Journal for Judged {
     fn close(self: Box<Self>) {}
 }
 
-type Court = (Store, mpsc::Receiver<usize>, mpsc::Sender<Result<(), JournalError>>);
+pub(crate) type Court = (Store, mpsc::Receiver<usize>, mpsc::Sender<Result<(), JournalError>>);
 
-fn court() -> Court {
+/// A store whose every commit waits for a verdict.
+pub(crate) fn court() -> Court {
     let (begun, begins) = mpsc::channel();
     let (verdict, verdicts) = mpsc::channel();
     let journal = Box::new(Judged { begun, verdicts });
     (Store::start(journal, State::default(), None, &Options::default()).unwrap(), begins, verdict)
+}
+
+/// The verdict of a full disk.
+pub(crate) fn no_room() -> Result<(), JournalError> {
+    Err(JournalError::Full("no room".into()))
 }
 
 /// Queues the creation of each name, in order.
@@ -112,6 +118,32 @@ async fn after_a_failed_disk_there_are_only_reads() {
     assert!(store.compact(store.revision()).await.is_err());
     assert_eq!(store.get(kept.key()), Some(kept));
     assert_eq!(store.stats().read_only.as_deref(), Some("disk I/O error"));
+}
+
+/// Clients learn from `/readyz` that nothing can be written.
+#[tokio::test]
+async fn a_store_without_room_is_not_well_until_there_is_some() {
+    let (store, _begins, verdict) = court();
+    assert_eq!(store.refuses_writes(), None);
+    for (said, told) in [(no_room(), Some("no room")), (Ok(()), None)] {
+        verdict.send(said).unwrap();
+        let _ = store.create(key("things", "", "a"), value("x")).await;
+        assert_eq!(store.refuses_writes().as_deref(), told);
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_was_removed_takes_no_writes() {
+    let folder = private();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    store.create(key("things", "", "a"), value("x")).await.unwrap();
+    fs::remove_dir_all(folder.path()).unwrap();
+    let refused = store.create(key("things", "", "b"), value("x")).await.unwrap_err().to_string();
+    let wanted =
+        format!("the store takes no more writes: the data folder {} was removed", folder.path().display());
+    assert_eq!(refused, wanted);
+    assert_eq!(store.get(&key("things", "", "b")), None);
+    assert!(store.refuses_writes().is_some());
 }
 
 /// All objects are in memory: what they take has an end, and who has the right can make room.

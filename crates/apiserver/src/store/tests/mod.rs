@@ -20,6 +20,7 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use self::faults::{court, no_room};
 use super::*;
 
 /// What is lost is waited for in vain; this is when it is given up.

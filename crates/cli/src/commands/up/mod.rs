@@ -114,6 +114,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
 }
 
 async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> io::Result<Outcome> {
+    super::refuse_writes_beyond_the_file_limit()?;
     let mut signals = Signals::listen()?;
     let mut show = Show::new(args.output.is_some());
     let settings = plane::Settings {

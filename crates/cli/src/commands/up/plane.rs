@@ -157,7 +157,7 @@ impl Plane {
         tokio::select! {
             () = ended => io::Error::other("a controller ended"),
             why = keep_lease(&mut self.lease, &self.store) => why,
-            () = server::renew_daily(&self.folder, &self.serving, &kubeconfig) => io::Error::other("certificates are not renewed any more"),
+            () = server::renew_certificates(&self.folder, &self.serving, &kubeconfig) => io::Error::other("certificates are not renewed any more"),
         }
     }
 
