@@ -207,8 +207,7 @@ fn parsers(text: &str) {
     }
     let bytes = Bytes::copy_from_slice(text.as_bytes());
     for format in [Format::Json, Format::Yaml] {
-        let yaml = |text: &str| capt_yaml::lenient(text).map_err(|error| error.to_string());
-        if let Ok(decoded) = body::decode(&bytes, format, yaml) {
+        if let Ok(decoded) = body::decode(&bytes, format) {
             let _ = DeleteOptions::from_body(&decoded.value);
         }
     }

@@ -6,13 +6,13 @@ use crate::request::path::{ResourcePath, Target, Verb, forbidden_path};
 use crate::request::selector::FieldSelector;
 use crate::status::ApiError;
 
-/// Whether the server lives is for everybody to know, whatever roles there are.
-const ALWAYS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+/// Paths that every user may read, whatever roles there are.
+const PUBLIC: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 impl Api {
-    /// Refuses what the user may not do.
+    /// Refuses a request that the roles of its user do not allow.
     pub(super) fn authorize(&self, target: &Target, path: &str, call: &Call<'_>) -> Result<(), ApiError> {
-        if call.user.is_master() || ALWAYS.contains(&path) {
+        if call.user.is_master() || PUBLIC.contains(&path) {
             return Ok(());
         }
         if let Target::Resource(resource) = target {
@@ -29,7 +29,7 @@ impl Api {
 
     fn authorize_resource(&self, path: &ResourcePath, call: &Call<'_>) -> Result<(), ApiError> {
         let watch = call.query.flag("watch").unwrap_or(false);
-        // What is no verb is allowed to nobody, and not served to anybody.
+        // A method without a verb is not served to anyone.
         let verb = path.verb(call.method, watch).ok_or(ApiError::MethodNotAllowed)?;
         let named = selected_name(path, verb, call);
         let text = Option::unwrap_or_default;
@@ -52,10 +52,10 @@ impl Api {
     }
 }
 
-/// The name that a list or a watch selects: to rules with names it is a request for that object. No other verb is bound to
-/// what a selector says, so none may be allowed by it.
+/// The name that the field selector of a list or a watch selects: rules with resource names allow it like a request for that
+/// object. Other verbs ignore the selector, so it must not authorize them.
 fn selected_name(path: &ResourcePath, verb: Verb, call: &Call<'_>) -> Option<String> {
-    // The older `/watch/` paths do not take it, as upstream.
+    // As in kube-apiserver, not for the deprecated `/watch/` paths.
     if path.name.is_some() || path.watch || !matches!(verb, Verb::List | Verb::Watch) {
         return None;
     }

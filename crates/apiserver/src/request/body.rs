@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     accept::{BodyFormat, Format},
-    flow,
+    yaml,
 };
 use crate::{
     bounds,
@@ -84,9 +84,6 @@ impl Repeated {
     }
 }
 
-/// A YAML document that was read.
-pub type Yaml = (Value, Vec<capt_yaml::Repeated>);
-
 /// Why a body is no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
@@ -107,15 +104,14 @@ pub enum BodyError {
     Protobuf(#[from] ProtobufError),
 }
 
-/// Decodes a body that should be of a kind; `yaml` as in [`decode`].
+/// Decodes a body that should be of a kind.
 pub fn decode_kind(
     bytes: &Bytes,
     format: BodyFormat,
     (group, kind): (&str, &str),
-    yaml: impl Fn(&str) -> Result<Yaml, String>,
 ) -> Result<Decoded, BodyError> {
     match format {
-        BodyFormat::Text(format) => decode(bytes, format, yaml),
+        BodyFormat::Text(format) => decode(bytes, format),
         BodyFormat::Protobuf if bytes.len() > BODY_LIMIT => Err(BodyError::TooLarge),
         BodyFormat::Protobuf => {
             Ok(Decoded { value: protobuf::decode(bytes, group, kind)?, repeated: Repeated::Nothing })
@@ -123,12 +119,8 @@ pub fn decode_kind(
     }
 }
 
-/// Decodes a body. `yaml` turns a YAML document into a value, or says what is wrong with it.
-pub fn decode(
-    bytes: &Bytes,
-    format: Format,
-    yaml: impl Fn(&str) -> Result<Yaml, String>,
-) -> Result<Decoded, BodyError> {
+/// Decodes a JSON or YAML body.
+pub fn decode(bytes: &Bytes, format: Format) -> Result<Decoded, BodyError> {
     if bytes.len() > BODY_LIMIT {
         return Err(BodyError::TooLarge);
     }
@@ -141,13 +133,7 @@ pub fn decode(
             Ok(Decoded { value, repeated: Repeated::members(duplicates) })
         }
         Format::Yaml => {
-            if let Some(mut value) = flow::parse(bytes) {
-                value.sort_all_objects();
-                return Ok(Decoded { value, repeated: Repeated::Nothing });
-            }
-            let text = std::str::from_utf8(bytes);
-            let text = text.map_err(|_| BodyError::Yaml("yaml: invalid leading UTF-8 octet".to_owned()))?;
-            let (mut value, repeated) = yaml(text).map_err(BodyError::Yaml)?;
+            let (mut value, repeated) = yaml::parse(bytes).map_err(BodyError::Yaml)?;
             // Upstream makes JSON of it first, with its members in order; so what is wrong is found in order.
             value.sort_all_objects();
             Ok(Decoded { value, repeated: Repeated::keys(&repeated) })

@@ -4,12 +4,12 @@ pub mod accept;
 pub mod body;
 pub mod cursor;
 pub mod delete;
-mod flow;
 pub mod path;
 pub mod query;
 pub mod selector;
 pub mod warnings;
 pub mod write;
+mod yaml;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -14,7 +14,7 @@ use tokio::{net::TcpStream, select, time::timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    Api,
+    RequestHandler,
     connection_slots::Place,
     connection_timeouts::{ConnectionTimeouts, MonitoredIo},
     limits::Limits,
@@ -36,7 +36,7 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 const SMALLEST_BUFFER: usize = 8 << 10;
 
 /// Serves `stream` until either end has had enough. What goes wrong here is the client's to notice.
-pub(super) async fn serve<A: Api>(
+pub(super) async fn serve<A: RequestHandler>(
     service: Arc<Service<A>>,
     tls: TlsAcceptor,
     stream: TcpStream,

@@ -18,7 +18,7 @@ use tokio_rustls::{TlsAcceptor, rustls};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Api, audit::AuditLog, connection, connection_slots::Places, limits::Limits, metrics::Metrics,
+    RequestHandler, audit::AuditLog, connection, connection_slots::Places, limits::Limits, metrics::Metrics,
     service::Service,
 };
 use crate::authn::Identity;
@@ -85,7 +85,7 @@ impl std::fmt::Debug for SecureServer {
 
 impl SecureServer {
     /// Listens, and serves `api` to whoever `identity` knows. When this returns, connections are taken.
-    pub async fn open<A: Api>(
+    pub async fn open<A: RequestHandler>(
         api: Arc<A>,
         identity: &Identity,
         settings: Settings,
@@ -144,7 +144,7 @@ fn acceptor(identity: &Identity) -> Result<TlsAcceptor, ServingError> {
     Ok(TlsAcceptor::from(Arc::new(identity.tls().map_err(ServingError::Tls)?)))
 }
 
-async fn accept<A: Api>(
+async fn accept<A: RequestHandler>(
     listener: TcpListener,
     tls: watch::Receiver<TlsAcceptor>,
     service: Arc<Service<A>>,

@@ -22,7 +22,7 @@ use super::{
     audit::{AuditLog, Line, Stage, shortened},
     connection_timeouts::Busy,
     metrics::Metrics,
-    shares::Share,
+    user_budget::BudgetShare,
     verb::{Verb, resource_of},
 };
 use crate::authn::User;
@@ -44,10 +44,10 @@ pub(super) struct Record {
     bytes: u64,
     busy: Busy,
     /// What the request takes of the budgets.
-    share: Option<Share>,
+    share: Option<BudgetShare>,
     /// What its body takes of the room for bodies: an answer is about as large, and there until it is read. Then what a larger
     /// answer takes.
-    room: Vec<Share>,
+    room: Vec<BudgetShare>,
 }
 
 /// What only the audit log needs.
@@ -109,12 +109,12 @@ impl Record {
     }
 
     /// Takes what the request takes of a budget, in place of what it had.
-    pub fn takes(&mut self, share: Share) {
+    pub fn takes(&mut self, share: BudgetShare) {
         self.share = Some(share);
     }
 
     /// Keeps room of the request's body, or of its answer, until the answer is sent.
-    pub fn keeps(&mut self, room: Option<Share>) {
+    pub fn keeps(&mut self, room: Option<BudgetShare>) {
         self.room.extend(room);
     }
 

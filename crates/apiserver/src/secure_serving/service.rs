@@ -20,17 +20,17 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Api, Asking, Body, Finite, Made,
+    Body, Finite, Impersonator, RequestHandler, UnsharedBytes,
     audit::AuditLog,
     connection_slots::Place,
     connection_timeouts::ConnectionTimeouts,
+    decode_permits::DecodePermits,
     impersonation,
     limits::Limits,
     metrics::Metrics,
     recorded::{Record, Recorded},
-    shares::{Share, Shares},
     status::Refusal,
-    turns::Turns,
+    user_budget::{BudgetShare, UserBudget},
     user_runtime::UserRuntime,
 };
 use crate::authn::{Certified, Token, User, authenticate};
@@ -50,10 +50,10 @@ pub(super) struct Service<A> {
     pub metrics: Arc<Metrics>,
     pub closing: CancellationToken,
     audit: Option<AuditLog>,
-    room: Arc<Shares>,
-    requests: Arc<Shares>,
-    watches: Arc<Shares>,
-    turns: Turns,
+    room: Arc<UserBudget>,
+    requests: Arc<UserBudget>,
+    watches: Arc<UserBudget>,
+    turns: DecodePermits,
     users: UserRuntime,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Peer {
     pub place: Arc<Place>,
 }
 
-impl<A: Api> Service<A> {
+impl<A: RequestHandler> Service<A> {
     pub fn new(
         api: Arc<A>,
         token: Token,
@@ -76,14 +76,14 @@ impl<A: Api> Service<A> {
     ) -> Self {
         // Room for less than one body would refuse it for ever.
         let body = limits.body_bytes.div_ceil(ROOM);
-        let room = Shares::new(limits.bodies_bytes.div_ceil(ROOM), body);
+        let room = UserBudget::new(limits.bodies_bytes.div_ceil(ROOM), body);
         Self {
             api,
             token,
             room,
-            requests: Shares::new(limits.requests, 1),
-            watches: Shares::new(limits.watches, 1),
-            turns: Turns::new(limits.decoded_bytes, limits.body_bytes),
+            requests: UserBudget::new(limits.requests, 1),
+            watches: UserBudget::new(limits.watches, 1),
+            turns: DecodePermits::new(limits.decoded_bytes, limits.body_bytes),
             users: UserRuntime::default(),
             limits: Arc::new(limits),
             metrics,
@@ -135,7 +135,7 @@ impl<A: Api> Service<A> {
         let user = match self.impersonated(&user, &head.headers).await? {
             Some(wanted) => {
                 record.is_of(&wanted, Some(&user));
-                head.extensions.insert(Asking(user));
+                head.extensions.insert(Impersonator(user));
                 wanted
             }
             None => user,
@@ -169,7 +169,7 @@ impl<A: Api> Service<A> {
         if is_watch(&head, &body) {
             record.takes(self.watches.take(&asking, 1).ok_or_else(Refusal::busy)?);
         }
-        if let Some(Made(bytes)) = head.extensions.get()
+        if let Some(UnsharedBytes(bytes)) = head.extensions.get()
             && *bytes > length
         {
             // Not waited for: the answer is there already.
@@ -203,7 +203,7 @@ impl<A: Api> Service<A> {
     }
 
     /// The whole body, and the room it takes until the answer is sent.
-    async fn read(&self, user: &User, body: Incoming) -> Result<(Bytes, Option<Share>), Refusal> {
+    async fn read(&self, user: &User, body: Incoming) -> Result<(Bytes, Option<BudgetShare>), Refusal> {
         if body.is_end_stream() {
             return Ok((Bytes::new(), None));
         }

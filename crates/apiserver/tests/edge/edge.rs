@@ -191,7 +191,7 @@ fn write(sent: &Sent, query: &Query, resource: &Resource, kind: Write) -> Result
     let options = WriteOptions::parse(query, kind)?;
     let bytes = Bytes::copy_from_slice(sent.body.as_bytes());
     let kind_of = (&*resource.group, &*resource.kind);
-    let decoded = body::decode_kind(&bytes, format, kind_of, |_| Err("yaml: not here".to_owned()));
+    let decoded = body::decode_kind(&bytes, format, kind_of);
     let Decoded { mut value, repeated } = decoded.map_err(|error| error.of_kind(&resource.kind, &bytes))?;
     body::check_kind(&mut value, resource, "v1", &bytes)?;
     let problems = repeated.problems();
@@ -212,6 +212,6 @@ fn delete(sent: &Sent, query: &Query) -> Result<(), ApiError> {
     let format = accept::body_format(sent.header("content-type"), Endpoint::BuiltIn)?;
     let bytes = Bytes::copy_from_slice(sent.body.as_bytes());
     let kind = ("", "DeleteOptions");
-    let decoded = body::decode_kind(&bytes, format, kind, |_| Err("yaml: not here".to_owned()));
+    let decoded = body::decode_kind(&bytes, format, kind);
     DeleteOptions::from_body(&decoded.map_err(|error| error.of_options())?.value).map(drop)
 }
