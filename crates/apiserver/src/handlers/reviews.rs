@@ -17,7 +17,7 @@ use crate::request::path::ResourcePath;
 use crate::request::write::Write;
 use crate::resource::Resource as ReviewResource;
 use crate::status::{ApiError, Cause, GroupResource, shortened};
-use crate::storage::judge_body;
+use crate::storage::report_body;
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 /// Bytes of rules in one response. A cluster with hundreds of kinds takes a tenth of it.
@@ -222,7 +222,7 @@ fn decode_review(resource: &ReviewResource, call: &Call<'_>) -> Result<Value, Ap
         ApiError::BadRequest(format!("{kind} in version \"v1\" cannot be handled as a {kind}: {error}"))
     })?;
     options.repeated = read.repeated;
-    judge_body(resource, &options, &decoded.unknown_fields)?;
+    report_body(resource, &options, &decoded.unknown_fields)?;
     Ok(decoded.object)
 }
 

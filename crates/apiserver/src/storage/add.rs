@@ -33,7 +33,6 @@ impl Storage {
             return Err(terminating(target, &object));
         }
         let stated_version = Meta::of(&object).resource_version().map(str::to_owned);
-        admit::take_emptied(target, &mut object);
         if tracking != Tracking::Done {
             self.track(target, None, &mut object, options, manager);
         }
@@ -58,7 +57,7 @@ impl Storage {
             rules::prepare_create(&resource.group, &resource.kind, &mut object);
         }
         self.check_grant(target, "", &object, None, options)?;
-        admit::validate(target, &object, None)?;
+        admit::validate(target, &object, None, None)?;
         admit::warn(target, &object, None, options);
         encode::settle(target, &mut object);
         self.check_namespace(target)?;

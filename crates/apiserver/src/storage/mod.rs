@@ -27,7 +27,7 @@ use crate::registry::{Registry, Served};
 use crate::status::ApiError;
 use crate::store::{Key, Object, Store, WriteError};
 
-pub use admit::judge_body;
+pub use admit::report_body;
 pub use encode::{is_as_stored, may_grow, to_bytes, to_value};
 pub use read::{Listed, selected};
 pub use write::{Change, PatchBody};

@@ -118,10 +118,10 @@ impl Storage {
         &self,
         target: &Target,
         name: &str,
-        mut body: Value,
+        body: Value,
         options: &WriteOptions,
     ) -> Result<Value, ApiError> {
-        admit::shape(target, &mut body, options, &Origin::Body)?;
+        let mut body = admit::admit(target, body, options, &Origin::Body)?.object;
         admit::fits_path(target, &mut body, Some(name))?;
         version_number(&body)?;
         let finalizers = body["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));

@@ -154,11 +154,18 @@ pub fn validate_create(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
     }
 }
 
-/// All that is wrong with an object that is about to replace `old`.
-pub fn validate_update(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<FieldError> {
+/// All errors of an object that is about to replace `old`. `emptied` is the map that it sets to an empty one and that is not
+/// stored: an immutable object may not do so.
+pub fn validate_update(
+    group: &str,
+    kind: &str,
+    object: &Value,
+    old: &Value,
+    emptied: Option<&str>,
+) -> Vec<FieldError> {
     match (group, kind) {
-        ("", "Secret") => secret::validate_update(object, old),
-        ("", "ConfigMap") => config_map::validate_update(object, old),
+        ("", "Secret") => secret::validate_update(object, old, emptied),
+        ("", "ConfigMap") => config_map::validate_update(object, old, emptied),
         ("" | "events.k8s.io", "Event") => event::validate_update(object, old, group),
         ("", "Node") => node::validate_update(object, old),
         (RBAC, "RoleBinding" | "ClusterRoleBinding") => {
