@@ -45,6 +45,6 @@ pub mod storage;
 pub mod store;
 pub mod version;
 
-pub use control::Options as ServerOptions;
+pub use control::ServerOptions;
 pub use later::Later;
 pub use server::{Server, StartError};

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::builtin;
 use crate::later::Later;
 use crate::managed_fields::{Kind, SchemaError, TypeInfo};
-use crate::resource::crd::{self, Known, Room};
+use crate::resource::crd::{self, CrdCache, Room};
 use crate::resource::{Resource, Version, api_version, schema_cache};
 
 /// One version of a resource with all that a request needs of it.
@@ -268,7 +268,7 @@ pub fn alone(resource: Resource) -> Option<Arc<Served>> {
 pub struct Registry {
     current: RwLock<Arc<Catalogue>>,
     /// What the catalogue is made of. Held while a new one is made, so that an older one never replaces a newer one.
-    pub(crate) definitions: tokio::sync::Mutex<Known>,
+    pub(crate) definitions: tokio::sync::Mutex<CrdCache>,
 }
 
 impl Registry {

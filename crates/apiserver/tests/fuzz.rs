@@ -22,10 +22,10 @@ use capt_apiserver::{
         accept::{self, Endpoint, Format},
         body, cursor,
         delete::DeleteOptions,
-        path::Target,
+        path::RequestPath,
         query::{ListOptions, Query},
         selector::{FieldSelector, LabelSelector},
-        write::{Write, WriteOptions},
+        write::{WriteKind, WriteOptions},
     },
 };
 use capt_schema::Schema;
@@ -182,13 +182,13 @@ impl Fuzz {
 }
 
 fn parsers(text: &str) {
-    let _ = Target::parse(text);
+    let _ = RequestPath::parse(text);
     let query = Query::parse(text);
     let _ = ListOptions::parse(&query).map(|options| {
         let _ = options.list_from();
         options.watch_from()
     });
-    let _ = WriteOptions::parse(&query, Write::Create);
+    let _ = WriteOptions::parse(&query, WriteKind::Create);
     let _ = DeleteOptions::from_query(&query);
     if let Ok(selector) = LabelSelector::parse(text) {
         selector.matches_object(&json!({"metadata": {"labels": {"a": "b", "h": "2"}}}));

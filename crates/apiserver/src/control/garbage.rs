@@ -10,10 +10,11 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::gc::graph::{Action, Graph, Uid};
 use crate::object::Meta;
-use crate::request::delete::{DeleteOptions, Propagation};
+use crate::object::delete::Propagation;
+use crate::request::delete::DeleteOptions;
 use crate::status::ApiError;
 use crate::storage::{Storage, Target};
-use crate::store::{Event, Filter, Key, Object, Query, Watcher};
+use crate::store::{Event, Filter, Key, ListQuery, Object, Watcher};
 
 /// Delay before an action that was refused is tried again: the disk may be full.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -65,7 +66,7 @@ impl Collector {
         let resources: Vec<Arc<str>> =
             snapshot.resources().map(|(resource, _)| Arc::clone(resource)).collect();
         for resource in resources {
-            let query = Query { resource: &resource, ..Query::default() };
+            let query = ListQuery { resource: &resource, ..ListQuery::default() };
             // The newest revision can always be read.
             for object in snapshot.list(&query).map(|page| page.objects).unwrap_or_default() {
                 graph.observe(object.key(), &parse(&object));

@@ -1,8 +1,8 @@
 //! RBAC authorization of requests.
 
 use super::{Api, Call};
-use crate::rbac::{Object, Resource};
-use crate::request::path::{ResourcePath, Target, Verb, forbidden_path};
+use crate::rbac::{Attributes, ResourceAttributes};
+use crate::request::path::{RequestPath, ResourcePath, Verb, forbidden_path};
 use crate::request::selector::FieldSelector;
 use crate::status::ApiError;
 
@@ -11,16 +11,21 @@ const PUBLIC: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 impl Api {
     /// Refuses a request that the roles of its user do not allow.
-    pub(super) fn authorize(&self, target: &Target, path: &str, call: &Call<'_>) -> Result<(), ApiError> {
+    pub(super) fn authorize(
+        &self,
+        target: &RequestPath,
+        path: &str,
+        call: &Call<'_>,
+    ) -> Result<(), ApiError> {
         if call.user.is_master() || PUBLIC.contains(&path) {
             return Ok(());
         }
-        if let Target::Resource(resource) = target {
+        if let RequestPath::Resource(resource) = target {
             return self.authorize_resource(resource, call);
         }
         let verb = call.method.as_str().to_lowercase();
         let (rbac, store) = (&self.storage.rbac, &self.storage.store);
-        let verdict = rbac.authorize(store, call.user, &verb, &Object::Path(path));
+        let verdict = rbac.authorize(store, call.user, &verb, &Attributes::Path(path));
         if verdict.allowed {
             return Ok(());
         }
@@ -33,7 +38,7 @@ impl Api {
         let verb = path.verb(call.method, watch).ok_or(ApiError::MethodNotAllowed)?;
         let named = selected_name(path, verb, call);
         let text = Option::unwrap_or_default;
-        let object = Object::Resource(Resource {
+        let object = Attributes::Resource(ResourceAttributes {
             group: &path.version.group,
             plural: &path.resource,
             subresource: text(path.subresource.as_deref()),

@@ -9,7 +9,7 @@ use super::body::{ItemBuilder, PendingItems};
 use super::response_budget::{self, ObjectRefs, TargetRef, TextRef};
 use crate::authn::User;
 use crate::request::query::Query;
-use crate::request::write::{Warnings, Write, WriteOptions};
+use crate::request::write::{Warnings, WriteKind, WriteOptions};
 use crate::secure_serving::{BudgetShare, DecodePermit, UserBudget};
 use crate::status::ApiError;
 use crate::storage::Target;
@@ -41,7 +41,7 @@ impl Call<'_> {
     }
 
     /// Parses the options of a write; its warnings go to the response.
-    pub fn write_options(&self, write: Write) -> Result<WriteOptions, ApiError> {
+    pub fn write_options(&self, write: WriteKind) -> Result<WriteOptions, ApiError> {
         let options = WriteOptions::parse(&self.query, write)?;
         // Nothing limits the writes of administrators, so nothing has to check them.
         let user = (!self.user.is_master()).then(|| Arc::new(self.user.clone()));

@@ -8,26 +8,28 @@ use super::body::whole;
 use super::{Body, Call};
 use crate::discovery;
 use crate::request::accept::{Endpoint, Format, negotiate_discovery};
-use crate::request::path::Target;
+use crate::request::path::RequestPath;
 use crate::resource::Resource;
 use crate::status::ApiError;
 
 /// Answers with the document of a discovery path, in the negotiated form.
 pub(super) fn discover(
-    target: &Target,
+    target: &RequestPath,
     call: &Call<'_>,
     resources: &[Arc<Resource>],
 ) -> Result<Response<Body>, ApiError> {
-    let endpoint = if *target == Target::Groups { Endpoint::Custom } else { Endpoint::BuiltIn };
+    let endpoint = if *target == RequestPath::Groups { Endpoint::Custom } else { Endpoint::BuiltIn };
     let accepted = negotiate_discovery(call.header(header::ACCEPT), endpoint)?;
     let host = call.header(header::HOST).unwrap_or_default();
     let (document, aggregates) = match target {
-        Target::CoreVersions if accepted.aggregated => (Some(discovery::aggregated_core(resources)), true),
-        Target::Groups if accepted.aggregated => (Some(discovery::aggregated_groups(resources)), true),
-        Target::CoreVersions => (Some(discovery::api_versions(host)), false),
-        Target::Groups => (Some(discovery::api_groups(resources)), false),
-        Target::Group(group) => (discovery::api_group(group, resources), false),
-        Target::Resources(version) => {
+        RequestPath::CoreVersions if accepted.aggregated => {
+            (Some(discovery::aggregated_core(resources)), true)
+        }
+        RequestPath::Groups if accepted.aggregated => (Some(discovery::aggregated_groups(resources)), true),
+        RequestPath::CoreVersions => (Some(discovery::api_versions(host)), false),
+        RequestPath::Groups => (Some(discovery::api_groups(resources)), false),
+        RequestPath::Group(group) => (discovery::api_group(group, resources), false),
+        RequestPath::Resources(version) => {
             (discovery::api_resources(&version.group, &version.version, resources), false)
         }
         _ => (None, false),

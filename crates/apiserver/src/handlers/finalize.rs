@@ -7,7 +7,7 @@ use http::{Response, StatusCode, header};
 use super::{Api, Body, Call, request_object, response};
 use crate::registry::Served;
 use crate::request::accept::{self, Endpoint};
-use crate::request::write::Write;
+use crate::request::write::WriteKind;
 use crate::status::ApiError;
 use crate::storage::Target;
 
@@ -23,7 +23,7 @@ impl Api {
         let name = name.filter(|_| call.method == http::Method::PUT).ok_or(ApiError::MethodNotAllowed)?;
         // Content negotiation fails before anything is changed.
         accept::negotiate_untabled(call.header(header::ACCEPT), Endpoint::BuiltIn)?;
-        let mut options = call.write_options(Write::Update)?;
+        let mut options = call.write_options(WriteKind::Update)?;
         let object = request_object::decode(&target, call, &mut options)?;
         let namespace = self.storage.finalize_as(&target, name, object, &options).await?;
         response::untabled(&served.resource, call, StatusCode::OK, &namespace)

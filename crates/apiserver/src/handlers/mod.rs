@@ -47,7 +47,7 @@ use http_body::Body as _;
 use self::call::Call;
 use crate::authn::User;
 use crate::rbac;
-use crate::request::path::{Target, Verb};
+use crate::request::path::{RequestPath, Verb};
 use crate::request::query::Query;
 use crate::request::write::Warnings;
 use crate::secure_serving;
@@ -98,7 +98,7 @@ impl Api {
             decode_permit,
             response_budget: &self.response_budget,
         };
-        let target = Target::parse(parts.uri.path());
+        let target = RequestPath::parse(parts.uri.path());
         let handled = self.handle(&target, parts.uri.path(), &call);
         let result = match request_timeout(&target, &call) {
             Err(error) => Err(error),
@@ -126,13 +126,13 @@ impl Api {
 
     async fn handle(
         self: &Arc<Self>,
-        target: &Target,
+        target: &RequestPath,
         path: &str,
         call: &Call<'_>,
     ) -> Result<Response<Body>, ApiError> {
         self.authorize(target, path, call)?;
         match target {
-            Target::Resource(path) => match self.review(path, call) {
+            RequestPath::Resource(path) => match self.review(path, call) {
                 Some(review) => review,
                 None => self.resource(path, call).await,
             },
@@ -143,9 +143,9 @@ impl Api {
 
 /// The `timeout` of a request, if it has one that counts: kube-apiserver ignores that of a watch, and one above its own
 /// limit.
-fn request_timeout(target: &Target, call: &Call<'_>) -> Result<Option<Duration>, ApiError> {
+fn request_timeout(target: &RequestPath, call: &Call<'_>) -> Result<Option<Duration>, ApiError> {
     const MAX: Duration = Duration::from_secs(60);
-    let is_watch = matches!(target, Target::Resource(path)
+    let is_watch = matches!(target, RequestPath::Resource(path)
         if path.verb(call.method, call.query.flag("watch") == Some(true)) == Some(Verb::Watch));
     if is_watch {
         return Ok(None);
@@ -158,12 +158,12 @@ impl secure_serving::RequestHandler for Api {
         Api::respond(&self, &user, request).await
     }
 
-    fn may_impersonate(&self, user: &User, resource: &rbac::Resource<'_>) -> rbac::Verdict {
+    fn may_impersonate(&self, user: &User, resource: &rbac::ResourceAttributes<'_>) -> rbac::Verdict {
         self.storage.rbac.authorize(
             &self.storage.store,
             user,
             "impersonate",
-            &rbac::Object::Resource(*resource),
+            &rbac::Attributes::Resource(*resource),
         )
     }
 }

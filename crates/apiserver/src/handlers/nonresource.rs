@@ -9,7 +9,7 @@ use super::body::whole;
 use super::{Api, Body, Call, discovery, health};
 use crate::builtin;
 use crate::registry::Catalogue;
-use crate::request::path::Target;
+use crate::request::path::RequestPath;
 use crate::resource::Resource;
 use crate::status::ApiError;
 
@@ -22,7 +22,7 @@ impl Api {
     /// Answers a request on a path that is no resource.
     pub(super) async fn nonresource(
         &self,
-        target: &Target,
+        target: &RequestPath,
         call: &Call<'_>,
     ) -> Result<Response<Body>, ApiError> {
         let catalogue = self.storage.registry.current();
@@ -31,29 +31,34 @@ impl Api {
             return Err(ApiError::MethodNotAllowed);
         }
         match target {
-            Target::CoreVersions | Target::Groups | Target::Group(_) | Target::Resources(_) => {
-                discovery::discover(target, call, &resources)
-            }
-            Target::OpenApiV3Index | Target::OpenApiV3(_) | Target::OpenApiV2 => {
+            RequestPath::CoreVersions
+            | RequestPath::Groups
+            | RequestPath::Group(_)
+            | RequestPath::Resources(_) => discovery::discover(target, call, &resources),
+            RequestPath::OpenApiV3Index | RequestPath::OpenApiV3(_) | RequestPath::OpenApiV2 => {
                 drop((catalogue, resources));
                 self.openapi(target, call).await
             }
-            Target::Version => Ok(json_answer(&crate::version::document())),
-            Target::Root => Ok(root(&resources)),
-            Target::Health(probe, check) => self.health(*probe, check.as_deref(), call),
-            Target::Metrics if [Method::GET, Method::HEAD].contains(call.method) => Ok(self.metrics_answer()),
-            Target::UnknownResource => Err(ApiError::UnknownResource),
-            Target::Metrics => Err(ApiError::MethodNotAllowed),
-            Target::Unknown | Target::Malformed | Target::Resource(_) => Err(ApiError::PageNotFound),
+            RequestPath::Version => Ok(json_answer(&crate::version::document())),
+            RequestPath::Root => Ok(root(&resources)),
+            RequestPath::Health(probe, check) => self.health(*probe, check.as_deref(), call),
+            RequestPath::Metrics if [Method::GET, Method::HEAD].contains(call.method) => {
+                Ok(self.metrics_answer())
+            }
+            RequestPath::UnknownResource => Err(ApiError::UnknownResource),
+            RequestPath::Metrics => Err(ApiError::MethodNotAllowed),
+            RequestPath::Unknown | RequestPath::Malformed | RequestPath::Resource(_) => {
+                Err(ApiError::PageNotFound)
+            }
         }
     }
 }
 
 /// Returns whether kube-apiserver has a router for the path, which refuses other methods than GET.
-fn is_routed(target: &Target, resources: &[Arc<Resource>]) -> bool {
+fn is_routed(target: &RequestPath, resources: &[Arc<Resource>]) -> bool {
     match target {
-        Target::CoreVersions | Target::Version => true,
-        Target::Resources(of) => {
+        RequestPath::CoreVersions | RequestPath::Version => true,
+        RequestPath::Resources(of) => {
             resources.iter().any(|resource| !resource.custom && resource.group == of.group)
         }
         _ => false,

@@ -13,7 +13,7 @@ use super::{Api, Body, Call, SharedBytes, nonresource};
 use crate::openapi;
 use crate::registry::Catalogue;
 use crate::request::accept::negotiate_openapi;
-use crate::request::path::{GroupVersion, Target};
+use crate::request::path::{GroupVersion, RequestPath};
 use crate::resource::Resource;
 use crate::status::ApiError;
 
@@ -90,7 +90,11 @@ fn from_resources<T>(
 
 impl Api {
     /// Answers with an OpenAPI document. Where definitions are replaced while it is generated, it is that of the new ones.
-    pub(super) async fn openapi(&self, target: &Target, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    pub(super) async fn openapi(
+        &self,
+        target: &RequestPath,
+        call: &Call<'_>,
+    ) -> Result<Response<Body>, ApiError> {
         let queue = if call.budget_user.is_master() { Queue::Administrator } else { Queue::User };
         let mut tries = 0;
         loop {
@@ -113,13 +117,13 @@ impl Documents {
     async fn answer(
         &self,
         catalogue: &Weak<Catalogue>,
-        target: &Target,
+        target: &RequestPath,
         call: &Call<'_>,
         queue: Queue,
     ) -> Result<Response<Body>, ApiError> {
         match target {
-            Target::OpenApiV3Index => openapi_answer(call, &self.v3(catalogue, queue).await?.0),
-            Target::OpenApiV3(version) => {
+            RequestPath::OpenApiV3Index => openapi_answer(call, &self.v3(catalogue, queue).await?.0),
+            RequestPath::OpenApiV3(version) => {
                 let path = document_path(version);
                 let all = self.v3(catalogue, queue).await?;
                 let document = all.1.iter().find(|document| document.path == path);

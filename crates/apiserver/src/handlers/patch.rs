@@ -5,8 +5,8 @@ use http::{Response, header};
 use super::response::endpoint;
 use super::{Api, Body, Call, response};
 use crate::request::accept::{self, PatchType};
-use crate::request::body::{self, Decoded, Repeated};
-use crate::request::write::Write;
+use crate::request::body::{self, DecodedBody, Repeated};
+use crate::request::write::WriteKind;
 use crate::status::ApiError;
 use crate::storage::{Change, PatchBody, Target};
 
@@ -19,7 +19,7 @@ impl Api {
         call: &Call<'_>,
     ) -> Result<Response<Body>, ApiError> {
         let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
-        let mut options = call.write_options(Write::Patch(kind))?;
+        let mut options = call.write_options(WriteKind::Patch(kind))?;
         let (body, repeated) = decode(kind, call).or_else(|error| {
             // A missing object is reported before a malformed patch, except by an apply, which would create it.
             if kind != PatchType::Apply {
@@ -37,7 +37,7 @@ impl Api {
 /// Decodes the body of a patch.
 pub(super) fn decode(kind: PatchType, call: &Call<'_>) -> Result<(PatchBody, Repeated), ApiError> {
     let decoded = body::decode(call.body, kind.format());
-    let Decoded { value, repeated } = decoded.map_err(|error| error.of_patch())?;
+    let DecodedBody { value, repeated } = decoded.map_err(|error| error.of_patch())?;
     let body = match kind {
         PatchType::Json => PatchBody::Json(value),
         PatchType::Merge => PatchBody::Merge(value),

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::{Api, Body, Call, response};
 use crate::authn::User;
 use crate::builtin;
-use crate::rbac::{Object, Resource, Rule};
+use crate::rbac::{Attributes, ResourceAttributes, Rule};
 use crate::request::accept::{self, Endpoint};
 use crate::request::body;
 use crate::request::path::ResourcePath;
-use crate::request::write::Write;
+use crate::request::write::WriteKind;
 use crate::resource::Resource as ReviewResource;
 use crate::status::{ApiError, Cause, GroupResource, shortened};
 use crate::storage::report_body;
@@ -85,18 +85,18 @@ impl Api {
         let text = |of: &'static str| resource[of].as_str().unwrap_or_default();
         let others = &spec["nonResourceAttributes"];
         let (verb, object) = if resource.is_object() {
-            let object = Resource {
+            let object = ResourceAttributes {
                 group: text("group"),
                 plural: text("resource"),
                 subresource: text("subresource"),
                 name: text("name"),
                 namespace: text("namespace"),
             };
-            (text("verb"), Object::Resource(object))
+            (text("verb"), Attributes::Resource(object))
         } else {
             (
                 others["verb"].as_str().unwrap_or_default(),
-                Object::Path(others["path"].as_str().unwrap_or_default()),
+                Attributes::Path(others["path"].as_str().unwrap_or_default()),
             )
         };
         let verdict = self.storage.rbac.authorize(&self.storage.store, user, verb, &object);
@@ -214,7 +214,7 @@ fn decode_review(resource: &ReviewResource, call: &Call<'_>) -> Result<Value, Ap
     let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
     let format = accept::body_format(call.header(header::CONTENT_TYPE), Endpoint::BuiltIn)?;
     // A review is created, so the options of writes apply, though nothing is stored.
-    let mut options = call.write_options(Write::Create)?;
+    let mut options = call.write_options(WriteKind::Create)?;
     let decoded = body::decode_kind(call.body, format, (group, kind));
     let mut read = decoded.map_err(|error| error.of_kind(kind, call.body))?;
     body::check_kind(&mut read.value, resource, "v1", call.body)?;

@@ -7,7 +7,7 @@ use super::{Api, Body, Call, patch, resource, response};
 use crate::request::accept;
 use crate::request::body;
 use crate::request::path::Verb;
-use crate::request::write::Write;
+use crate::request::write::WriteKind;
 use crate::status::ApiError;
 use crate::storage::{Change, Target};
 
@@ -22,10 +22,10 @@ impl Api {
     ) -> Result<Response<Body>, ApiError> {
         let (change, write) = match verb {
             Verb::Get => return response::scale(&target.served, call, &self.storage.scale(target, name)?),
-            Verb::Update => (replacement(target, name, call)?, Write::Update),
+            Verb::Update => (replacement(target, name, call)?, WriteKind::Update),
             Verb::Patch => {
                 let kind = accept::patch_type(call.header(header::CONTENT_TYPE), endpoint(&target.served))?;
-                (Change::Patch(patch::decode(kind, call)?.0), Write::Patch(kind))
+                (Change::Patch(patch::decode(kind, call)?.0), WriteKind::Patch(kind))
             }
             Verb::List | Verb::Watch | Verb::Create | Verb::Delete | Verb::DeleteCollection => {
                 return Err(resource::not_allowed(&target.served, verb.as_str()));

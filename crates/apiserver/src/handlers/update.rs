@@ -3,7 +3,7 @@
 use http::Response;
 
 use super::{Api, Body, Call, request_object, response};
-use crate::request::write::Write;
+use crate::request::write::WriteKind;
 use crate::status::ApiError;
 use crate::storage::{Change, Target};
 
@@ -15,7 +15,7 @@ impl Api {
         name: &str,
         call: &Call<'_>,
     ) -> Result<Response<Body>, ApiError> {
-        let mut options = call.write_options(Write::Update)?;
+        let mut options = call.write_options(WriteKind::Update)?;
         let object = request_object::decode(target, call, &mut options)?;
         let manager = options.manager(call.user_agent());
         let written = self.storage.change(target, name, &Change::Replace(object), &options, &manager).await?;

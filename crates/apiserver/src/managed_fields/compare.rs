@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
         let leaf = match (old, new) {
             (None, None) => return found,
             (Some(old), Some(new)) => {
-                let (old_shape, new_shape) = (atom.shape(old), atom.shape(new));
+                let (old_shape, new_shape) = (atom.kind_of(old), atom.kind_of(new));
                 if old_shape != new_shape {
                     // The value became one of another kind: what each kind says counts.
                     self.handle(atom.handle(old_shape), Some(old), Some(new), &mut found);

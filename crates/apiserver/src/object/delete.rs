@@ -9,15 +9,15 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of an object whose dependents are let go first.
 pub const ORPHAN: &str = "orphan";
 
-/// What becomes of the dependents of a deleted object.
+/// The propagation policy of a deletion: how the dependents of the object are deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted after it.
+    /// Dependents are deleted after the object.
     #[default]
     Background,
-    /// They are deleted before it.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They stay.
+    /// Dependents are orphaned.
     Orphan,
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::coverage::{self, Shortfall};
 use super::rule::quoted;
-use super::{GROUP, Object, Parsed, Rbac, Resource, RoleRef, Rule};
+use super::{Attributes, GROUP, Parsed, Rbac, ResourceAttributes, RoleRef, Rule};
 use crate::authn::User;
 use crate::object::Meta;
 use crate::resource;
@@ -51,7 +51,7 @@ impl Rbac {
         grant: &Grant<'_>,
         rules: &[Rule],
     ) -> Result<(), ApiError> {
-        let role = Object::Resource(Resource {
+        let role = Attributes::Resource(ResourceAttributes {
             group: GROUP,
             plural: &grant.resource.plural,
             subresource: "",
@@ -93,7 +93,7 @@ impl Rbac {
             // Not valid, and refused as such.
             _ => return Ok(()),
         };
-        let bound = Object::Resource(Resource {
+        let bound = Attributes::Resource(ResourceAttributes {
             group: GROUP,
             plural,
             subresource: "",

@@ -24,10 +24,10 @@ use serde::Deserialize;
 
 use crate::authn::User;
 use crate::status::go;
-use crate::store::{self, Key, Query, Revision, Store};
+use crate::store::{self, Key, ListQuery, Revision, Store};
 
 pub(crate) use escalation::Grant;
-pub use rule::{Object, Resource, Rule};
+pub use rule::{Attributes, ResourceAttributes, Rule};
 
 /// The API group.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -182,13 +182,13 @@ impl Source<'_> {
 
 impl Rbac {
     /// Whether somebody may do something.
-    pub fn authorize(&self, store: &Store, user: &User, verb: &str, object: &Object<'_>) -> Verdict {
+    pub fn authorize(&self, store: &Store, user: &User, verb: &str, object: &Attributes<'_>) -> Verdict {
         if user.is_master() {
             return Verdict { allowed: true, reason: String::new() };
         }
         let namespace = match object {
-            Object::Resource(resource) => resource.namespace,
-            Object::Path(_) => "",
+            Attributes::Resource(resource) => resource.namespace,
+            Attributes::Path(_) => "",
         };
         let mut errors = Vec::new();
         let found = self.visit(store, user, namespace, |found| match found {
@@ -283,7 +283,7 @@ impl Rbac {
 fn list(store: &Store, plural: &str, namespace: &str) -> Vec<Arc<store::Object>> {
     let resource = format!("{GROUP}/{plural}");
     let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-    let query = Query { resource: &resource, namespace, ..Query::default() };
+    let query = ListQuery { resource: &resource, namespace, ..ListQuery::default() };
     // The newest revision can always be read.
     store.list(&query).map(|page| page.objects).unwrap_or_default()
 }

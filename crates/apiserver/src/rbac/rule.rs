@@ -25,16 +25,16 @@ pub struct Rule {
 
 /// What somebody wants to do it to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Object<'a> {
+pub enum Attributes<'a> {
     /// A resource.
-    Resource(Resource<'a>),
+    Resource(ResourceAttributes<'a>),
     /// A path that is no resource.
     Path(&'a str),
 }
 
 /// A resource, or one object of it; empty texts are what is not said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resource<'a> {
+pub struct ResourceAttributes<'a> {
     /// API group.
     pub group: &'a str,
     /// The plural.
@@ -57,16 +57,16 @@ fn has_or_all(list: &[String], wanted: &str) -> bool {
 
 impl Rule {
     /// Whether it allows a verb on an object.
-    pub fn allows(&self, verb: &str, object: &Object<'_>) -> bool {
+    pub fn allows(&self, verb: &str, object: &Attributes<'_>) -> bool {
         has_or_all(&self.verbs, verb)
             && match object {
-                Object::Resource(resource) => self.allows_resource(resource),
-                Object::Path(path) => self.non_resource_urls.iter().any(|url| path_covers(url, path)),
+                Attributes::Resource(resource) => self.allows_resource(resource),
+                Attributes::Path(path) => self.non_resource_urls.iter().any(|url| path_covers(url, path)),
             }
     }
 
-    fn allows_resource(&self, resource: &Resource<'_>) -> bool {
-        let Resource { group, plural, subresource, name, .. } = *resource;
+    fn allows_resource(&self, resource: &ResourceAttributes<'_>) -> bool {
+        let ResourceAttributes { group, plural, subresource, name, .. } = *resource;
         let is_it = |one: &String| match (one.as_str(), subresource) {
             (ALL, _) => true,
             (one, "") => one == plural,
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_rule_allows_what_it_says() {
         let of = |group, plural, subresource, name| {
-            Object::Resource(Resource { group, plural, subresource, name, namespace: "" })
+            Attributes::Resource(ResourceAttributes { group, plural, subresource, name, namespace: "" })
         };
         let (map, status) = (of("", "configmaps", "", "a"), of("g", "things", "status", "a"));
         let rows = [
@@ -168,25 +168,25 @@ mod tests {
             (
                 serde_json::json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
                 "get",
-                Object::Path("/x"),
+                Attributes::Path("/x"),
                 false,
             ),
             (
                 serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/x/*"]}),
                 "get",
-                Object::Path("/x/y/z"),
+                Attributes::Path("/x/y/z"),
                 true,
             ),
             (
                 serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/x/*"]}),
                 "get",
-                Object::Path("/x"),
+                Attributes::Path("/x"),
                 false,
             ),
             (
                 serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["*"]}),
                 "get",
-                Object::Path("/x"),
+                Attributes::Path("/x"),
                 true,
             ),
             (serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/x"]}), "get", map, false),

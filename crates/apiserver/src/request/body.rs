@@ -1,7 +1,7 @@
 //! Bodies of writes: decoded, with what is wrong said in upstream's words.
 //!
 //! ```text
-//! bytes --decode--> Decoded --check_kind--> the kind the path promises --(schema, elsewhere)--> object
+//! bytes --decode--> DecodedBody --check_kind--> the kind the path promises --(schema, elsewhere)--> object
 //! ```
 
 use bytes::Bytes;
@@ -27,7 +27,7 @@ const SUMMARY: usize = 30;
 
 /// A body, decoded.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub struct DecodedBody {
     /// The value.
     pub value: Value,
     /// What it says more than once; the last counts.
@@ -109,18 +109,18 @@ pub fn decode_kind(
     bytes: &Bytes,
     format: BodyFormat,
     (group, kind): (&str, &str),
-) -> Result<Decoded, BodyError> {
+) -> Result<DecodedBody, BodyError> {
     match format {
         BodyFormat::Text(format) => decode(bytes, format),
         BodyFormat::Protobuf if bytes.len() > BODY_LIMIT => Err(BodyError::TooLarge),
         BodyFormat::Protobuf => {
-            Ok(Decoded { value: protobuf::decode(bytes, group, kind)?, repeated: Repeated::Nothing })
+            Ok(DecodedBody { value: protobuf::decode(bytes, group, kind)?, repeated: Repeated::Nothing })
         }
     }
 }
 
 /// Decodes a JSON or YAML body.
-pub fn decode(bytes: &Bytes, format: Format) -> Result<Decoded, BodyError> {
+pub fn decode(bytes: &Bytes, format: Format) -> Result<DecodedBody, BodyError> {
     if bytes.len() > BODY_LIMIT {
         return Err(BodyError::TooLarge);
     }
@@ -130,13 +130,13 @@ pub fn decode(bytes: &Bytes, format: Format) -> Result<Decoded, BodyError> {
                 json::ParseError::Syntax(error) => BodyError::Json(error),
                 json::ParseError::TooMany => BodyError::TooMany,
             })?;
-            Ok(Decoded { value, repeated: Repeated::members(duplicates) })
+            Ok(DecodedBody { value, repeated: Repeated::members(duplicates) })
         }
         Format::Yaml => {
             let (mut value, repeated) = yaml::parse(bytes).map_err(BodyError::Yaml)?;
             // Upstream makes JSON of it first, with its members in order; so what is wrong is found in order.
             value.sort_all_objects();
-            Ok(Decoded { value, repeated: Repeated::keys(&repeated) })
+            Ok(DecodedBody { value, repeated: Repeated::keys(&repeated) })
         }
     }
 }

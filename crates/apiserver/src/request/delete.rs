@@ -4,18 +4,8 @@ use serde_json::{Map, Value};
 
 use super::{query::Query, write::wrong_dry_run};
 use crate::json::kind_of;
+use crate::object::delete::Propagation;
 use crate::status::{ApiError, Cause, go};
-
-/// What becomes of the objects that the deleted one owns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    /// They go first.
-    Foreground,
-    /// They go afterwards.
-    Background,
-    /// They stay.
-    Orphan,
-}
 
 /// The options of a delete.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

@@ -1,6 +1,6 @@
 //! URL paths.
 //!
-//! [`Target::parse`] is total: every text is a target, what the server does not know is [`Target::Unknown`]. It knows
+//! [`RequestPath::parse`] is total: every text is a target, what the server does not know is [`RequestPath::Unknown`]. It knows
 //! the shapes of paths, not which resources exist. As upstream, the path is decoded first and split then, so an
 //! encoded slash separates like any other.
 //!
@@ -20,7 +20,7 @@ use crate::status::{ApiError, GroupResource, go};
 
 /// What a path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum RequestPath {
     /// `/` and `/index.html`: the list of paths.
     Root,
     /// `/api`: versions of the core group.
@@ -148,7 +148,7 @@ impl Verb {
     }
 }
 
-impl Target {
+impl RequestPath {
     /// The target of a path, given as it stands in the request line, without the query.
     pub fn parse(path: &str) -> Self {
         let Some(path) = decode(path) else { return Self::Malformed };
@@ -190,17 +190,17 @@ fn group_version(group: &str, version: &str) -> GroupVersion {
     GroupVersion { group: group.to_owned(), version: version.to_owned() }
 }
 
-fn health(probe: &str, check: &[&str]) -> Target {
+fn health(probe: &str, check: &[&str]) -> RequestPath {
     let probe = match probe {
         "livez" => Probe::Live,
         "readyz" => Probe::Ready,
         "healthz" => Probe::Health,
-        _ => return Target::Unknown,
+        _ => return RequestPath::Unknown,
     };
-    Target::Health(probe, (!check.is_empty()).then(|| check.join("/")))
+    RequestPath::Health(probe, (!check.is_empty()).then(|| check.join("/")))
 }
 
-fn resource(version: GroupVersion, parts: &[&str]) -> Target {
+fn resource(version: GroupVersion, parts: &[&str]) -> RequestPath {
     let (watch, parts) = match parts {
         ["watch", rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -215,10 +215,10 @@ fn resource(version: GroupVersion, parts: &[&str]) -> Target {
         [resource] => (*resource, None, None),
         [resource, name] => (*resource, Some(*name), None),
         [resource, name, subresource] => (*resource, Some(*name), Some(*subresource)),
-        _ => return Target::UnknownResource,
+        _ => return RequestPath::UnknownResource,
     };
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    Target::Resource(ResourcePath {
+    RequestPath::Resource(ResourcePath {
         version,
         namespace: owned(namespace),
         resource: resource.to_owned(),
@@ -256,7 +256,7 @@ impl ResourcePath {
     /// The answer to somebody who may not do this; `why` adds a reason, where there is one.
     pub fn forbidden(&self, user: &str, verb: Verb, why: &str) -> ApiError {
         let text = Option::unwrap_or_default;
-        let wanted = rbac::Resource {
+        let wanted = rbac::ResourceAttributes {
             group: &self.version.group,
             plural: &self.resource,
             subresource: text(self.subresource.as_deref()),
@@ -292,8 +292,13 @@ pub fn authorization_namespace<'a>(
 }
 
 /// The answer to somebody who may not do this with a resource.
-pub fn forbidden_resource(user: &str, verb: Verb, wanted: &rbac::Resource<'_>, why: &str) -> ApiError {
-    let &rbac::Resource { group, plural, subresource, name, namespace } = wanted;
+pub fn forbidden_resource(
+    user: &str,
+    verb: Verb,
+    wanted: &rbac::ResourceAttributes<'_>,
+    why: &str,
+) -> ApiError {
+    let &rbac::ResourceAttributes { group, plural, subresource, name, namespace } = wanted;
     let resource = match subresource {
         "" => plural.to_owned(),
         subresource => format!("{plural}/{subresource}"),

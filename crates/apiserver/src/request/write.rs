@@ -26,7 +26,7 @@ pub enum FieldValidation {
 
 /// Which kind of write the options are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum WriteKind {
     /// POST.
     Create,
     /// PUT.
@@ -58,18 +58,20 @@ pub struct WriteOptions {
 
 impl WriteOptions {
     /// The options of a request.
-    pub fn parse(query: &Query, write: Write) -> Result<Self, ApiError> {
+    pub fn parse(query: &Query, write: WriteKind) -> Result<Self, ApiError> {
         let manager = query.text("fieldManager");
         let force = query.flag("force");
         let mut causes = Vec::new();
         match write {
-            Write::Patch(PatchType::Apply) if manager.is_none() => {
+            WriteKind::Patch(PatchType::Apply) if manager.is_none() => {
                 causes.push(Cause::required("fieldManager", "is required for apply patch"));
             }
-            Write::Patch(PatchType::Json | PatchType::Merge | PatchType::Strategic) if force.is_some() => {
+            WriteKind::Patch(PatchType::Json | PatchType::Merge | PatchType::Strategic)
+                if force.is_some() =>
+            {
                 causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
             }
-            Write::Create | Write::Update | Write::Patch(_) => {}
+            WriteKind::Create | WriteKind::Update | WriteKind::Patch(_) => {}
         }
         causes.extend(wrong_manager(manager.unwrap_or_default()));
         let dry_run: Vec<_> = query.all("dryRun").collect();
@@ -87,9 +89,9 @@ impl WriteOptions {
         };
         if !causes.is_empty() {
             let kind = match write {
-                Write::Create => "CreateOptions",
-                Write::Update => "UpdateOptions",
-                Write::Patch(_) => "PatchOptions",
+                WriteKind::Create => "CreateOptions",
+                WriteKind::Update => "UpdateOptions",
+                WriteKind::Patch(_) => "PatchOptions",
             };
             return Err(ApiError::invalid_options(kind, causes));
         }

@@ -8,7 +8,7 @@
 //! after the write: it decides which names a definition gets, and whether it is established. Only an
 //! [established](is_established) definition is served.
 
-mod known;
+mod cache;
 mod order;
 mod room;
 mod spec;
@@ -24,7 +24,7 @@ use super::{Column, DefinedAt, Resource, Scale, Version};
 use crate::object::Meta;
 use crate::object::fields::{get, keep, list, text};
 
-pub use known::{Definition, Known};
+pub use cache::{CachedCrd, CrdCache};
 pub use order::compare_versions;
 pub use room::{Room, weight};
 pub use status::{Cleanup, Names, Unserved, accept, is_established, set_condition, set_terminating};

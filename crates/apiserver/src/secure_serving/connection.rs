@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{
     RequestHandler,
-    connection_slots::Place,
+    connection_slots::ConnectionSlot,
     connection_timeouts::{ConnectionTimeouts, MonitoredIo},
     limits::Limits,
     service::{Peer, Service},
@@ -41,7 +41,7 @@ pub(super) async fn serve<A: RequestHandler>(
     tls: TlsAcceptor,
     stream: TcpStream,
     address: SocketAddr,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
 ) {
     let metrics = service.metrics.clone();
     let _counted = metrics.connection();

@@ -1,4 +1,4 @@
-//! Places for connections: who has one, and who loses it when there are more clients than places.
+//! ConnectionSlots for connections: who has one, and who loses it when there are more clients than places.
 //!
 //! ```text
 //! free place -> take it
@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_millis(250);
 
 /// All places.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     most: usize,
     reserved: usize,
     open: Mutex<Open>,
@@ -98,7 +98,7 @@ impl Open {
     }
 }
 
-impl Places {
+impl ConnectionSlots {
     pub fn new(limits: &Limits) -> Arc<Self> {
         let most = limits.connections.max(1);
         let reserved = limits.reserved_connections.max(1);
@@ -122,7 +122,7 @@ impl Places {
     }
 
     /// A place for a connection that was accepted.
-    pub fn enter(self: &Arc<Self>, source: IpAddr) -> Place {
+    pub fn enter(self: &Arc<Self>, source: IpAddr) -> ConnectionSlot {
         self.with(|open| {
             let in_reserve = open.staying().count() >= self.most && !open.make_room();
             open.next += 1;
@@ -137,7 +137,7 @@ impl Places {
                 leave: leave.clone(),
             };
             open.places.insert(id, taken);
-            Place { places: Arc::clone(self), id, leave }
+            ConnectionSlot { places: Arc::clone(self), id, leave }
         })
     }
 
@@ -148,13 +148,13 @@ impl Places {
 
 /// The place of one connection, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct ConnectionSlot {
+    places: Arc<ConnectionSlots>,
     id: u64,
     leave: CancellationToken,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Returns when the connection is to make room for another.
     pub async fn lost(&self) {
         self.leave.cancelled().await;
@@ -209,7 +209,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.places.with(|open| open.places.remove(&self.id));
         self.places.freed.notify_waiters();
@@ -227,15 +227,15 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
-    fn places(connections: usize, reserved_connections: usize) -> Arc<Places> {
-        Places::new(&Limits { connections, reserved_connections, ..Limits::default() })
+    fn places(connections: usize, reserved_connections: usize) -> Arc<ConnectionSlots> {
+        ConnectionSlots::new(&Limits { connections, reserved_connections, ..Limits::default() })
     }
 
     fn user(name: &str) -> User {
         User { name: name.to_owned(), ..User::anonymous() }
     }
 
-    fn known(place: &Place, user: &User) -> Arc<ConnectionTimeouts> {
+    fn known(place: &ConnectionSlot, user: &User) -> Arc<ConnectionTimeouts> {
         let pulse = ConnectionTimeouts::new(Arc::new(Limits::default()), true);
         place.established(&pulse);
         place.is_of(user).unwrap();
@@ -253,7 +253,7 @@ mod tests {
         let second = places.enter(HERE);
         advance(GRACE).await;
         let third = places.enter(HERE);
-        let lost = |place: &Place| place.leave.is_cancelled();
+        let lost = |place: &ConnectionSlot| place.leave.is_cancelled();
         assert!(lost(&first) && !lost(&second) && !lost(&third) && !lost(&other));
     }
 
@@ -291,7 +291,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_user_has_half_of_the_places() {
         let places = places(4, 1);
-        let own: Vec<Place> = (0..3).map(|_| places.enter(HERE)).collect();
+        let own: Vec<ConnectionSlot> = (0..3).map(|_| places.enter(HERE)).collect();
         let pulses: Vec<_> = own[..2].iter().map(|place| known(place, &user("ann"))).collect();
         let requests: Vec<_> = pulses.iter().map(ConnectionTimeouts::request).collect();
         assert!(own[2].is_of(&user("ann")).is_err(), "both are busy");

@@ -18,8 +18,8 @@ use tokio_rustls::{TlsAcceptor, rustls};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    RequestHandler, audit::AuditLog, connection, connection_slots::Places, limits::Limits, metrics::Metrics,
-    service::Service,
+    RequestHandler, audit::AuditLog, connection, connection_slots::ConnectionSlots, limits::Limits,
+    metrics::Metrics, service::Service,
 };
 use crate::authn::Identity;
 
@@ -149,7 +149,7 @@ async fn accept<A: RequestHandler>(
     tls: watch::Receiver<TlsAcceptor>,
     service: Arc<Service<A>>,
 ) -> usize {
-    let places = Places::new(&service.limits);
+    let places = ConnectionSlots::new(&service.limits);
     let mut connections = JoinSet::new();
     loop {
         select! {
@@ -176,7 +176,7 @@ async fn accept<A: RequestHandler>(
 }
 
 /// The next connection, once there may be one.
-async fn next(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, SocketAddr)> {
+async fn next(listener: &TcpListener, places: &ConnectionSlots) -> io::Result<(TcpStream, SocketAddr)> {
     places.room().await;
     listener.accept().await
 }

@@ -44,7 +44,7 @@ use std::{convert::Infallible, sync::Arc};
 use bytes::Bytes;
 
 use crate::authn::User;
-use crate::rbac::{Resource, Verdict};
+use crate::rbac::{ResourceAttributes, Verdict};
 
 #[cfg(test)]
 pub(crate) use self::decode_permits::DecodePermits;
@@ -85,7 +85,7 @@ pub trait RequestHandler: Send + Sync + 'static {
     ) -> impl Future<Output = http::Response<Body>> + Send;
 
     /// Decides whether a user may impersonate a user, a group, a uid or an extra field.
-    fn may_impersonate(&self, user: &User, resource: &Resource<'_>) -> Verdict {
+    fn may_impersonate(&self, user: &User, resource: &ResourceAttributes<'_>) -> Verdict {
         let _ = resource;
         Verdict { allowed: user.is_master(), reason: String::new() }
     }

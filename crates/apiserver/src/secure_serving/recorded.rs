@@ -23,7 +23,7 @@ use super::{
     connection_timeouts::Busy,
     metrics::Metrics,
     user_budget::BudgetShare,
-    verb::{Verb, resource_of},
+    verb::{RecordedVerb, resource_of},
 };
 use crate::authn::User;
 
@@ -31,10 +31,10 @@ use crate::authn::User;
 const CLIENT_GONE: u16 = 499;
 
 /// What is known of a request.
-pub(super) struct Record {
+pub(super) struct RequestRecord {
     metrics: Arc<Metrics>,
     audit: Option<Audited>,
-    verb: Verb,
+    verb: RecordedVerb,
     /// Of the path no more is kept: it may be as long as a head, and the answer, a refusal too, may wait for a client that does
     /// not read it.
     resource: String,
@@ -61,7 +61,7 @@ struct Audited {
     impersonator: Option<String>,
 }
 
-impl Record {
+impl RequestRecord {
     pub fn begin<B>(
         request: &Request<B>,
         source: IpAddr,
@@ -82,7 +82,7 @@ impl Record {
             user: User::anonymous().name,
             impersonator: None,
         });
-        let verb = Verb::of(request.method(), request.uri());
+        let verb = RecordedVerb::of(request.method(), request.uri());
         metrics.begin();
         let metrics = metrics.clone();
         Self {
@@ -159,7 +159,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         self.metrics.end(self.verb, &self.resource, self.code, self.watch, self.started.elapsed());
         self.log(Stage::ResponseComplete);
@@ -173,7 +173,7 @@ pub(super) struct Recorded {
     end: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Whether the last frame of a watch ended before its event.
     in_event: bool,
-    record: Record,
+    record: RequestRecord,
 }
 
 impl http_body::Body for Recorded {

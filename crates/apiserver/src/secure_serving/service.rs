@@ -22,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Body, Finite, Impersonator, RequestHandler, UnsharedBytes,
     audit::AuditLog,
-    connection_slots::Place,
+    connection_slots::ConnectionSlot,
     connection_timeouts::ConnectionTimeouts,
     decode_permits::DecodePermits,
     impersonation,
     limits::Limits,
     metrics::Metrics,
-    recorded::{Record, Recorded},
+    recorded::{Recorded, RequestRecord},
     status::Refusal,
     user_budget::{BudgetShare, UserBudget},
     user_runtime::UserRuntime,
@@ -62,7 +62,7 @@ pub(super) struct Peer {
     pub address: IpAddr,
     pub certified: Option<Certified>,
     pub pulse: Arc<ConnectionTimeouts>,
-    pub place: Arc<Place>,
+    pub place: Arc<ConnectionSlot>,
 }
 
 impl<A: RequestHandler> Service<A> {
@@ -99,7 +99,8 @@ impl<A: RequestHandler> Service<A> {
         request: Request<Incoming>,
     ) -> Result<Response<Recorded>, Infallible> {
         let busy = peer.pulse.request();
-        let mut record = Record::begin(&request, peer.address, &self.metrics, self.audit.as_ref(), busy);
+        let mut record =
+            RequestRecord::begin(&request, peer.address, &self.metrics, self.audit.as_ref(), busy);
         let is_head = request.method() == Method::HEAD;
         let answer = self.answer(&mut record, &peer, request).await;
         let (mut head, mut body) = answer.unwrap_or_else(Refusal::into_response).into_parts();
@@ -113,7 +114,7 @@ impl<A: RequestHandler> Service<A> {
 
     async fn answer(
         &self,
-        record: &mut Record,
+        record: &mut RequestRecord,
         peer: &Peer,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {

@@ -109,7 +109,7 @@ impl Storage {
     fn check_create(&self, target: &Target, name: &str, options: &WriteOptions) -> Result<(), ApiError> {
         let Some(user) = &options.user else { return Ok(()) };
         let resource = &target.served.resource;
-        let wanted = rbac::Resource {
+        let wanted = rbac::ResourceAttributes {
             group: &resource.group,
             plural: &resource.plural,
             subresource: "",
@@ -117,7 +117,7 @@ impl Storage {
             namespace: authorization_namespace(target.namespace.as_deref(), &resource.plural, Some(name))
                 .unwrap_or_default(),
         };
-        let object = rbac::Object::Resource(wanted);
+        let object = rbac::Attributes::Resource(wanted);
         let verdict = self.rbac.authorize(&self.store, user, Verb::Create.as_str(), &object);
         if verdict.allowed {
             return Ok(());

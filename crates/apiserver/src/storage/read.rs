@@ -16,7 +16,7 @@ use crate::request::cursor::{self, Cursor};
 use crate::request::query::{ListFrom, ListOptions};
 use crate::request::selector::LabelSelector;
 use crate::status::ApiError;
-use crate::store::{At, Continue, Filter, Key, Object, Page, Query, ReadError, Revision, Watcher};
+use crate::store::{At, Continue, Filter, Key, ListQuery, Object, Page, ReadError, Revision, Watcher};
 
 /// How long a read waits for a revision of the future; as long as Kubernetes does.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -133,7 +133,7 @@ impl Storage {
     ) -> Result<Page, ApiError> {
         // A selector of one namespace is as good as a path.
         let chosen = options.fields.exact("metadata.namespace").filter(|_| target.served.resource.namespaced);
-        let query = Query {
+        let query = ListQuery {
             resource: &target.served.store_name,
             namespace: target.namespace.as_deref().or(chosen),
             limit,

@@ -8,7 +8,7 @@ use super::{Storage, Target, encode, write_error};
 use crate::builtin::rules;
 use crate::object::delete::{self, Deletion, Propagation};
 use crate::object::{Meta, metadata_mut};
-use crate::request::delete::{self as request, DeleteOptions};
+use crate::request::delete::DeleteOptions;
 use crate::request::query::ListOptions;
 use crate::request::write::WriteOptions;
 use crate::resource::crd::{self, CLEANUP_FINALIZER};
@@ -268,11 +268,11 @@ fn propagation(target: &Target, options: &DeleteOptions) -> Option<Propagation> 
         return None;
     }
     match (options.propagation, options.orphan_dependents) {
-        (Some(request::Propagation::Foreground), _) => Some(Propagation::Foreground),
+        (Some(Propagation::Foreground), _) => Some(Propagation::Foreground),
         // Namespaces take the older way to say it for more than others do.
         (None, Some(false)) if &*target.served.store_name == "/namespaces" => Some(Propagation::Foreground),
-        (Some(request::Propagation::Background), _) | (None, Some(false)) => Some(Propagation::Background),
-        (Some(request::Propagation::Orphan), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some(Propagation::Background), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some(Propagation::Orphan), _) | (None, Some(true)) => Some(Propagation::Orphan),
         (None, None) => None,
     }
 }

@@ -56,7 +56,7 @@ impl Key {
     }
 
     /// The place within the resource.
-    pub(crate) fn place(&self) -> Place<'_> {
+    pub(crate) fn place(&self) -> NamespacedName<'_> {
         (&self.namespace, &self.name)
     }
 }
@@ -73,4 +73,4 @@ impl fmt::Display for Key {
 }
 
 /// Namespace and name: what objects of one resource are ordered by.
-pub(crate) type Place<'a> = (&'a str, &'a str);
+pub(crate) type NamespacedName<'a> = (&'a str, &'a str);

@@ -50,7 +50,7 @@ pub use self::{
     history::Event,
     key::{Key, Revision},
     object::{Object, Value},
-    snapshot::{At, Continue, Page, Query, ReadError, Snapshot},
+    snapshot::{At, Continue, ListQuery, Page, ReadError, Snapshot},
     sqlite::recover::{Lost, Recovery},
     stats::{Histogram, Stats},
     watch::{Filter, WatchError, Watcher},
@@ -203,7 +203,7 @@ impl Store {
     }
 
     /// A list, or a page of it.
-    pub fn list(&self, query: &Query<'_>) -> Result<Page, ReadError> {
+    pub fn list(&self, query: &ListQuery<'_>) -> Result<Page, ReadError> {
         self.snapshot().list(query)
     }
 

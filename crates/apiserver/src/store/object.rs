@@ -74,25 +74,25 @@ pub struct Object {
     pub(crate) bytes: Bytes,
     /// Where the revision stands in `bytes`.
     pub(crate) stamp: Option<usize>,
-    pub(crate) part: Part,
+    pub(crate) part: CachedRange,
 }
 
 /// The place of a part of the bytes that readers look for, once one has found it. It says nothing of the object.
 #[derive(Clone, Default)]
-pub(crate) struct Part(OnceLock<Option<Range<u32>>>);
+pub(crate) struct CachedRange(OnceLock<Option<Range<u32>>>);
 
-impl PartialEq for Part {
+impl PartialEq for CachedRange {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Part {}
+impl Eq for CachedRange {}
 
 impl Object {
     pub(crate) fn new(key: Key, value: Value, created: Revision, revision: Revision) -> Arc<Self> {
         let (bytes, stamp) = value.fill(revision);
-        Arc::new(Self { key, revision, created, bytes, stamp, part: Part::default() })
+        Arc::new(Self { key, revision, created, bytes, stamp, part: CachedRange::default() })
     }
 
     /// The last state of an object as its deletion shows it: the same bytes with the revision of the deletion.
@@ -105,7 +105,7 @@ impl Object {
                 fill(&bytes[..at], revision, &bytes[end..])
             }
         };
-        let part = Part::default();
+        let part = CachedRange::default();
         Arc::new(Self { key: key.clone(), revision, created: *created, bytes, stamp: *stamp, part })
     }
 

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use super::{
     history::History,
-    key::{Key, Place, Revision},
+    key::{Key, NamespacedName, Revision},
     object::Object,
     table::Table,
 };
@@ -60,7 +60,7 @@ pub struct Continue {
 
 /// What to list.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Query<'a> {
+pub struct ListQuery<'a> {
     /// The resource.
     pub resource: &'a str,
     /// One namespace, or all of them.
@@ -132,7 +132,7 @@ impl State {
     }
 
     /// The revision a query is about.
-    fn resolve(&self, query: &Query<'_>) -> Result<Revision, ReadError> {
+    fn resolve(&self, query: &ListQuery<'_>) -> Result<Revision, ReadError> {
         let revision = match (query.from, query.at) {
             (Some(from), _) => from.revision,
             (None, At::Exactly(revision)) => revision,
@@ -150,7 +150,11 @@ impl State {
     }
 
     /// What the objects changed after `revision` were at it; `None` for one that was not there.
-    fn undo(&self, query: &Query<'_>, revision: Revision) -> BTreeMap<Place<'_>, Option<&Arc<Object>>> {
+    fn undo(
+        &self,
+        query: &ListQuery<'_>,
+        revision: Revision,
+    ) -> BTreeMap<NamespacedName<'_>, Option<&Arc<Object>>> {
         let after = query.from.map(|from| (from.namespace.as_str(), from.name.as_str()));
         let in_range = |key: &Key| {
             *key.resource == *query.resource
@@ -165,7 +169,7 @@ impl State {
         earlier
     }
 
-    fn list(&self, query: &Query<'_>, matches: &dyn Fn(&Object) -> bool) -> Result<Page, ReadError> {
+    fn list(&self, query: &ListQuery<'_>, matches: &dyn Fn(&Object) -> bool) -> Result<Page, ReadError> {
         let revision = self.resolve(query)?;
         let after = query.from.map(|from| (from.namespace.as_str(), from.name.as_str()));
         let table = self.tables.get(query.resource);
@@ -237,14 +241,14 @@ impl Snapshot {
     }
 
     /// A list, or a page of it.
-    pub fn list(&self, query: &Query<'_>) -> Result<Page, ReadError> {
+    pub fn list(&self, query: &ListQuery<'_>) -> Result<Page, ReadError> {
         self.0.list(query, &|_| true)
     }
 
     /// A list, or a page of it, of the objects that match; the limit counts these.
     pub fn list_matching(
         &self,
-        query: &Query<'_>,
+        query: &ListQuery<'_>,
         matches: impl Fn(&Object) -> bool,
     ) -> Result<Page, ReadError> {
         self.0.list(query, &matches)

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cel::report::{Report, Site};
 use crate::compile::field_path;
-use crate::compile::raw::{Additional, Items, Props, RawRule};
+use crate::compile::raw::{Items, Props, RawAdditional, RawRule};
 use crate::error::FieldError;
 use crate::node::{Kind, Node, is_type_or_object_meta};
 use crate::path::FieldPath;
@@ -116,7 +116,7 @@ impl Walk {
                 "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             );
         }
-        let exclusive = !matches!(props.additional_properties, None | Some(Additional::Allowed(true)));
+        let exclusive = !matches!(props.additional_properties, None | Some(RawAdditional::Allowed(true)));
         if exclusive && !props.properties.is_empty() {
             self.forbid(
                 path,

@@ -42,7 +42,7 @@ pub(crate) struct Props {
     pub required: Vec<String>,
     pub items: Option<Items>,
     pub properties: BTreeMap<String, Props>,
-    pub additional_properties: Option<Additional>,
+    pub additional_properties: Option<RawAdditional>,
     pub all_of: Vec<Props>,
     pub any_of: Vec<Props>,
     pub one_of: Vec<Props>,
@@ -72,7 +72,7 @@ pub(crate) enum Items {
 }
 
 #[derive(Debug)]
-pub(crate) enum Additional {
+pub(crate) enum RawAdditional {
     Allowed(bool),
     Schema(Box<Props>),
 }
@@ -98,7 +98,7 @@ impl Props {
 
     pub fn additional_schema(&self) -> Option<&Props> {
         match &self.additional_properties {
-            Some(Additional::Schema(schema)) => Some(schema),
+            Some(RawAdditional::Schema(schema)) => Some(schema),
             _ => None,
         }
     }
@@ -282,8 +282,8 @@ impl<'v> Keywords<'_, '_, 'v> {
         if let Some(value) = self.get("additionalProperties") {
             let path = self.path.field("additionalProperties");
             props.additional_properties = Some(match value {
-                Value::Bool(allowed) => Additional::Allowed(*allowed),
-                schema => Additional::Schema(Box::new(self.decoder.props(schema, &path))),
+                Value::Bool(allowed) => RawAdditional::Allowed(*allowed),
+                schema => RawAdditional::Schema(Box::new(self.decoder.props(schema, &path))),
             });
         }
         if let Some(members) = self.read("properties", "object", Value::as_object) {

@@ -3,7 +3,7 @@
 //! Types are stated outside of `allOf`, `anyOf`, `oneOf` and `not`; what is inside of these
 //! only restricts values, and only of fields stated outside; `metadata` is implied.
 
-use crate::compile::raw::{Additional, Items, Props};
+use crate::compile::raw::{Items, Props, RawAdditional};
 use crate::error::FieldError;
 use crate::path::FieldPath;
 use crate::patterns;
@@ -231,7 +231,7 @@ fn nested_validation(nested: &Props, skip_any_of: bool, path: &FieldPath, errors
     for (name, property) in &nested.properties {
         nested_validation(property, false, &path.field("properties").key(name), errors);
     }
-    let allows_more = !matches!(nested.additional_properties, None | Some(Additional::Allowed(false)));
+    let allows_more = !matches!(nested.additional_properties, None | Some(RawAdditional::Allowed(false)));
     let forbidden: [(bool, &str, &str); 13] = [
         (!nested.kind.is_empty(), "type", "must be empty to be structural"),
         (allows_more, "additionalProperties", "must be undefined to be structural"),

@@ -15,7 +15,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::{
     definitions::{self, Package},
-    schema::{Definition, Field, Shape, Type},
+    schema::{Definition, DefinitionKind, Field, Type},
 };
 use crate::json::kind_of;
 
@@ -352,8 +352,8 @@ impl Walk {
         place: &Place,
     ) -> Result<Value, DecodeError> {
         let Some(definition) = definitions::find(package, name) else { return Ok(value) };
-        match definition.shape {
-            Shape::Time => match &value {
+        match definition.kind {
+            DefinitionKind::Time => match &value {
                 Value::String(text) => scalar::time(text, name == "MicroTime"),
                 other => Err(DecodeError::NoTime {
                     found: describe(other),
@@ -361,11 +361,11 @@ impl Walk {
                     field: place.field.clone(),
                 }),
             },
-            Shape::Quantity => scalar::quantity(&value),
-            Shape::Any => Ok(value),
-            Shape::Schemas => self.schemas(name, value, place),
-            Shape::Open if value.is_object() => Ok(value),
-            Shape::Open => Err(place.mismatch(&value, Type::Of(package, name))),
+            DefinitionKind::Quantity => scalar::quantity(&value),
+            DefinitionKind::Any => Ok(value),
+            DefinitionKind::Schemas => self.schemas(name, value, place),
+            DefinitionKind::Open if value.is_object() => Ok(value),
+            DefinitionKind::Open => Err(place.mismatch(&value, Type::Of(package, name))),
             _ => self.structure(package, definition, value, place),
         }
     }
@@ -419,13 +419,14 @@ fn zero_of_absent(field: &Field) -> Option<Value> {
 /// Structs within structs are never omitted.
 fn is_embedded(kind: Type) -> bool {
     let Type::Of(package, name) = kind else { return false };
-    definitions::find(package, name)
-        .is_some_and(|definition| matches!(definition.shape, Shape::Part | Shape::AtomicPart))
+    definitions::find(package, name).is_some_and(|definition| {
+        matches!(definition.kind, DefinitionKind::Part | DefinitionKind::AtomicPart)
+    })
 }
 
 fn is_time(kind: Type) -> bool {
     let Type::Of(package, name) = kind else { return false };
-    definitions::find(package, name).is_some_and(|definition| definition.shape == Shape::Time)
+    definitions::find(package, name).is_some_and(|definition| definition.kind == DefinitionKind::Time)
 }
 
 fn zero(kind: Type) -> Value {

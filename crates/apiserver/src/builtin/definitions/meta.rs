@@ -3,7 +3,7 @@
 use super::Package::{Autoscaling, Meta, Runtime};
 use crate::builtin::schema::{
     Definition,
-    Shape::{Answer, AtomicPart, Envelope, Open, Part, Quantity, Time},
+    DefinitionKind::{Answer, AtomicPart, Envelope, Open, Part, Quantity, Time},
     Type::{Atomic, Bool, Int32, Int64, Keyed, Map, Of, Set, Text},
     define, field,
 };

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Number, Value, json};
 
 use super::definitions::{self, Package};
-use super::schema::{Definition, Shape, Type};
+use super::schema::{Definition, DefinitionKind, Type};
 use crate::bounds::{self, MAX_VALUES};
 use crate::json;
 use wire::{Reader, Wire, WireError};
@@ -277,9 +277,9 @@ fn named(
     bytes: &[u8],
     level: Level<'_>,
 ) -> Result<Value, ObjectError> {
-    match definition.shape {
-        Shape::Time => time(bytes, definition.name == "MicroTime"),
-        Shape::Quantity => {
+    match definition.kind {
+        DefinitionKind::Time => time(bytes, definition.name == "MicroTime"),
+        DefinitionKind::Quantity => {
             let mut text: &[u8] = b"0";
             let mut fields = Reader::new(bytes);
             while let Some((number, value)) = fields.field()? {
@@ -289,9 +289,13 @@ fn named(
             }
             Ok(String::from_utf8_lossy(text).into())
         }
-        Shape::Open | Shape::Any => raw_json(bytes, level),
-        Shape::Schemas => schemas(definition, bytes, level),
-        Shape::Kind | Shape::Answer | Shape::Envelope | Shape::Part | Shape::AtomicPart => {
+        DefinitionKind::Open | DefinitionKind::Any => raw_json(bytes, level),
+        DefinitionKind::Schemas => schemas(definition, bytes, level),
+        DefinitionKind::Kind
+        | DefinitionKind::Answer
+        | DefinitionKind::Envelope
+        | DefinitionKind::Part
+        | DefinitionKind::AtomicPart => {
             let mut object = match before {
                 Some(Value::Object(object)) => object,
                 _ => Map::new(),

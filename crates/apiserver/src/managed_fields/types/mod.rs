@@ -51,14 +51,14 @@ pub(crate) enum Scalar {
 #[derive(Clone, Debug)]
 pub(crate) struct MapType {
     /// Sorted by name.
-    fields: Vec<Field>,
+    fields: Vec<StructField>,
     /// The type of members that are not declared; none are allowed without.
     pub(crate) rest: Option<TypeId>,
     pub(crate) atomic: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub(crate) struct StructField {
     name: Box<str>,
     pub(crate) of: TypeId,
     /// What a list item is taken to have when this field is a key and absent.
@@ -92,7 +92,7 @@ pub(crate) enum ListRelation {
 
 /// Which of the possibilities of an atom a value has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum AtomKind {
     Map,
     Scalar,
     List,
@@ -127,25 +127,26 @@ impl TypeInfo {
 }
 
 impl Atom {
-    pub(crate) fn shape(&self, value: &Value) -> Shape {
+    pub(crate) fn kind_of(&self, value: &Value) -> AtomKind {
         match value {
-            Value::Number(_) | Value::String(_) | Value::Bool(_) if self.scalar.is_some() => Shape::Scalar,
-            Value::Array(_) if self.list.is_some() => Shape::List,
-            Value::Object(_) if self.map.is_some() => Shape::Map,
+            Value::Number(_) | Value::String(_) | Value::Bool(_) if self.scalar.is_some() => AtomKind::Scalar,
+            Value::Array(_) if self.list.is_some() => AtomKind::List,
+            Value::Object(_) if self.map.is_some() => AtomKind::Map,
             _ => match (self.map.is_some(), self.scalar.is_some(), self.list.is_some()) {
-                (true, false, false) => Shape::Map,
-                (false, true, false) => Shape::Scalar,
-                (false, false, true) => Shape::List,
-                _ => Shape::Open,
+                (true, false, false) => AtomKind::Map,
+                (false, true, false) => AtomKind::Scalar,
+                (false, false, true) => AtomKind::List,
+                _ => AtomKind::Open,
             },
         }
     }
 
     /// What a value of this shape is handled as.
-    pub(crate) fn handle(&self, shape: Shape) -> Handle<'_> {
-        let map = self.map.as_ref().filter(|_| matches!(shape, Shape::Map | Shape::Open)).map(Handle::Map);
+    pub(crate) fn handle(&self, shape: AtomKind) -> Handle<'_> {
+        let map =
+            self.map.as_ref().filter(|_| matches!(shape, AtomKind::Map | AtomKind::Open)).map(Handle::Map);
         let scalar =
-            || self.scalar.filter(|_| matches!(shape, Shape::Scalar | Shape::Open)).map(Handle::Scalar);
+            || self.scalar.filter(|_| matches!(shape, AtomKind::Scalar | AtomKind::Open)).map(Handle::Scalar);
         let list = || self.list.as_ref().map(Handle::List);
         // The builder makes no atom that allows nothing.
         map.or_else(scalar).or_else(list).unwrap_or(Handle::Scalar(Scalar::Untyped))
@@ -153,7 +154,7 @@ impl Atom {
 
     /// The shape and the handling of one value.
     pub(crate) fn of(&self, value: &Value) -> Handle<'_> {
-        self.handle(self.shape(value))
+        self.handle(self.kind_of(value))
     }
 }
 
@@ -165,7 +166,7 @@ pub(crate) enum Handle<'a> {
 }
 
 impl MapType {
-    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&StructField> {
         let place = self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok()?;
         Some(&self.fields[place])
     }

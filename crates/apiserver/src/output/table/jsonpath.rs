@@ -69,7 +69,7 @@ pub(super) enum Step {
     Filter {
         left: Vec<Step>,
         /// `None`: the left side exists.
-        compare: Option<(Comparison, Vec<Step>)>,
+        compare: Option<(Operator, Vec<Step>)>,
     },
     /// A value that stands in the path itself, in filters.
     Literal(Value),
@@ -89,7 +89,7 @@ pub(super) enum SliceEnd {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum Operator {
     Equal,
     NotEqual,
     Less,
@@ -310,7 +310,7 @@ fn ends_word(c: char) -> bool {
 }
 
 /// The two sides of a comparison; without an operator it is a question of existence.
-fn comparison(text: &str) -> Option<(&str, Comparison, &str)> {
+fn comparison(text: &str) -> Option<(&str, Operator, &str)> {
     let operators = ['!', '<', '>', '='];
     let start = text.find(operators).filter(|start| *start > 0)?;
     let (left, rest) = text.split_at(start);
@@ -319,13 +319,13 @@ fn comparison(text: &str) -> Option<(&str, Comparison, &str)> {
     let (operator, right) = rest.split_at(length);
     let operator = match operator {
         "" => return None,
-        "==" => Comparison::Equal,
-        "!=" => Comparison::NotEqual,
-        "<" => Comparison::Less,
-        "<=" => Comparison::LessOrEqual,
-        ">" => Comparison::Greater,
-        ">=" => Comparison::GreaterOrEqual,
-        _ => Comparison::Unknown,
+        "==" => Operator::Equal,
+        "!=" => Operator::NotEqual,
+        "<" => Operator::Less,
+        "<=" => Operator::LessOrEqual,
+        ">" => Operator::Greater,
+        ">=" => Operator::GreaterOrEqual,
+        _ => Operator::Unknown,
     };
     Some((left, operator, right))
 }

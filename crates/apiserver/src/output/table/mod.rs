@@ -102,7 +102,7 @@ impl Printer {
 
     /// The printer for the name and these columns.
     fn of_columns(given: &[Column]) -> Self {
-        let name = describe::Definition::new("Name", "string", describe::NAME).format("name");
+        let name = describe::ColumnDefinition::new("Name", "string", describe::NAME).format("name");
         let mut columns = vec![definition(&name)];
         let mut paths = Vec::new();
         // Validation refuses more; a definition that was stored before it did has the first of them.
@@ -202,8 +202,8 @@ impl Printer {
     }
 }
 
-fn definition(column: &describe::Definition) -> Value {
-    let describe::Definition { name, kind, format, description, priority } = column;
+fn definition(column: &describe::ColumnDefinition) -> Value {
+    let describe::ColumnDefinition { name, kind, format, description, priority } = column;
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 

@@ -8,19 +8,19 @@ use crate::json::{ParseError, parse, syntax_error};
 use crate::request::{
     accept::Format,
     body::{
-        BODY_LIMIT, BodyError, Decoded, Repeated, check_kind, decode, duplicate_field, strict_error,
+        BODY_LIMIT, BodyError, DecodedBody, Repeated, check_kind, decode, duplicate_field, strict_error,
         unknown_field,
     },
 };
 
-fn json_body(text: &str) -> Result<Decoded, BodyError> {
+fn json_body(text: &str) -> Result<DecodedBody, BodyError> {
     decode(&Bytes::copy_from_slice(text.as_bytes()), Format::Json)
 }
 
 #[test]
 fn members_given_twice_are_noted() {
     let text = r#"{"metadata":{"name":"a","name":"b"},"spec":{"a":1,"a":2,"a":3,"l":[0,{"x":1,"x":2}]},"a.b":1,"a.b":2}"#;
-    let Decoded { value, repeated } = json_body(text).unwrap();
+    let DecodedBody { value, repeated } = json_body(text).unwrap();
     let paths = ["metadata.name", "spec.a", "spec.l[1].x", "a.b"];
     assert_eq!(repeated, Repeated::Members(paths.map(str::to_owned).into()));
     assert_eq!(value["metadata"]["name"], "b");
@@ -30,14 +30,14 @@ fn members_given_twice_are_noted() {
 #[test]
 fn keys_given_twice_are_noted_by_line() {
     let body = Bytes::from_static(b"a: 1\nb:\n  c: x\n  c: z\na: 2\n");
-    let Decoded { value, repeated } = decode(&body, Format::Yaml).unwrap();
+    let DecodedBody { value, repeated } = decode(&body, Format::Yaml).unwrap();
     assert_eq!(value, json!({"a": 2, "b": {"c": "z"}}));
     let lines = ["line 4: key \"c\" already set in map", "line 5: key \"a\" already set in map"];
     assert_eq!(repeated.warnings(), lines);
     assert_eq!(repeated.problems(), [format!("yaml: unmarshal errors:\n  {}\n  {}", lines[0], lines[1])]);
     // What is JSON is read as YAML then, too.
     let body = Bytes::from_static(b"{\"a\": 1, \"a\": 2}");
-    let Decoded { value, repeated } = decode(&body, Format::Yaml).unwrap();
+    let DecodedBody { value, repeated } = decode(&body, Format::Yaml).unwrap();
     assert_eq!(
         (value, repeated.warnings()),
         (json!({"a": 2}), vec!["line 1: key \"a\" already set in map".to_owned()])

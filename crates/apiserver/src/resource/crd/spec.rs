@@ -30,7 +30,7 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
             errors.push(required(&at, ""));
         }
     }
-    let shared = version::Shared::of(versions);
+    let shared = version::CommonParts::of(versions);
     // The patterns of all versions have one bound.
     let _patterns = OneDefinition::open();
     let mut seen = Vec::new();

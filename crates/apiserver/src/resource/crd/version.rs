@@ -43,14 +43,14 @@ const AT_ROOT_IN_WORDS: &str = "[Description Type Format Title Maximum Exclusive
 
 /// What is the same in all versions; Kubernetes judges it once, at the top.
 #[expect(clippy::struct_excessive_bools, reason = "each says it of one part")]
-pub(super) struct Shared {
+pub(super) struct CommonParts {
     schema: bool,
     subresources: bool,
     columns: bool,
     selectable: bool,
 }
 
-impl Shared {
+impl CommonParts {
     pub(super) fn of(versions: &[Value]) -> Self {
         let same = |name: &str| {
             let first = versions.first().map_or(&Value::Null, |version| get(version, &[name]));
@@ -66,7 +66,7 @@ impl Shared {
 }
 
 /// What is wrong with a version, except what all versions share.
-pub(super) fn validate(version: &Value, shared: &Shared, at: &FieldPath, errors: &mut Vec<FieldError>) {
+pub(super) fn validate(version: &Value, shared: &CommonParts, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let warning = get(version, &["deprecationWarning"]);
     if let Some(text) = warning.as_str() {
         for detail in deprecation_warning(text, is_true(version, "deprecated")) {
@@ -97,7 +97,7 @@ pub(super) fn validate(version: &Value, shared: &Shared, at: &FieldPath, errors:
 pub(super) fn validate_shared(
     first: &Value,
     versions: &[Value],
-    shared: &Shared,
+    shared: &CommonParts,
     at: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) {

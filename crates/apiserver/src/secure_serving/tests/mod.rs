@@ -45,7 +45,7 @@ use super::{
     Body, Finite, Impersonator, Limits, RequestHandler, SecureServer, Settings, UnsharedBytes, User,
 };
 use crate::authn::Identity;
-use crate::rbac::{Resource, Verdict};
+use crate::rbac::{ResourceAttributes, Verdict};
 
 /// Longer than anything here takes; reached only by a failure.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -126,7 +126,7 @@ impl RequestHandler for Dummy {
         }
     }
 
-    fn may_impersonate(&self, user: &User, wish: &Resource<'_>) -> Verdict {
+    fn may_impersonate(&self, user: &User, wish: &ResourceAttributes<'_>) -> Verdict {
         let is_kept = wish.name == "kept";
         if is_kept {
             self.gate.wait();

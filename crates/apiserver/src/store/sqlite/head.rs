@@ -38,7 +38,7 @@ const SLOT: usize = 8 + 8 + 8 + HASH + 4;
 
 /// What a slot says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct CommitRecord {
     /// Number of the commit.
     pub(super) number: u64,
     /// Its hash.
@@ -47,7 +47,7 @@ pub(super) struct Record {
     pub(super) revision: Revision,
 }
 
-impl Record {
+impl CommitRecord {
     pub(super) fn of(commit: &Commit, revision: Revision) -> Self {
         Self { number: commit.number, hash: commit.hash, revision }
     }
@@ -92,23 +92,23 @@ pub(super) enum Found {
     /// No slot is whole.
     Damaged,
     /// One slot is; the other may have been newer.
-    Half(Record),
+    Half(CommitRecord),
     /// Both are, and this is the newer one.
-    Whole(Record),
+    Whole(CommitRecord),
 }
 
 impl Found {
     /// Reads the file's content.
     pub(super) fn of(content: &[u8]) -> Self {
         let slots = [content, content.get(BLOCK..).unwrap_or_default()];
-        match slots.map(Record::decode) {
+        match slots.map(CommitRecord::decode) {
             [Some(one), Some(other)] => Self::Whole(if one.number > other.number { one } else { other }),
             [Some(only), None] | [None, Some(only)] => Self::Half(only),
             [None, None] => Self::Damaged,
         }
     }
 
-    pub(super) fn record(self) -> Option<Record> {
+    pub(super) fn record(self) -> Option<CommitRecord> {
         match self {
             Self::Whole(record) | Self::Half(record) => Some(record),
             Self::Missing | Self::Damaged => None,
@@ -139,7 +139,7 @@ pub(super) struct Head(File);
 
 impl Head {
     /// Makes a new file, or replaces the one that is there, in one step that lasts once the folder is synced.
-    pub(super) fn create(path: &Path, record: &Record) -> io::Result<()> {
+    pub(super) fn create(path: &Path, record: &CommitRecord) -> io::Result<()> {
         let mut content = vec![0; 2 * BLOCK];
         for start in [0, BLOCK] {
             content[start..start + SLOT].copy_from_slice(&record.encode());
@@ -156,7 +156,7 @@ impl Head {
     }
 
     /// Writes into blocks that the file has: where the file system does not copy on write, a full disk has room for it.
-    pub(super) fn write(&self, record: &Record) -> io::Result<()> {
+    pub(super) fn write(&self, record: &CommitRecord) -> io::Result<()> {
         let start = if record.number.is_multiple_of(2) { 0 } else { BLOCK };
         self.0.write_all_at(&record.encode(), start as u64)
     }
@@ -170,8 +170,8 @@ impl Head {
 mod tests {
     use super::*;
 
-    fn record(number: u64) -> Record {
-        Record { number, hash: [7; HASH], revision: Revision::new(number + 10) }
+    fn record(number: u64) -> CommitRecord {
+        CommitRecord { number, hash: [7; HASH], revision: Revision::new(number + 10) }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::store::{
 
 /// A version of an object: what it was, or that it was deleted.
 #[derive(Clone, Debug)]
-pub(super) struct Version {
+pub(super) struct SalvagedVersion {
     pub(super) key: Key,
     pub(super) object: Option<Arc<Object>>,
 }
@@ -26,7 +26,7 @@ pub(super) struct Version {
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Rows with a right checksum.
-    pub(super) versions: BTreeMap<Revision, Version>,
+    pub(super) versions: BTreeMap<Revision, SalvagedVersion>,
     /// Where history begins.
     pub(super) compacted: Option<Revision>,
     /// The newest commit, if all of it is there.

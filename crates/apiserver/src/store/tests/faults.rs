@@ -188,7 +188,7 @@ async fn a_full_database_loses_nothing() {
     assert!(written.len() > 5, "{}", written.len());
     assert_eq!(store.revision(), written.last().unwrap().revision());
 
-    let all = Query { resource: "things", ..Query::default() };
+    let all = ListQuery { resource: "things", ..ListQuery::default() };
     drop(store);
     let store = Store::open(folder.path(), &options).unwrap();
     assert_eq!(store.list(&all).unwrap().objects, written, "the same after a restart");
@@ -281,7 +281,7 @@ async fn rows_that_do_not_fit_are_damage() {
             "revision 200: the checksum does not match",
         ),
         ("UPDATE history SET compacted = 103", "revision 102: it should have been compacted"),
-        ("DELETE FROM history", "Query returned no rows"),
+        ("DELETE FROM history", "ListQuery returned no rows"),
     ];
     for (statement, reason) in table {
         fs::write(&database, &good).unwrap();
@@ -307,7 +307,7 @@ async fn a_log_cut_anywhere_leaves_whole_writes() {
     let folder = private();
     let store = open(folder.path());
     let head = fs::read(folder.path().join("store.head")).unwrap();
-    let all = Query { resource: "things", ..Query::default() };
+    let all = ListQuery { resource: "things", ..ListQuery::default() };
     let mut states = BTreeMap::from([(store.revision(), Vec::new())]);
     for n in 0..20 {
         let create = |part| {

@@ -14,16 +14,16 @@ use crate::store::{Object, Revision};
 
 /// Every definition, in the order of the store.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct CrdCache {
     /// All of them.
-    pub all: Vec<Definition>,
+    pub all: Vec<CachedCrd>,
     /// The revision of the store that they are of, where all was done that it asks for.
     pub up_to: Option<Revision>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub struct Definition {
+pub struct CachedCrd {
     /// The definition without its schemas.
     pub outline: Value,
     versions: Vec<Arc<Version>>,
@@ -40,22 +40,22 @@ pub struct Definition {
     revision: Option<Revision>,
 }
 
-impl Known {
+impl CrdCache {
     /// Brings it up to date with what the store holds.
     pub fn read(&mut self, objects: &[Arc<Object>]) {
         let before = std::mem::take(&mut self.all).into_iter();
-        let mut before: HashMap<String, Definition> =
+        let mut before: HashMap<String, CachedCrd> =
             before.map(|known| (known.name().to_owned(), known)).collect();
         for object in objects {
             self.all.push(match before.remove(&*object.key().name) {
                 Some(known) if known.revision == Some(object.revision()) => known,
-                known => Definition::read(object, known.as_ref()),
+                known => CachedCrd::read(object, known.as_ref()),
             });
         }
     }
 }
 
-impl Definition {
+impl CachedCrd {
     /// Schemas that did not change are those of before: nobody keeps them twice.
     fn read(object: &Object, before: Option<&Self>) -> Self {
         let mut outline: Value =
