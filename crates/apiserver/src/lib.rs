@@ -28,7 +28,7 @@ pub mod discovery;
 pub mod gc;
 pub mod handlers;
 pub mod json;
-mod later;
+mod lazy;
 pub mod managed_fields;
 pub mod object;
 pub mod openapi;
@@ -46,5 +46,5 @@ pub mod store;
 pub mod version;
 
 pub use control::ServerOptions;
-pub use later::Later;
+pub use lazy::Lazy;
 pub use server::{Server, StartError};

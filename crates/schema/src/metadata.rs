@@ -42,7 +42,7 @@ pub fn unknown_fields(object: &Value) -> Vec<UnknownField> {
         .collect()
 }
 
-/// What is wrong with `metadata`; of many mistakes the first.
+/// The first error of `metadata`, if any.
 pub fn validate(object: &Value) -> Vec<FieldError> {
     let path = FieldPath::root().field("metadata");
     let metadata = match object.get("metadata") {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::decode::decode;
 
-/// Where the two shapes differ: the name in the core group, the name in `events.k8s.io`.
+/// The fields with different names: in the core group, in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::Package;
 
-/// Where a reference to another definition points in an OpenAPI v3 document.
+/// The prefix of references to other definitions in an OpenAPI v3 document.
 pub const REFERENCE_PREFIX: &str = "#/components/schemas/";
 
 /// The type of a field.
@@ -78,7 +78,7 @@ impl Field {
     }
 }
 
-/// What a [`Definition`] stands for.
+/// The kind of a [`Definition`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DefinitionKind {
     /// A kind that is stored and listed.

@@ -51,7 +51,7 @@ fn seconds(text: &str) -> Option<Seconds> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_second)
 }
 
-/// Which event goes when.
+/// The expiry times of events.
 struct Expiry {
     ttl: Seconds,
     due: BTreeSet<(Seconds, Key)>,

@@ -57,7 +57,7 @@ impl Drop for Tasks {
     }
 }
 
-/// ServerOptions of a start.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Lifetime of an event after its last write; `None` keeps it until it is deleted.

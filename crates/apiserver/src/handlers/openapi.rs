@@ -110,7 +110,7 @@ impl Api {
     }
 }
 
-/// How often a document is generated again because its definitions have changed.
+/// The number of attempts to generate a document whose definitions keep changing.
 const TRIES: usize = 10;
 
 impl Documents {

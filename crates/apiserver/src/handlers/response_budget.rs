@@ -24,7 +24,7 @@ use crate::store::Object;
 const MAX_BYTES: usize = 64 << 20;
 /// The unit of the budget, in bytes.
 const UNIT: usize = 1 << 10;
-/// How long objects wait for a client that reads slowly: as long as history lasts. kube-apiserver gives a list one minute.
+/// The time that objects wait for a slow client: as long as history lasts. kube-apiserver gives a list one minute.
 const MAX_AGE: Duration = Duration::from_secs(300);
 
 /// Bytes of the selectors of one watch that are not counted; the selectors of informers have fewer.

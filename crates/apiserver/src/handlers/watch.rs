@@ -47,7 +47,7 @@ const MAX_BYTES: usize = 64 << 20;
 const UNIT: usize = 1 << 10;
 /// Bytes by which an event may exceed its object without a larger share: its type, and what a table has around its one row.
 const ENVELOPE: usize = 4 << 10;
-/// How long a watch waits for its share: longer than the timeout of clients that read nothing and hold shares.
+/// The wait of a watch for its share: longer than the timeout of clients that read nothing and hold shares.
 const SHARE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The budget of converted events.

@@ -39,8 +39,8 @@ pub use item::ItemError;
 pub use managed::{Managed, ManagedError, ManagedFieldsEntry, Operation};
 pub(crate) use manager::object_text;
 pub use manager::{
-    Causes, Conflict, ConflictCause, Conflicts, Convert, FieldsError, Kind, ReplicaPaths, Replicas,
-    ResetFields, Write, apply, apply_scale, keep_times, update, update_scale,
+    Causes, Conflict, ConflictCause, Conflicts, FieldsError, Kind, ReplicaPaths, Replicas, ResetFields,
+    Write, apply, apply_scale, keep_times, update, update_scale,
 };
 pub use merge::merge;
 pub use misfit::{Misfit, Misfits};

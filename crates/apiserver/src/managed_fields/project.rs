@@ -15,7 +15,7 @@ pub fn to_field_set(value: &Value, types: &TypeInfo) -> FieldSet {
     project(value, types, types.root()).below
 }
 
-/// What is below a place, and whether the place itself is a leaf.
+/// The part of a set below a path, and whether the path itself is a leaf.
 struct Projected {
     below: FieldSet,
     leaf: bool,

@@ -21,7 +21,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// What a request to delete does.
+/// The effect of a deletion.
 #[derive(Debug, PartialEq)]
 pub enum Deletion {
     /// The object goes now.
@@ -91,7 +91,7 @@ fn is_namespace(object: &Value) -> bool {
     object["kind"] == "Namespace" && object["apiVersion"] == "v1"
 }
 
-/// Whether an object that an update would store is in fact done: it waits for nothing any more.
+/// Returns whether an object that an update would store is in fact done: it waits for nothing any more.
 pub fn is_finished(object: &Value) -> bool {
     let meta = Meta::of(object);
     meta.deletion_timestamp().is_some() && meta.finalizers().next().is_none() && !waits_otherwise(object)

@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Whether one held rule has all that a rule says of resources.
+    /// Returns whether one held rule has all that a rule says of resources.
     fn has_all<'h>(&mut self, held: &Held<'h>, rule: &Rule) -> ControlFlow<(), bool> {
         let lists: [(&[String], Has<'h>); 4] = [
             (&rule.api_groups, Held::has_group),

@@ -162,7 +162,7 @@ pub fn bindings() -> Vec<Value> {
     .collect()
 }
 
-/// What an object lacks of its default, as a merge patch; `None` where it lacks nothing or is to be left alone.
+/// The default values that an object lacks, as a merge patch; `None` if it lacks nothing or is not to be changed.
 pub fn repair(live: &Value, default: &Value) -> Option<Value> {
     if live["metadata"]["annotations"][AUTO_UPDATE] != "true" {
         return None;

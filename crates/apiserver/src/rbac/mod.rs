@@ -1,4 +1,4 @@
-//! Who may do what: Roles, ClusterRoles and their bindings, evaluated as Kubernetes does.
+//! RBAC: Roles, ClusterRoles and their bindings, evaluated as Kubernetes does.
 //!
 //! Members of `system:masters` may do everything and are never looked up. For everybody else the bindings are read
 //! from the store at every question, so that an answered write counts at once; what JSON says is parsed once per
@@ -47,7 +47,7 @@ const OVERHEAD: usize = 1 << 10;
 /// An answer to "may they".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether they may.
+    /// True if they may.
     pub allowed: bool,
     /// Why, or what went wrong on the way; may be empty.
     pub reason: String,
@@ -63,12 +63,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// What they may do, in the order of the bindings.
+    /// The rules that apply, in the order of the bindings.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.roles.iter().flat_map(|role| role.rules.iter().flatten())
     }
 
-    /// What they may do, with the rules of a role that is bound several times once.
+    /// The rules that apply; those of a role that is bound several times are listed once.
     fn distinct(&self) -> impl Iterator<Item = &Rule> {
         let mut seen = HashSet::new();
         let roles = self.roles.iter().filter(move |role| seen.insert(Arc::as_ptr(role)));
@@ -100,7 +100,7 @@ impl Remembered {
     }
 }
 
-/// What matters of a role or a binding.
+/// The parsed content of a role or a binding.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Parsed {
@@ -181,7 +181,7 @@ impl Source<'_> {
 }
 
 impl Rbac {
-    /// Whether somebody may do something.
+    /// Returns whether somebody may do something.
     pub fn authorize(&self, store: &Store, user: &User, verb: &str, object: &Attributes<'_>) -> Verdict {
         if user.is_master() {
             return Verdict { allowed: true, reason: String::new() };

@@ -6,7 +6,7 @@ use crate::status::go;
 
 pub(super) const ALL: &str = "*";
 
-/// What may be done to what.
+/// A rule: verbs allowed on resources, or on paths that are no resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Rule {
@@ -23,7 +23,7 @@ pub struct Rule {
     pub non_resource_urls: Vec<String>,
 }
 
-/// What somebody wants to do it to.
+/// The attributes of a request that authorization decides on, besides user and verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attributes<'a> {
     /// A resource.
@@ -56,7 +56,7 @@ fn has_or_all(list: &[String], wanted: &str) -> bool {
 }
 
 impl Rule {
-    /// Whether it allows a verb on an object.
+    /// Returns whether it allows a verb on an object.
     pub fn allows(&self, verb: &str, object: &Attributes<'_>) -> bool {
         has_or_all(&self.verbs, verb)
             && match object {

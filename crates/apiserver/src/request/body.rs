@@ -19,10 +19,10 @@ use crate::{
     status::{ApiError, Cause, GroupResource, go},
 };
 
-/// What a body may have, in bytes: upstream's limit for etcd's sake, kept because clients know it.
+/// The largest body, in bytes: kube-apiserver's limit for etcd's sake, kept because clients know it.
 pub const BODY_LIMIT: usize = bounds::MAX_BYTES;
 
-/// How much of a body a message shows.
+/// The bytes of a body that a message shows.
 const SUMMARY: usize = 30;
 
 /// A body, decoded.
@@ -30,11 +30,11 @@ const SUMMARY: usize = 30;
 pub struct DecodedBody {
     /// The value.
     pub value: Value,
-    /// What it says more than once; the last counts.
+    /// Duplicate fields; the last one counts.
     pub repeated: Repeated,
 }
 
-/// What a body says more than once.
+/// Duplicate fields of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Repeated {
     /// Nothing.
@@ -75,7 +75,7 @@ impl Repeated {
         }
     }
 
-    /// What whoever does not write strictly is told.
+    /// The warnings of a write whose field validation is not strict.
     pub fn warnings(&self) -> Vec<String> {
         match self {
             Self::Nothing | Self::Members(_) => self.problems(),
@@ -203,7 +203,7 @@ fn summary(body: &[u8]) -> String {
     text
 }
 
-/// Whether a decoded body is an object of the kind and version that the path promises.
+/// Returns whether a decoded body is an object of the kind and version that the path promises.
 ///
 /// Built-in kinds may leave `kind` and `apiVersion` out, and have them after this; custom ones may not.
 pub fn check_kind(
@@ -312,12 +312,12 @@ fn check_custom(
     Ok(())
 }
 
-/// What a member given twice is called, in warnings and errors.
+/// Message for a duplicate field.
 pub fn duplicate_field(path: &str) -> String {
     format!("duplicate field {}", go::quote(path))
 }
 
-/// What a member the schema does not know is called, in warnings and errors.
+/// Message for a field that the schema does not have.
 pub fn unknown_field(path: &str) -> String {
     format!("unknown field {}", go::quote(path))
 }

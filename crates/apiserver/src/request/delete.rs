@@ -10,9 +10,9 @@ use crate::status::{ApiError, Cause, go};
 /// The options of a delete.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DeleteOptions {
-    /// How long the object may take to end.
+    /// The grace period of the object.
     pub grace_period_seconds: Option<i64>,
-    /// What becomes of dependents; `None` leaves it to the object's finalizers and the resource's default.
+    /// The propagation policy; `None` leaves it to the object's finalizers and the resource's default.
     pub propagation: Option<Propagation>,
     /// The older form of it. `Some(false)` makes the answer 202 while the object is still there.
     pub orphan_dependents: Option<bool>,

@@ -1,4 +1,4 @@
-//! What a request asks for: path, query, headers and body, parsed once into types that later code trusts.
+//! The parts of a request: path, query, headers and body, parsed once into types that later code trusts.
 
 pub mod accept;
 pub mod body;

@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 use crate::rbac;
 use crate::status::{ApiError, GroupResource, go};
 
-/// What a path names.
+/// The meaning of a URL path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestPath {
     /// `/` and `/index.html`: the list of paths.
@@ -111,7 +111,7 @@ pub struct ResourcePath {
     pub watch: bool,
 }
 
-/// What is done to a resource, as RBAC names it.
+/// The verb of a request on a resource, as RBAC names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read one object.
@@ -229,7 +229,7 @@ fn resource(version: GroupVersion, parts: &[&str]) -> RequestPath {
 }
 
 impl ResourcePath {
-    /// What a method means here; `watch` is the query's. `None` for methods that no resource has.
+    /// The verb of a method on this path; `watch` is the query parameter. `None` for methods that no resource has.
     ///
     /// HEAD counts as reading when rights are asked about; built-in resources answer it with 405 all the same.
     pub fn verb(&self, method: &Method, watch: bool) -> Option<Verb> {
@@ -324,7 +324,7 @@ pub fn forbidden_path(user: &str, method: &Method, path: &str, why: &str) -> Api
     ApiError::Forbidden { resource: None, name: String::new(), why: with_reason(&what, why) }
 }
 
-/// What the client chose is kept from looking like HTML.
+/// Escapes text of the client, so that it is not taken for HTML.
 fn with_reason(what: &str, why: &str) -> String {
     let what = what.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     if why.is_empty() { what } else { format!("{what}: {why}") }

@@ -11,7 +11,7 @@ const ALL: usize = 4096;
 /// Characters of one warning, once they are cut.
 const ONE: usize = 256;
 
-/// What the client should know besides the answer; each text once. Clones are the same list.
+/// Warnings for the client; each text is kept once. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<Told>>);
 

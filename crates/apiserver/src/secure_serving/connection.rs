@@ -22,7 +22,7 @@ use super::{
 };
 use crate::authn::Certified;
 
-/// How long a client that is sent away may take to say goodbye.
+/// The time for a refused client to close its connection.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// An HTTP/2 client that has gone without a word is noticed by an unanswered ping, watches or not.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ pub(super) async fn serve<A: RequestHandler>(
     tls: TlsAcceptor,
     stream: TcpStream,
     address: SocketAddr,
-    place: Arc<ConnectionSlot>,
+    slot: Arc<ConnectionSlot>,
 ) {
     let metrics = service.metrics.clone();
     let _counted = metrics.connection();
@@ -50,7 +50,7 @@ pub(super) async fn serve<A: RequestHandler>(
     let shaken = select! {
         shaken = timeout(service.limits.handshake, tls.accept(stream)) => shaken,
         () = service.closing.cancelled() => return,
-        () = place.lost() => return,
+        () = slot.lost() => return,
     };
     let Ok(Ok(stream)) = shaken else { return };
     let (_, session) = stream.get_ref();
@@ -59,16 +59,15 @@ pub(super) async fn serve<A: RequestHandler>(
 
     let pulse = ConnectionTimeouts::new(service.limits.clone(), !is_http2);
     let stream = TokioIo::new(MonitoredIo { inner: stream, pulse: pulse.clone() });
-    place.established(&pulse);
-    let peer =
-        Arc::new(Peer { address: address.ip(), certified, pulse: pulse.clone(), place: place.clone() });
+    slot.established(&pulse);
+    let peer = Arc::new(Peer { address: address.ip(), certified, pulse: pulse.clone(), slot: slot.clone() });
     let (limits, closing) = (service.limits.clone(), service.closing.clone());
     let answer = service_fn(move |request| service.clone().serve(peer.clone(), request));
     let closing = closing.cancelled();
     let over = async {
         select! {
             () = pulse.overdue() => {}
-            () = place.lost() => {}
+            () = slot.lost() => {}
         }
     };
     if is_http2 {

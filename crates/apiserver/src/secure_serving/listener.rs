@@ -40,18 +40,18 @@ pub enum ServingError {
     Tls(#[source] rustls::Error),
 }
 
-/// Where and how to listen.
+/// Settings of the listener.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The address; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Whether the address may be one that other machines reach.
+    /// True if the address may be one that other machines reach.
     pub allow_remote: bool,
-    /// What clients may take.
+    /// The limits of clients.
     pub limits: Limits,
-    /// Where requests are logged, if they are.
+    /// The audit log, if there is one.
     pub audit: Option<AuditLog>,
-    /// Where requests are counted; an API that serves `/metrics` holds the other end.
+    /// The counters of requests; an API that serves `/metrics` shares them.
     pub metrics: Arc<Metrics>,
 }
 
@@ -111,12 +111,12 @@ impl SecureServer {
         Ok(())
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where a client on this machine finds it.
+    /// The URL for clients on this machine.
     pub fn url(&self) -> String {
         let ip = match self.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -149,18 +149,18 @@ async fn accept<A: RequestHandler>(
     tls: watch::Receiver<TlsAcceptor>,
     service: Arc<Service<A>>,
 ) -> usize {
-    let places = ConnectionSlots::new(&service.limits);
+    let slots = ConnectionSlots::new(&service.limits);
     let mut connections = JoinSet::new();
     loop {
         select! {
             () = service.closing.cancelled() => break,
             // Forgets those that have ended.
             Some(_) = connections.join_next() => {}
-            accepted = next(&listener, &places) => match accepted {
+            accepted = next(&listener, &slots) => match accepted {
                 Ok((stream, address)) => {
-                    let place = Arc::new(places.enter(address.ip()));
+                    let slot = Arc::new(slots.enter(address.ip()));
                     let tls = tls.borrow().clone();
-                    connections.spawn(connection::serve(service.clone(), tls, stream, address, place));
+                    connections.spawn(connection::serve(service.clone(), tls, stream, address, slot));
                 }
                 Err(_) => sleep(AFTER_FAILURE).await,
             },
@@ -176,7 +176,7 @@ async fn accept<A: RequestHandler>(
 }
 
 /// The next connection, once there may be one.
-async fn next(listener: &TcpListener, places: &ConnectionSlots) -> io::Result<(TcpStream, SocketAddr)> {
-    places.room().await;
+async fn next(listener: &TcpListener, slots: &ConnectionSlots) -> io::Result<(TcpStream, SocketAddr)> {
+    slots.room().await;
     listener.accept().await
 }

@@ -30,7 +30,7 @@ use crate::authn::User;
 /// As nginx logs a client that went away before it was answered.
 const CLIENT_GONE: u16 = 499;
 
-/// What is known of a request.
+/// The record of a request, for metrics and the audit log.
 pub(super) struct RequestRecord {
     metrics: Arc<Metrics>,
     audit: Option<Audited>,
@@ -43,14 +43,14 @@ pub(super) struct RequestRecord {
     code: u16,
     bytes: u64,
     busy: Busy,
-    /// What the request takes of the budgets.
+    /// Its share of the budget of requests.
     share: Option<BudgetShare>,
     /// What its body takes of the room for bodies: an answer is about as large, and there until it is read. Then what a larger
     /// answer takes.
     room: Vec<BudgetShare>,
 }
 
-/// What only the audit log needs.
+/// The fields that only the audit log needs.
 struct Audited {
     log: AuditLog,
     method: Method,
@@ -171,7 +171,7 @@ pub(super) struct Recorded {
     body: Body,
     /// When a watch is to end; nothing else is cut short.
     end: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    /// Whether the last frame of a watch ended before its event.
+    /// True if the last frame of a watch ended before its event.
     in_event: bool,
     record: RequestRecord,
 }

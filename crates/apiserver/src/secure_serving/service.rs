@@ -37,12 +37,12 @@ use crate::authn::{Certified, Token, User, authenticate};
 
 /// The unit in which room for bodies is given out: a small body costs more than its bytes.
 const ROOM: usize = 1 << 10;
-/// How much more than is taken is read of a body that is too long; as much as Go's server does.
+/// The bytes read of a body beyond its limit before the connection is closed; as many as Go's server reads.
 const SPARE: usize = 256 << 10;
 /// A client that sends nothing for so long is no longer waited for, if its body is too long anyway.
 const LULL: Duration = Duration::from_millis(500);
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Service<A> {
     api: Arc<A>,
     token: Token,
@@ -57,12 +57,12 @@ pub(super) struct Service<A> {
     users: UserRuntime,
 }
 
-/// What a connection knows of its other end.
+/// The peer of a connection.
 pub(super) struct Peer {
     pub address: IpAddr,
     pub certified: Option<Certified>,
     pub pulse: Arc<ConnectionTimeouts>,
-    pub place: Arc<ConnectionSlot>,
+    pub slot: Arc<ConnectionSlot>,
 }
 
 impl<A: RequestHandler> Service<A> {
@@ -126,7 +126,7 @@ impl<A: RequestHandler> Service<A> {
         }
         let user = authenticate(peer.certified.as_ref(), &head.headers, &self.token, SystemTime::now())?;
         record.is_of(&user, None);
-        peer.place.is_of(&user)?;
+        peer.slot.is_of(&user)?;
         record.takes(self.requests.take(&user, 1).ok_or_else(Refusal::busy)?);
         if user.is_anonymous() && !impersonation::is_public(&head.method, head.uri.path()) {
             return Err(Refusal::unauthorized());
@@ -254,7 +254,7 @@ fn without_content(head: &mut response::Parts, body: &Body) -> Body {
     http_body_util::Empty::new().boxed_unsync()
 }
 
-/// What has no known length is a watch, unless it says otherwise.
+/// A body of unknown length is a watch, unless it is marked as finite.
 fn is_watch(head: &response::Parts, body: &Body) -> bool {
     let is_finite = head.extensions.get::<Finite>().is_some();
     !is_finite && !body.is_end_stream() && body.size_hint().exact().is_none()

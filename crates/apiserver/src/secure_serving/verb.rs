@@ -1,4 +1,4 @@
-//! What a request does, in one word: kube-apiserver's verbs, for metrics and the audit log.
+//! The verb of a request as kube-apiserver names it, for metrics and the audit log.
 
 use http::{Method, Uri};
 

@@ -285,7 +285,7 @@ pub fn validate(
     }
     // The room for definitions is only checked for valid ones.
     if let (Some(room), true, false) = (&target.served.room, errors.is_empty(), target.status) {
-        errors.extend(room.judge(object, old));
+        errors.extend(room.check(object, old));
     }
     refuse(target, object, &errors)
 }

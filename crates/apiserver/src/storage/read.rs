@@ -18,7 +18,7 @@ use crate::request::selector::LabelSelector;
 use crate::status::ApiError;
 use crate::store::{At, Continue, Filter, Key, ListQuery, Object, Page, ReadError, Revision, Watcher};
 
-/// How long a read waits for a revision of the future; as long as Kubernetes does.
+/// The time that a read waits for a future revision; as long as in Kubernetes.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A collection, or a page of it.
@@ -28,9 +28,9 @@ pub struct Listed {
     pub items: Vec<Arc<Object>>,
     /// The revision of the whole list.
     pub revision: Revision,
-    /// Where the next page starts.
+    /// The continue token of the next page.
     pub next: Option<String>,
-    /// How many objects follow, where that is known.
+    /// The number of objects that follow, where that is known.
     pub remaining: Option<usize>,
 }
 
@@ -170,7 +170,7 @@ fn is_filtered(options: &ListOptions) -> bool {
     !options.labels.is_empty() || !options.fields.is_empty()
 }
 
-/// Whether a list is of one object at most, by its name.
+/// Returns whether a list is of one object at most, by its name.
 fn is_one(target: &Target, options: &ListOptions) -> bool {
     let placed = target.namespace.is_some()
         || !target.served.resource.namespaced
@@ -178,7 +178,7 @@ fn is_one(target: &Target, options: &ListOptions) -> bool {
     placed && options.fields.exact("metadata.name").is_some()
 }
 
-/// Whether upstream answers from a cache, which shows in what it does not do then.
+/// Returns whether upstream answers from a cache, which shows in what it does not do then.
 fn is_cached(target: &Target) -> bool {
     &*target.served.store_name != "/events"
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::admit::{self, Admitted, Origin};
-use super::patched::patched;
+use super::patch::apply_patch;
 use super::preconditions::{
     check_uid, check_version, needs_version, registry_key, states_version, version_number,
 };
@@ -24,7 +24,7 @@ use crate::resource::crd;
 use crate::status::ApiError;
 use crate::store::{self, Revision, WriteError};
 
-/// How often a change is tried where other writers are faster; as often as Kubernetes does.
+/// The number of attempts of a change that meets conflicts; as many as in Kubernetes.
 const TRIES: usize = 5;
 
 /// A patch of one of the four kinds.
@@ -194,7 +194,7 @@ impl Storage {
                 (self.applied(target, Some(live), applied, options, manager)?, about)
             }
             Edit::Patch(body) => {
-                let (new, rest) = patched(target, live, body)?;
+                let (new, rest) = apply_patch(target, live, body)?;
                 let origin = match (body, rest) {
                     (_, Some(rest)) => Origin::StrategicPatch(managed_fields::text::in_message(&rest)),
                     (PatchBody::Json(_), None) => Origin::JsonPatch(new.to_string()),
@@ -258,7 +258,7 @@ impl Storage {
         admit::warn(target, &new, Some(live), options);
         // An object that is removed is not encoded for the store.
         if !delete::is_finished(&new) {
-            encode::settle(target, &mut new);
+            encode::drop_unstored(target, &mut new);
         }
         Ok(new)
     }

@@ -1,4 +1,4 @@
-//! What names an object, and what orders changes.
+//! Keys of objects, and revisions.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use std::{fmt, sync::Arc};
 pub struct Revision(u64);
 
 impl Revision {
-    /// Where a new, empty store stands.
+    /// The revision of a new, empty store.
     pub const START: Self = Self(1);
 
     /// The revision with this number.

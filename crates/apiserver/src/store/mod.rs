@@ -68,10 +68,10 @@ use self::{
 /// Writes that may wait for the writer; further callers wait for room. Two full groups: one being written, one ready.
 const QUEUE: usize = 1024;
 
-/// How a store is opened.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How much history to keep.
+    /// The limits of the history.
     pub history: HistoryLimits,
     /// Tells the age of history.
     pub clock: Arc<dyn Clock>,
@@ -96,7 +96,7 @@ impl Default for Options {
     }
 }
 
-/// What the writer, the readers and the watchers share.
+/// State that the writer, the readers and the watchers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: RwLock<Arc<State>>,

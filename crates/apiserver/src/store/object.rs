@@ -15,10 +15,10 @@ use bytes::Bytes;
 
 use super::key::{Key, Revision};
 
-/// What an object takes besides its bytes: its key, and its place in a table.
+/// The memory of an object besides its bytes: its key, and its place in a table.
 const OVERHEAD: usize = 256;
 
-/// What is to be stored: bytes, with or without a gap for the revision.
+/// A value to store: bytes, with or without a gap for the revision.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Value {
     before: Bytes,
@@ -42,7 +42,7 @@ impl Value {
         self.before.len() + self.after.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Whether there are no bytes at all.
+    /// Returns whether there are no bytes at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,7 +72,7 @@ pub struct Object {
     pub(crate) revision: Revision,
     pub(crate) created: Revision,
     pub(crate) bytes: Bytes,
-    /// Where the revision stands in `bytes`.
+    /// The position of the revision in `bytes`.
     pub(crate) stamp: Option<usize>,
     pub(crate) part: CachedRange,
 }
@@ -150,7 +150,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// How many decimal digits a revision has.
+/// The number of decimal digits of a revision.
 pub(crate) fn digits(revision: Revision) -> usize {
     revision.get().checked_ilog10().map_or(1, |log| log as usize + 1)
 }

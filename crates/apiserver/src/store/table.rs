@@ -106,7 +106,7 @@ impl Table {
             .take_while(move |object| namespace.is_none_or(|namespace| *object.key.namespace == *namespace))
     }
 
-    /// Where a range starts: a chunk, and the number of its objects to pass over.
+    /// The start of a range: a chunk, and the number of its objects to skip.
     fn start(&self, namespace: Option<&str>, after: Option<NamespacedName<'_>>) -> (usize, usize) {
         let head = namespace.map(|namespace| (namespace, ""));
         let (place, inclusive) = match (head, after) {

@@ -36,7 +36,7 @@ const GROUP_BYTES: usize = 4 << 20;
 const LEAST_CUT: usize = 256;
 const MOST_CUT: usize = 2048;
 
-/// How much history to keep. The first limit to be reached counts, give or take some hundred changes.
+/// The limits of the history. The first one reached counts, give or take some hundred changes.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
     /// The oldest change. Checked when something is written: a store at rest keeps what it has.

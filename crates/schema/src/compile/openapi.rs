@@ -9,13 +9,13 @@ use crate::compile::raw::{Items, Props, RawAdditional, RawRule};
 use crate::error::FieldError;
 use crate::node::{Kind, Node, is_type_or_object_meta};
 use crate::path::FieldPath;
-use crate::validate::told::Errors;
+use crate::validate::errors::Errors;
 
 /// The reasons a rule may give.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What is known on the way down.
+/// The context on the way down.
 #[derive(Clone, Default)]
 struct Context {
     /// Why a default is not allowed here, if it is not.
@@ -23,7 +23,7 @@ struct Context {
     inside_metadata: bool,
     /// The highest schema above whose parts cannot be told apart across an update.
     uncorrelatable: Option<FieldPath>,
-    /// How many values of this schema an object can have, if bounded.
+    /// The maximal number of values of this schema in an object, if bounded.
     cardinality: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn check(root: &Props, node: Option<&Node>) -> Vec<FieldError> {
     walk.schema.into_inner().into_iter().chain(rules).chain(sum).collect()
 }
 
-/// How many children of one kind a value of this schema can have, if bounded.
+/// The maximal number of children of one kind of a value of this schema, if bounded.
 fn max_children(props: &Props) -> Option<u64> {
     let bound = match props.kind.as_str() {
         "object" if props.additional_properties.is_some() => props.max_properties,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{FieldError, FieldErrorKind};
 use crate::path::FieldPath;
-use crate::validate::told::Errors;
+use crate::validate::errors::Errors;
 
 /// No schema of a real CRD comes near; the CRDs of Cluster API and Crossplane stay below 40.
 const MAX_DEPTH: usize = 128;
@@ -54,7 +54,7 @@ pub(crate) struct Props {
     pub list_map_keys: Vec<String>,
     pub map_type: Option<String>,
     pub validations: Vec<RawRule>,
-    /// Whether it names its dialect, which no CRD may.
+    /// True if it names its dialect, which no CRD may.
     pub names_dialect: bool,
     /// Keywords of JSON Schema that no CRD may use, in the order of [`UNSUPPORTED`].
     pub unsupported: Vec<&'static str>,
@@ -103,7 +103,7 @@ impl Props {
         }
     }
 
-    /// Whether nothing here or below is beyond what a structural schema can express.
+    /// Returns whether nothing here or below is beyond what a structural schema can express.
     pub fn is_expressible(&self) -> bool {
         let nested = self.properties.values().chain(&self.all_of).chain(&self.any_of).chain(&self.one_of);
         self.unsupported.is_empty()

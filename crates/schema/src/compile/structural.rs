@@ -1,4 +1,4 @@
-//! What makes a schema structural.
+//! The rules of structural schemas.
 //!
 //! Types are stated outside of `allOf`, `anyOf`, `oneOf` and `not`; what is inside of these
 //! only restricts values, and only of fields stated outside; `metadata` is implied.
@@ -7,7 +7,7 @@ use crate::compile::raw::{Items, Props, RawAdditional};
 use crate::error::FieldError;
 use crate::path::FieldPath;
 use crate::patterns;
-use crate::validate::told::Errors;
+use crate::validate::errors::Errors;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -126,7 +126,7 @@ fn metadata(props: &Props, level: Level, path: &FieldPath, errors: &mut Errors) 
     }
 }
 
-/// Whether nothing but the name is restricted. Defaults are judged elsewhere.
+/// Returns whether nothing but the name is restricted. Defaults are judged elsewhere.
 fn is_plain_metadata(metadata: &Props) -> bool {
     let names_only = metadata.properties.keys().all(|name| name == "name" || name == "generateName");
     names_only

@@ -16,9 +16,9 @@ use crate::path::Trail;
 use crate::patterns::matching_cost;
 use crate::validate::Correlated;
 use crate::validate::compositions::compositions;
+use crate::validate::errors::Errors;
 use crate::validate::formats::Check;
 use crate::validate::numbers;
-use crate::validate::told::Errors;
 
 /// Checks `value`, forgiving what did not change since `correlated`'s old value.
 pub(crate) fn check(
@@ -134,7 +134,7 @@ pub(super) fn checked(
     passed
 }
 
-/// Whether to find out if a value has changed takes no longer than to check it, which is not needed then. It would for each
+/// Returns whether to find out if a value has changed takes no longer than to check it, which is not needed then. It would for each
 /// object within an object, down to the last.
 fn is_cheap(node: &Node, value: &Value, trail: Trail<'_>) -> bool {
     let checks = &node.checks;

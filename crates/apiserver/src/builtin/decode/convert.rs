@@ -36,7 +36,7 @@ pub enum ConvertError {
     Collection {
         /// `slice` or `map`.
         wanted: &'static str,
-        /// What it is instead.
+        /// The value found.
         found: &'static str,
     },
     /// No structure.
@@ -58,7 +58,7 @@ pub fn convert(group: &str, kind: &str, object: &mut Value) -> Result<(), Conver
     }
 }
 
-/// Where a value is: the structure and its field.
+/// The position of a value: the structure and its field.
 type Place<'a> = (&'a str, &'a str);
 
 fn structure(package: Package, definition: &Definition, object: &mut Value) -> Result<(), ConvertError> {

@@ -1,4 +1,4 @@
-//! What Go's types have that the tables do not say: names of their own, and an order of their fields.
+//! Facts about Go's types that the tables lack: their names, and the order of their fields.
 
 use super::super::{
     definitions::Package,

@@ -1,4 +1,4 @@
-//! What all kinds share: metadata, options, answers.
+//! Definitions that all kinds share: metadata, options, responses.
 
 use super::Package::{Autoscaling, Meta, Runtime};
 use crate::builtin::schema::{

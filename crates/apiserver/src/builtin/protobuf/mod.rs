@@ -23,7 +23,7 @@ use crate::bounds::{self, MAX_VALUES};
 use crate::json;
 use wire::{Reader, Wire, WireError};
 
-/// What every body begins with.
+/// The magic number of every body.
 const MAGIC: &[u8] = b"k8s\0";
 /// Only schemas nest in schemas; as deep as JSON may.
 const DEEPEST: usize = 128;
@@ -48,7 +48,7 @@ pub enum ProtobufError {
     Object(#[from] ObjectError),
 }
 
-/// What is wrong inside of the envelope.
+/// An invalid object in the envelope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// The bytes are no message.
@@ -61,13 +61,13 @@ pub enum ObjectError {
         message: &'static str,
         /// Number of the field.
         number: u64,
-        /// How its value is written.
+        /// Its wire type.
         wire: u8,
     },
     /// The field is of another type.
     #[error("proto: wrong wireType = {form} for field {field}")]
     Form {
-        /// How the value is written.
+        /// The wire type of the value.
         form: u8,
         /// The field.
         field: String,
@@ -167,7 +167,7 @@ fn message(
     Ok(())
 }
 
-/// Where a value is, and how many were read before it.
+/// The depth of a value, and the number of values read before it.
 #[derive(Clone, Copy)]
 struct Level<'a> {
     depth: usize,

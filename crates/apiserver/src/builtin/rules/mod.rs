@@ -34,7 +34,7 @@ const MAX_DATA: usize = 1024 * 1024;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// How objects of a built-in kind may be called.
+/// The rule for names of a built-in kind.
 pub fn name_rule(group: &str, kind: &str) -> NameRule {
     match (group, kind) {
         ("", "Namespace") => NameRule::Label,
@@ -62,12 +62,12 @@ pub(crate) fn finalizers(group: &str, kind: &str, names: &[&str]) -> Vec<FieldEr
     errors
 }
 
-/// Whether an update of an object that does not exist creates it.
+/// Returns whether an update of an object that does not exist creates it.
 pub fn allows_create_on_update(group: &str, kind: &str) -> bool {
     matches!((group, kind), ("" | "events.k8s.io", "Event") | ("coordination.k8s.io", "Lease") | (RBAC, _))
 }
 
-/// Whether an update may leave out the revision it replaces.
+/// Returns whether an update may leave out the revision it replaces.
 pub fn allows_unconditional_update(group: &str, kind: &str) -> bool {
     !matches!(
         (group, kind),
@@ -75,12 +75,12 @@ pub fn allows_unconditional_update(group: &str, kind: &str) -> bool {
     )
 }
 
-/// Whether `metadata.generation` counts the changes of the spec.
+/// Returns whether `metadata.generation` counts the changes of the spec.
 pub fn tracks_generation(group: &str, kind: &str) -> bool {
     (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
-/// What admission adds to an object that is about to be created.
+/// Applies admission plugins that change an object on creation.
 pub(crate) fn admit_create(group: &str, kind: &str, object: &mut Value) {
     if (group, kind) == ("", "Node") {
         node::admit_create(object);

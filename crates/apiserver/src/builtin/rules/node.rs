@@ -31,7 +31,7 @@ fn join_ranges(node: &mut Value) {
     }
 }
 
-/// What a node was once configured by is no longer taken.
+/// Drops `spec.configSource` and `status.config`, which are no longer supported.
 pub(super) fn drop_configuration(node: &mut Value) {
     for (part, name) in [("spec", "configSource"), ("status", "config")] {
         if let Some(part) = node.get_mut(part).and_then(Value::as_object_mut) {

@@ -257,7 +257,7 @@ fn is_true(schema: &Value, key: &str) -> bool {
     schema.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// Whether the map is atomic, if the schema says so.
+/// Returns whether the map is atomic, if the schema says so.
 fn map_type(schema: &Value) -> Result<Option<bool>, SchemaError> {
     match text(schema, "x-kubernetes-map-type") {
         None => Ok(None),

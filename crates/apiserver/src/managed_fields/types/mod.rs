@@ -1,4 +1,4 @@
-//! What merging needs to know of a type: how its maps and lists hang together.
+//! Types of maps and lists, as merging needs them.
 //!
 //! ```text
 //! map    granular (each member has its own owners) or atomic (one owner of the whole)
@@ -32,7 +32,7 @@ const UNTYPED: TypeId = TypeId(0);
 /// Anything: maps are granular, lists atomic.
 const DEDUCED: TypeId = TypeId(1);
 
-/// What a value may be; at least one is allowed.
+/// The alternatives for a value; at least one is allowed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Atom {
     pub(crate) map: Option<MapType>,
@@ -61,9 +61,9 @@ pub(crate) struct MapType {
 pub(crate) struct StructField {
     name: Box<str>,
     pub(crate) of: TypeId,
-    /// What a list item is taken to have when this field is a key and absent.
+    /// The default of this field for items that lack it, if it is a key of a list.
     default: Option<Value>,
-    /// How a strategic merge patch treats the field; most say nothing.
+    /// The strategic merge patch strategy of the field; most have none.
     pub(crate) patch: Option<Box<PatchMeta>>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum ListRelation {
     Map(Vec<Box<str>>),
 }
 
-/// Which of the possibilities of an atom a value has.
+/// The alternative of an atom that a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtomKind {
     Map,
@@ -141,7 +141,7 @@ impl Atom {
         }
     }
 
-    /// What a value of this shape is handled as.
+    /// The type that a value of this kind is handled as.
     pub(crate) fn handle(&self, shape: AtomKind) -> Handle<'_> {
         let map =
             self.map.as_ref().filter(|_| matches!(shape, AtomKind::Map | AtomKind::Open)).map(Handle::Map);
@@ -176,7 +176,7 @@ impl MapType {
         self.field(name).map(|field| field.of).or(self.rest)
     }
 
-    /// Whether this is a map of which the schema says nothing.
+    /// Returns whether this is a map of which the schema says nothing.
     pub(crate) fn is_deduced(&self, types: &TypeInfo) -> bool {
         let untyped = |rest: TypeId| {
             rest == DEDUCED || (rest != UNTYPED && types.atom(rest).scalar == Some(Scalar::Untyped))
@@ -190,7 +190,7 @@ impl ListType {
         matches!(self.relation, ListRelation::Atomic)
     }
 
-    /// What the key field `name` is taken to be where an item lacks it.
+    /// The default of the key field `name`, for items that lack it.
     pub(crate) fn key_default<'a>(&self, types: &'a TypeInfo, name: &str) -> Option<&'a Value> {
         types.atom(self.items).map.as_ref()?.field(name)?.default.as_ref()
     }

@@ -17,7 +17,7 @@ pub(super) struct BuiltIn {
 const NAME: ColumnDefinition = ColumnDefinition::text("Name", describe::NAME).format("name");
 const AGE: ColumnDefinition = ColumnDefinition::text("Age", describe::CREATED);
 
-/// What is printed of a resource; kinds nobody wrote a function for have a name and an age.
+/// The columns of a resource; kinds without columns of their own have name and age.
 pub(super) fn find(group: &str, plural: &str) -> BuiltIn {
     match (group, plural) {
         ("", "namespaces") => BuiltIn { columns: NAMESPACE, cells: namespace },

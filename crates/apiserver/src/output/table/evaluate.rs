@@ -1,4 +1,4 @@
-//! What a JSON path finds in a value.
+//! Evaluation of JSON paths.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -57,7 +57,7 @@ pub(super) fn evaluate<'a>(
     walk(steps, vec![value], work)
 }
 
-/// What is left of the work for one row.
+/// The work that is left for one row.
 pub(super) struct Work(Cell<usize>);
 
 impl Default for Work {

@@ -15,7 +15,7 @@ use super::evaluate::{self, EvaluateError, Work};
 /// Filters inside filters: more than anybody writes, less than the stack takes.
 const DEPTH: usize = 16;
 
-/// What is wrong with a path.
+/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPathError {
     /// A bracket is not closed.
@@ -77,7 +77,7 @@ pub(super) enum Step {
     Word(String),
 }
 
-/// Where a slice ends.
+/// The end of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SliceEnd {
     /// `[n]`: after one item.
@@ -249,7 +249,7 @@ impl<'a> Parser<'a> {
         });
     }
 
-    /// What stands in brackets; the opening one is read.
+    /// Parses the content of brackets; the opening one is consumed.
     fn brackets(&mut self) -> Result<(), JsonPathError> {
         let length = self.rest().find([']', '\n']).ok_or(JsonPathError::Array)?;
         let inner = &self.rest()[..length];

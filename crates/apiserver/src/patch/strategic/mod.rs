@@ -108,7 +108,7 @@ pub fn strategic_merge_patch(
 
 struct Merge<'a> {
     types: &'a TypeInfo,
-    /// How much was walked again.
+    /// The values that were walked again.
     again: Cell<usize>,
 }
 

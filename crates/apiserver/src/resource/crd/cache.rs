@@ -8,7 +8,7 @@ use capt_schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Room, Unserved, is_established, resource_with, room, text, versions};
+use super::{CrdBudget, Unserved, budget, is_established, resource_with, text, versions};
 use crate::resource::{Resource, Version, is_api_group, schema_cache};
 use crate::store::{Object, Revision};
 
@@ -32,9 +32,9 @@ pub struct CachedCrd {
     weight: Option<usize>,
     /// The problem of a schema that was stored before it was refused, once it was looked for.
     refused: Option<String>,
-    /// Whether it waits for room, without its versions.
+    /// True if it waits for room, without its versions.
     waits: bool,
-    /// What it defines, once somebody asked.
+    /// The resource it defines, once it was asked for.
     resource: Option<Arc<Resource>>,
     /// Of the object that was read; none if it must be read again.
     revision: Option<Revision>,
@@ -82,7 +82,7 @@ impl CachedCrd {
     }
 
     /// Gets room for it, or keeps as little of it as there may be and tells why it is not served.
-    pub fn find_room(&mut self, room: &Room, object: &Object) -> Result<(), Unserved> {
+    pub fn find_room(&mut self, room: &CrdBudget, object: &Object) -> Result<(), Unserved> {
         let weight = self.weigh();
         let found = match &self.refused {
             Some(problem) => {
@@ -116,7 +116,7 @@ impl CachedCrd {
                 }
             }
         }
-        *self.weight.insert(room::weight(&self.versions, &self.schemas))
+        *self.weight.insert(budget::weight(&self.versions, &self.schemas))
     }
 
     /// Its name.
@@ -131,7 +131,7 @@ impl CachedCrd {
         self.revision = written.and_then(revision);
     }
 
-    /// What it defines, where it is established and nothing of the API itself.
+    /// The resource it defines, if it is established and not part of the API itself.
     pub fn resource(&mut self) -> Option<Arc<Resource>> {
         let group = self.outline.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
         if !is_established(&self.outline) || is_api_group(group) {

@@ -104,7 +104,7 @@ fn label(value: &str, at: &FieldPath, before: &str, errors: &mut Vec<FieldError>
     }
 }
 
-/// What is wrong with names, wanted or accepted; some may be missing.
+/// Validates requested or accepted names; some may be missing.
 pub(super) fn names(names: &Value, at: &FieldPath) -> Vec<FieldError> {
     const MIXED: &str = "may have mixed case, but should otherwise match: ";
     let mut errors = Vec::new();

@@ -1,4 +1,4 @@
-//! What is wrong with a definition, in the order and the words of Kubernetes.
+//! Validation of CRDs, in the order and with the messages of Kubernetes.
 //!
 //! Kubernetes judges a form of its own, in which what is the same in all versions is moved to the top: the schema
 //! of a definition with one version is called `spec.validation`. Its errors name those places, so ours do too.

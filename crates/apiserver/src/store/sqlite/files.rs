@@ -61,10 +61,10 @@ const CHAIN: &str = "
     ALTER TABLE history ADD COLUMN chained BLOB;
 ";
 
-/// How rows are read.
+/// The mode in which rows are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Whether commits are chained in this format.
+    /// True if commits are chained in this format.
     pub(super) chained: bool,
     /// The commit to look for.
     pub(super) asked: Option<u64>,
@@ -74,7 +74,7 @@ pub(super) struct Load {
 pub(super) struct Files<'a>(pub(super) &'a Path);
 
 impl Files<'_> {
-    /// Where the head record is.
+    /// The path of the head record.
     fn head_path(&self) -> PathBuf {
         self.0.with_file_name(head::FILE)
     }
@@ -87,7 +87,7 @@ impl Files<'_> {
         head::read(&path).map_err(|source| OpenError::File { attempt: "read", path, source })
     }
 
-    /// Whether there is a database. One that was lost or emptied is damage, not a new store.
+    /// Returns whether there is a database. One that was lost or emptied is damage, not a new store.
     pub(super) fn exist(&self, head: Found) -> Result<bool, OpenError> {
         if recover::is_unfinished(self.0) {
             return Err(self.damaged("it was being recovered, which was cut short"));
@@ -326,7 +326,7 @@ impl Files<'_> {
         if verdict == "ok" { Ok(()) } else { Err(self.damaged(&verdict)) }
     }
 
-    /// Whether there is something in the log, without which the file is not the database.
+    /// Returns whether there is something in the log, without which the file is not the database.
     pub(super) fn is_logged(&self) -> Result<bool, OpenError> {
         match fs::metadata(log_of(self.0)) {
             Ok(log) => Ok(log.len() > 0),

@@ -31,12 +31,12 @@ use super::chain::{Commit, HASH};
 use crate::store::key::Revision;
 
 pub(super) const FILE: &str = "store.head";
-/// Where the second slot begins; the size of a block of nearly every file system.
+/// The offset of the second slot; the block size of nearly every file system.
 const BLOCK: usize = 4096;
 const MAGIC: &[u8; 8] = b"CAPThead";
 const SLOT: usize = 8 + 8 + 8 + HASH + 4;
 
-/// What a slot says.
+/// The record in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommitRecord {
     /// Number of the commit.
@@ -52,7 +52,7 @@ impl CommitRecord {
         Self { number: commit.number, hash: commit.hash, revision }
     }
 
-    /// Whether no write was ever answered by the store that this belongs to.
+    /// Returns whether no write was ever answered by the store that this belongs to.
     pub(super) fn is_of_a_new_store(&self) -> bool {
         self.number == 0 && self.revision == Revision::START
     }
@@ -85,7 +85,7 @@ impl CommitRecord {
     }
 }
 
-/// What is found where the head record should be.
+/// The state of the head record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Missing,
@@ -115,7 +115,7 @@ impl Found {
         }
     }
 
-    /// Whether a database whose newest commit has this number has all that was answered.
+    /// Returns whether a database whose newest commit has this number has all that was answered.
     pub(super) fn is_reached_by(self, number: u64) -> bool {
         match self {
             Self::Whole(record) => number >= record.number,

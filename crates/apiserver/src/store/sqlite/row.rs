@@ -219,7 +219,7 @@ pub(super) fn chain(connection: &Connection, compacted: Revision, commit: &Commi
 /// only once, at the end.
 type Live = HashMap<Key, Arc<Object>>;
 
-/// What a database holds.
+/// The contents of a database.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) state: State,
@@ -229,7 +229,7 @@ pub(super) struct Loaded {
     pub(super) newest: Option<Commit>,
     /// The hash of the commit that was asked for, where it is still known.
     pub(super) asked: Option<[u8; HASH]>,
-    /// Whether there should be a chain.
+    /// True if there should be a chain.
     pub(super) chained: bool,
     /// The newest commit that shows without the log, where there is a log.
     pub(super) alone: Option<Commit>,

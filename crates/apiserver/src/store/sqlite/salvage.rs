@@ -1,4 +1,4 @@
-//! What can be read of a damaged database.
+//! The readable rows of a damaged database.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -27,7 +27,7 @@ pub(super) struct SalvagedVersion {
 pub(super) struct Survey {
     /// Rows with a right checksum.
     pub(super) versions: BTreeMap<Revision, SalvagedVersion>,
-    /// Where history begins.
+    /// The first revision of the history.
     pub(super) compacted: Option<Revision>,
     /// The newest commit, if all of it is there.
     pub(super) whole: Option<Commit>,

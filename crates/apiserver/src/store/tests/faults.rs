@@ -281,7 +281,7 @@ async fn rows_that_do_not_fit_are_damage() {
             "revision 200: the checksum does not match",
         ),
         ("UPDATE history SET compacted = 103", "revision 102: it should have been compacted"),
-        ("DELETE FROM history", "ListQuery returned no rows"),
+        ("DELETE FROM history", "Query returned no rows"),
     ];
     for (statement, reason) in table {
         fs::write(&database, &good).unwrap();
