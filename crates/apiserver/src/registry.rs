@@ -258,7 +258,7 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     Ok(served.map(Arc::new).collect())
 }
 
-/// The best version of a resource that nobody is served, for what the server does with its objects by itself.
+/// The best version of a resource that is not served, for the server's own work on its objects.
 pub fn alone(resource: Resource) -> Option<Arc<Served>> {
     serve(&Arc::new(resource)).ok()?.into_iter().next()
 }
@@ -277,7 +277,7 @@ impl Registry {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves something else from now on. Whoever watches what is served no more is told.
+    /// Replaces the catalogue. Watches of resources that are no longer served are notified.
     pub fn replace(&self, catalogue: Catalogue) {
         let catalogue = Arc::new(catalogue);
         let before = {

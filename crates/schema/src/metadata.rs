@@ -211,7 +211,7 @@ fn annotations(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec
         }
         let found = errors.len();
         qualified_name(path, &key.to_lowercase(), errors);
-        // Judged in lower case, shown as it is.
+        // Validated in lower case, shown as it is.
         errors[found..].iter_mut().for_each(|error| error.value = Some(key.as_str().into()));
         match value {
             Value::String(value) => size += key.len() + value.len(),

@@ -79,7 +79,7 @@ current-context: {NAME}
     )
 }
 
-/// True of what [`write`] wrote, also after `kubectl config` has rewritten it, and of an empty file.
+/// True of what [`write()`] wrote, also after `kubectl config` has rewritten it, and of an empty file.
 fn is_ours(text: &str) -> bool {
     let mut names = text
         .lines()

@@ -41,7 +41,7 @@ pub fn from_core(event: Value) -> Value {
 fn shown_as_in(group: &str, event: Value) -> Value {
     match decode(group, "Event", event.clone()) {
         Ok(decoded) => decoded.object,
-        // Not decoded to begin with; then it is not ours to judge.
+        // An event that was not decoded is left as it is.
         Err(_) => event,
     }
 }

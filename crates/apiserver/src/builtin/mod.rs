@@ -8,7 +8,7 @@
 //!
 //! [`resources`] are stored; [`virtual_resources`] are questions that are answered on creation and never stored.
 //! Rules beyond the schema are pure functions over JSON: [`prepare_create`] and [`prepare_update`] complete what
-//! a client sends, [`validate_create`] and [`validate_update`] judge it, in the words of Kubernetes 1.36.
+//! a client sends, [`validate_create`] and [`validate_update`] validate it, with the messages of Kubernetes 1.36.
 
 pub mod decode;
 mod definitions;
@@ -52,7 +52,7 @@ pub fn definitions() -> &'static Map<String, Value> {
     &DEFINITIONS
 }
 
-/// The name under which [`definitions`] has a built-in kind.
+/// The name under which [`definitions()`] has a built-in kind.
 pub fn definition_name(group: &str, kind: &str) -> Option<String> {
     definitions::find_kind(group, kind).map(|(package, definition)| package.name_of(definition.name))
 }

@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// A role of `default` with these rules for whoever has its name.
+    /// Creates a role of `default` with these rules for the user of its name.
     async fn give(server: &Server, name: &str, rules: Value) -> User {
         let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
         let role = json!({"metadata": {"name": name}, "rules": rules});

@@ -66,7 +66,7 @@ fn items_of(items: &[Value], types: &TypeInfo, list: &ListType) -> FieldSet {
         while rest.next_if(|(next, _)| *next == element).is_some() {
             duplicate = true;
         }
-        // Of items with the same key only the key is known: nobody can own a field of one of them.
+        // Of items with the same key only the key is known: no manager can own a field of one of them.
         let below = if duplicate { FieldSet::EMPTY } else { project(item, types, list.items).below };
         out.attach(element, true, below);
     }

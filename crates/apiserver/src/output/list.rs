@@ -93,7 +93,7 @@ impl ListWriter {
         found.map_or(0, Vec::len)
     }
 
-    /// The beginning of the list, up to its items, for whoever sends these one by one.
+    /// The beginning of the list, up to its items, for callers that send these one by one.
     pub fn head(&self) -> Vec<u8> {
         self.out.clone()
     }

@@ -1,4 +1,4 @@
-//! Whether somebody holds every right that some rules give.
+//! Coverage: whether the rules of a user include every right of other rules.
 //!
 //! A rule is a product: groups x resources x verbs x names. Kilobytes of text give millions of rights, so these are never
 //! listed. The walk goes down one factor after the other and takes along those held rules alone that have what it passed:

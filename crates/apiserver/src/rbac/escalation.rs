@@ -1,4 +1,4 @@
-//! Nobody gives rights away that they do not have.
+//! Prevention of privilege escalation: users grant no rights that they do not have.
 //!
 //! Who writes a role must have every right in it, or the verb `escalate` on the role; who writes a binding must have
 //! every right of the role it names, or the verb `bind` on that role. To collect the rules of other roles takes every
@@ -15,7 +15,7 @@ use crate::resource;
 use crate::status::{ApiError, GroupResource, go};
 use crate::store::Store;
 
-/// A role or a binding that somebody is about to write.
+/// A role or a binding that is about to be written.
 pub(crate) struct Grant<'a> {
     pub resource: &'a resource::Resource,
     /// The namespace of the path; empty for none.

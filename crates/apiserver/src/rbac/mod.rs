@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `rule` | one rule: what it allows |
 //! | `coverage` | whether some rules have every right that others have |
-//! | `escalation` | nobody gives rights away that they do not have |
+//! | `escalation` | prevents that users grant rights which they do not have |
 //! | [`defaults`] | the roles and bindings that are always there |
 
 mod coverage;
@@ -53,10 +53,10 @@ pub struct Verdict {
     pub reason: String,
 }
 
-/// The rules of somebody in a place.
+/// The rules of a user in a namespace, or outside of namespaces.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// The role of each binding, shared with whoever parsed it.
+    /// The role of each binding, shared with the cache of parsed roles.
     roles: Vec<Arc<Parsed>>,
     /// Bindings to roles that are not there, and the like.
     pub errors: Vec<String>,
@@ -124,7 +124,7 @@ struct Subject {
     namespace: String,
 }
 
-/// Somebody, as bindings are searched for them: a review asks about thousands of groups, a binding names as many.
+/// A user, indexed for the search in bindings: a review asks about thousands of groups, a binding names as many.
 struct Member<'a> {
     name: &'a str,
     groups: HashSet<&'a str>,
@@ -161,7 +161,7 @@ impl Subject {
     }
 }
 
-/// A binding that gives somebody a role.
+/// A binding that grants a role to the user.
 struct Source<'a> {
     key: &'a Key,
     role: &'a RoleRef,
@@ -181,7 +181,7 @@ impl Source<'_> {
 }
 
 impl Rbac {
-    /// Returns whether somebody may do something.
+    /// Decides whether a user may do something.
     pub fn authorize(&self, store: &Store, user: &User, verb: &str, object: &Attributes<'_>) -> Verdict {
         if user.is_master() {
             return Verdict { allowed: true, reason: String::new() };
@@ -212,7 +212,7 @@ impl Rbac {
         }
     }
 
-    /// All that somebody may do, in a namespace or, where that is empty, outside of them.
+    /// The rules of a user in a namespace or, where that is empty, outside of namespaces.
     pub fn rules(&self, store: &Store, user: &User, namespace: &str) -> Rules {
         let mut rules = Rules::default();
         let _: ControlFlow<()> = self.visit(store, user, namespace, |found| {
@@ -225,7 +225,7 @@ impl Rbac {
         rules
     }
 
-    /// Shows every role that somebody has in a place, until told to stop.
+    /// Visits every role of a user in a namespace, until `ControlFlow::Break`.
     fn visit<B>(
         &self,
         store: &Store,

@@ -89,7 +89,7 @@ pub fn negotiate_one(accept: Option<&str>, endpoint: Endpoint) -> Result<Accepte
     negotiate_among(accept, endpoint, &FORMATS.map(Format::media_type), |_| true)
 }
 
-/// Negotiates the form of what nobody prints as a table: answers that are never listed.
+/// Negotiates the form of responses that are never printed as a table.
 pub fn negotiate_untabled(accept: Option<&str>, endpoint: Endpoint) -> Result<Accepted, ApiError> {
     negotiate_among(accept, endpoint, &FORMATS.map(Format::media_type), |kind| kind != Transform::Table)
 }

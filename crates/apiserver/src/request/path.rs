@@ -253,7 +253,7 @@ impl ResourcePath {
         authorization_namespace(self.namespace.as_deref(), &self.resource, self.name.as_deref())
     }
 
-    /// The answer to somebody who may not do this; `why` adds a reason, where there is one.
+    /// The error for a user who is not allowed to do this; `why` adds a reason, where there is one.
     pub fn forbidden(&self, user: &str, verb: Verb, why: &str) -> ApiError {
         let text = Option::unwrap_or_default;
         let wanted = rbac::ResourceAttributes {
@@ -291,7 +291,7 @@ pub fn authorization_namespace<'a>(
     if namespace.is_none() && plural == "namespaces" { name } else { namespace }
 }
 
-/// The answer to somebody who may not do this with a resource.
+/// The error for a user who is not allowed to do this with a resource.
 pub fn forbidden_resource(
     user: &str,
     verb: Verb,
@@ -317,7 +317,7 @@ pub fn forbidden_resource(
     }
 }
 
-/// The answer to somebody who may not see a path that is no resource.
+/// The error for a user who is not allowed to read a path that is no resource.
 pub fn forbidden_path(user: &str, method: &Method, path: &str, why: &str) -> ApiError {
     let method = method.as_str().to_lowercase();
     let what = format!("User {} cannot {method} path {}", go::quote(user), go::quote(path));

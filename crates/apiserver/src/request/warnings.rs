@@ -34,7 +34,7 @@ impl Warnings {
         self.with(|told| told.texts.clone())
     }
 
-    /// False once a further warning would be left out: whoever has thousands need not write them.
+    /// False once a further warning would be left out: a caller with thousands need not format them.
     pub fn has_room(&self) -> bool {
         self.with(|told| !told.is_full())
     }

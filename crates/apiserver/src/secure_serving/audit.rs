@@ -171,7 +171,7 @@ impl Writer {
                 self.lost.fetch_add(lines, Relaxed);
             }
             for done in flushes {
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
             }
         }

@@ -24,7 +24,7 @@ pub fn is_public(method: &Method, path: &str) -> bool {
     *method == Method::GET && matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
 }
 
-/// True where a request may be one for somebody else.
+/// Returns whether a request has headers of impersonation.
 pub(super) fn is_wish(headers: &HeaderMap) -> bool {
     headers.keys().any(is_of_wish)
 }

@@ -29,7 +29,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// Others than this machine could connect, and nobody said they may.
+    /// The address is not loopback, and that was not allowed.
     #[error("{0} can be reached from other machines; listen on 127.0.0.1 or ::1, or allow remote clients")]
     Remote(SocketAddr),
     /// The address cannot be had.
@@ -84,7 +84,7 @@ impl std::fmt::Debug for SecureServer {
 }
 
 impl SecureServer {
-    /// Listens, and serves `api` to whoever `identity` knows. When this returns, connections are taken.
+    /// Listens, and serves `api` to clients that `identity` authenticates. When this returns, connections are taken.
     pub async fn open<A: RequestHandler>(
         api: Arc<A>,
         identity: &Identity,
@@ -105,7 +105,7 @@ impl SecureServer {
         Ok(Self { address, tls, closing: closing.drop_guard(), accepting, audit })
     }
 
-    /// Shows newer certificates to whoever connects from now on. The token and open connections stay as they are.
+    /// Uses newer certificates for new connections. The token and open connections stay as they are.
     pub fn renew(&self, identity: &Identity) -> Result<(), ServingError> {
         self.tls.send_replace(acceptor(identity)?);
         Ok(())

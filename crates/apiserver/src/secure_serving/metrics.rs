@@ -1,7 +1,7 @@
 //! Metrics of secure serving, in Prometheus' text format.
 //!
 //! Written by hand: four families whose labels are a fixed set of verbs and HTTP codes. A metrics crate would add
-//! dependencies and a registry to be shared with whoever embeds the server, for no less code.
+//! dependencies and a registry to be shared with programs that embed the server, for no less code.
 
 use std::{
     collections::BTreeMap,

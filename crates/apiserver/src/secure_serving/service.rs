@@ -131,7 +131,7 @@ impl<A: RequestHandler> Service<A> {
         if user.is_anonymous() && !impersonation::is_public(&head.method, head.uri.path()) {
             return Err(Refusal::unauthorized());
         }
-        // Budgets are of whoever asks, whomever they ask to be.
+        // Requests count against the budgets of the impersonator.
         let asking = user.clone();
         let user = match self.impersonated(&user, &head.headers).await? {
             Some(wanted) => {
@@ -181,7 +181,7 @@ impl<A: RequestHandler> Service<A> {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Whom a user asks to be. Each part of the wish goes through all rules, so that it is judged where the user's work is done.
+    /// Authorizes impersonation. Each part goes through all rules, so that is done on the threads of the user.
     async fn impersonated(&self, user: &User, headers: &HeaderMap) -> Result<Option<User>, Refusal> {
         if !impersonation::is_wish(headers) {
             return Ok(None);
@@ -260,7 +260,7 @@ fn is_watch(head: &response::Parts, body: &Body) -> bool {
     !is_finite && !body.is_end_stream() && body.size_hint().exact().is_none()
 }
 
-/// True of methods whose body nobody looks at: what it took would be held while the request waits for something else.
+/// Returns whether the body of a method is ignored: reading it would hold room while the request waits for something else.
 fn brings_nothing(method: &Method) -> bool {
     ![Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
 }

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// A collection, or a page of it.
 #[derive(Debug)]
 pub struct Listed {
-    /// The objects, shared with the store: nothing is copied before somebody reads it.
+    /// The objects, shared with the store: nothing is copied before it is read.
     pub items: Vec<Arc<Object>>,
     /// The revision of the whole list.
     pub revision: Revision,

@@ -86,7 +86,7 @@ impl Storage {
             let version = api_version(&served.resource.group, &version.name);
             match part_of(target) {
                 Part::Whole => reset,
-                // Of a custom resource, other versions are judged without it.
+                // As in kube-apiserver, other versions of a custom resource do not reset it.
                 Part::AllButStatus if served.resource.custom && version != served.api_version => reset,
                 Part::AllButStatus => reset.and(&version, FieldSet::of_fields(&[&["status"]])),
                 Part::Status => reset.and(&version, FieldSet::of_fields(&[&["metadata"], &["spec"]])),

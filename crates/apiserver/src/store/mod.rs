@@ -3,7 +3,7 @@
 //! It knows keys, bytes and revisions; nothing of HTTP and no kind of object.
 //!
 //! - **One sequence.** Every change takes the next [`Revision`]; none is given out twice, across crashes too.
-//! - **Reads** come from an immutable [`Snapshot`] in memory: they wait for nobody and see one revision.
+//! - **Reads** come from an immutable [`Snapshot`] in memory: they never wait and see one revision.
 //! - **Writes** go through one thread, which groups what is queued into one commit. A write that was answered survives
 //!   `kill -9` and a loss of power; one that failed is not seen, not even in part. When the disk fails in the midst of a
 //!   commit, the store turns read-only rather than guess.
@@ -139,7 +139,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The writer ends when nobody can queue any more.
+        // The writer ends when the last sender is dropped.
         self.queue = None;
         if let Some(writer) = self.writer.take() {
             // A panic there has been reported by its own thread.

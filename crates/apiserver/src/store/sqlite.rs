@@ -129,7 +129,7 @@ impl Database {
     fn failed(&self, error: &rusqlite::Error) -> JournalError {
         let reason = Arc::from(error.to_string());
         // Only lack of room is known to leave everything as it was, and only if SQLite has left the transaction (it
-        // does so when the guard above is dropped). After a failed write or sync nobody knows what is on disk.
+        // does so when the guard above is dropped). After a failed write or sync the content of the disk is unknown.
         if error.sqlite_error_code() == Some(ErrorCode::DiskFull) && self.connection.is_autocommit() {
             JournalError::Full(reason)
         } else {

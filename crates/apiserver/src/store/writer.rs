@@ -89,7 +89,7 @@ impl Writer {
                 }
                 Command::Compact { revision, answer } => {
                     let revision = revision.min(self.shared.state().revision);
-                    // Whoever asked may be gone.
+                    // The caller may be gone.
                     let _ = answer.send(self.compact(journal.as_mut(), revision));
                 }
                 Command::Close { answer } => {
@@ -189,7 +189,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Also when the thread panics: nobody waits for events that cannot come.
+    /// Also when the thread panics: watchers must not wait for events that cannot come.
     fn drop(&mut self) {
         self.shared.hub.close();
     }

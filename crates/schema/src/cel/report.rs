@@ -36,7 +36,7 @@ pub(crate) struct Site<'a> {
 }
 
 impl Report {
-    /// Judges the rules of one node.
+    /// Checks the rules of one node.
     pub fn rules(&mut self, node: &Node, site: &Site<'_>) {
         let path = site.path.field("x-kubernetes-validations");
         if let Some(Err(error @ RuleError::Untyped)) = node.rules.first().map(|rule| &rule.program) {

@@ -20,7 +20,7 @@ use crate::validate::{Correlated, Errors, MapList};
 const MAX_MESSAGE: usize = 5 * 1024;
 
 /// One rule. It is kept even if it does not compile, since defaults are validated, and tell
-/// about it, before rules are judged.
+/// about it, before rules are evaluated.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(super) source: RawRule,

@@ -28,7 +28,7 @@ struct Context {
 }
 
 /// Schema errors, then those of rules. `node` is the compiled schema, if it could be compiled
-/// and its defaults are right; without it, rules are not judged.
+/// and its defaults are right; without it, rules are not checked.
 pub(crate) fn check(root: &Props, node: Option<&Node>) -> Vec<FieldError> {
     let mut walk = Walk { schema: Errors::default(), rules: Report::default() };
     let context = Context { cardinality: Some(1), ..Context::default() };
@@ -66,7 +66,7 @@ impl Walk {
         for (i, rule) in props.validations.iter().enumerate() {
             self.rule(rule, node, &path.field("x-kubernetes-validations").index(i));
         }
-        // A rule cannot be judged before the schema it sees is right.
+        // A rule cannot be checked before its schema is valid.
         if self.schema.len() == before
             && let Some(node) = node
         {

@@ -1,4 +1,4 @@
-//! The schema as written: JSON decoded into typed keywords, nothing judged yet.
+//! The schema as written: JSON decoded into typed keywords, not validated yet.
 //!
 //! A keyword of the wrong JSON type is an error here, as it is when an API server decodes a
 //! CRD; an unknown keyword is ignored, as there. Nesting is bounded so that every later walk

@@ -126,7 +126,7 @@ fn metadata(props: &Props, level: Level, path: &FieldPath, errors: &mut Errors) 
     }
 }
 
-/// Returns whether nothing but the name is restricted. Defaults are judged elsewhere.
+/// Returns whether nothing but the name is restricted. Defaults are validated elsewhere.
 fn is_plain_metadata(metadata: &Props) -> bool {
     let names_only = metadata.properties.keys().all(|name| name == "name" || name == "generateName");
     names_only

@@ -135,7 +135,7 @@ mod tests {
         assert!(!schema.validate(&new, Some(&old)).is_empty());
     }
 
-    /// `anyOf` and `not` only ask whether: what nobody reads is not written, for any number of items.
+    /// `anyOf` and `not` only count errors: no messages are built, for any number of items.
     #[test]
     fn dropped_errors_have_no_words() {
         let words: Vec<String> = (0..5_000).map(|n| format!("supported-{n}")).collect();

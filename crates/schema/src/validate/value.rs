@@ -32,7 +32,7 @@ pub(crate) fn check(
     errors.extend(matching.exceeded.into_inner());
 }
 
-/// The same with a budget that more than this value shares. Whoever has it asks it for its error at the end.
+/// The same with a budget that more than this value shares. Its owner asks it for its error at the end.
 pub(crate) fn check_within(
     node: &Node,
     value: &Value,
@@ -169,7 +169,7 @@ fn keywords(
         Value::Number(number) => {
             passed += 2;
             let mut found = Vec::new();
-            // Where nobody reads them, errors have no long names.
+            // Errors that are only counted have no long names.
             let trail = if errors.counts_only() { Trail::ROOT } else { trail };
             numbers::check(node, number, trail, &mut found);
             errors.extend(found);

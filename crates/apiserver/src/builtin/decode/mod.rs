@@ -79,7 +79,7 @@ pub enum DecodeError {
     /// A stand-in for a schema that is none.
     #[error("boolean or JSON schema expected")]
     NoSchema,
-    /// A quantity in a unit that nobody knows.
+    /// A quantity with an unknown suffix.
     #[error("unable to parse quantity's suffix")]
     Suffix,
     /// Not a quantity.
@@ -110,7 +110,7 @@ pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeErr
     decode_with(Walk::default(), group, kind, body)
 }
 
-/// Decodes what [`convert`] made. Places in maps are told without the key there, as it is upstream.
+/// Decodes what [`convert()`] made. Places in maps are told without the key there, as it is upstream.
 pub fn decode_converted(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeError> {
     decode_with(Walk { keyless: true, ..Walk::default() }, group, kind, body)
 }

@@ -4,11 +4,11 @@
 //! body -> decode -> prepare_* (defaults, fields a client may not set) -> validate_* -> store
 //! ```
 //!
-//! Everything here expects decoded objects (see [`super::decode`]). Metadata is judged elsewhere, for all kinds
-//! alike; [`name_rule`] tells what is particular to a kind. Events are judged in the shape of the core group,
+//! Everything here expects decoded objects (see [`super::decode()`]). Metadata is validated elsewhere, for all kinds
+//! alike; [`name_rule`] tells what is particular to a kind. Events are validated in the shape of the core group,
 //! whichever group was asked for: the group only decides how strict the rules are.
 //!
-//! Whoever looks at what may be many stops at [`is_enough`]: what is told of each takes far more than it does.
+//! Rules over unbounded lists stop at [`is_enough`]: an error takes far more memory than the item it is about.
 
 mod config_map;
 mod event;

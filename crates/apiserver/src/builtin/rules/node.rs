@@ -40,7 +40,7 @@ pub(super) fn drop_configuration(node: &mut Value) {
     }
 }
 
-/// A node is kept free until somebody has seen that it is ready.
+/// Taints a new node as not ready, as admission does.
 pub(super) fn admit_create(node: &mut Value) {
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     let same = |other: &Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];

@@ -8,7 +8,7 @@
 //!
 //! The caller decodes and defaults objects, gives managers their names, puts back what a write may not change, and
 //! validates. After an apply it defaults the result and calls [`keep_times`] before it compares it with the stored
-//! object; after any other patch or update it calls [`update`] on the result.
+//! object; after any other patch or update it calls [`update()`] on the result.
 
 mod apply;
 mod cap;
@@ -129,7 +129,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Fields that nobody manages.
+/// Fields without managers.
 fn never_managed() -> &'static FieldSet {
     static FIELDS: std::sync::LazyLock<FieldSet> = std::sync::LazyLock::new(|| {
         FieldSet::of_fields(&[

@@ -1,6 +1,6 @@
 //! Managers of the replicas of an object that is written through its scale.
 //!
-//! Whoever manages the replicas manages the scale. A write changes the managers of the scale as any write does, and
+//! The managers of the replicas are the managers of the scale. A write changes the managers of the scale as any write does, and
 //! they become those of the replicas again. On the way a manager who updated (and did not apply) loses the replicas from
 //! the entry it had, and gets one for them alone; upstream has no time for what comes from a scale.
 

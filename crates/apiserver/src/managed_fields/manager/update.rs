@@ -23,7 +23,7 @@ use crate::managed_fields::{
 pub fn update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) -> Result<(), FieldsError> {
     let managed = managers_of(live, new, !write.subresource.is_empty());
     take_managed_fields(new);
-    // An object nobody is known to manage stays so until it is applied to.
+    // An object without managers stays so until the first apply.
     if managed.entries.is_empty() && live.is_some() {
         return Ok(());
     }

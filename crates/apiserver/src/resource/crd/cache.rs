@@ -27,7 +27,7 @@ pub struct CachedCrd {
     /// The definition without its schemas.
     pub outline: Value,
     versions: Vec<Arc<Version>>,
-    /// Their schemas, to be served, and what all of it weighs, once somebody asked.
+    /// Their schemas, to be served, and the estimated memory, once it was asked for.
     schemas: Vec<Arc<Schema>>,
     weight: Option<usize>,
     /// The problem of a schema that was stored before it was refused, once it was looked for.
@@ -56,7 +56,7 @@ impl CrdCache {
 }
 
 impl CachedCrd {
-    /// Schemas that did not change are those of before: nobody keeps them twice.
+    /// Unchanged schemas are shared with the previous versions.
     fn read(object: &Object, before: Option<&Self>) -> Self {
         let mut outline: Value =
             serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");

@@ -52,7 +52,7 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
         errors.push(invalid(&at.field("versions"), shown, detail));
     }
     if let Some(first) = seen.first().filter(|first| !first.is_empty()) {
-        // A field of the form that Kubernetes judges: the name of the first version.
+        // A field of the form that Kubernetes validates: the name of the first version.
         label(first, &at.field("version"), "", &mut errors);
     }
     for name in ["plural", "singular", "kind", "listKind"] {

@@ -391,7 +391,7 @@ impl Files<'_> {
     }
 }
 
-/// The name of a file that nobody changes, as SQLite takes it.
+/// The URI of an immutable file for SQLite.
 fn as_uri(path: &Path) -> String {
     const KEPT: &AsciiSet =
         &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - **The process is killed**: both files are as they were last written. The record is that of the newest commit, or of
-//!   the one before, if the process was killed between the two writes, and then nobody was answered.
+//!   the one before, if the process was killed between the two writes, and then no write was answered.
 //! - **The machine loses power**: commits are synced before the record is written, so the record cannot get ahead of
 //!   the database. It may fall behind, as it is not synced with every commit, which would cost as much as the commit
 //!   itself: then damage to the commits after it is not found. It is synced when the store is opened and closed, and
