@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capt_apiserver::store::{Event, Filter, Key, Op, Options, Query, Store, Value};
+use capt_apiserver::store::{Event, Filter, Key, ListQuery, Op, Options, Store, Value};
 
 const OBJECTS: usize = 10_000;
 const CLIENTS: usize = 16;
@@ -105,7 +105,7 @@ async fn reads(store: &Store) {
         async move { assert!(object.bytes().len() > 1000) }
     })
     .await;
-    let query = Query { resource: "example.dev/machines", ..Query::default() };
+    let query = ListQuery { resource: "example.dev/machines", ..ListQuery::default() };
     let mut times = Vec::new();
     for _ in 0..50 {
         let started = Instant::now();
@@ -113,14 +113,14 @@ async fn reads(store: &Store) {
         times.push(started.elapsed());
     }
     println!("list of {OBJECTS}: {}", percentiles(times));
-    let first = store.list(&Query { limit: 500, ..query }).unwrap();
+    let first = store.list(&ListQuery { limit: 500, ..query }).unwrap();
     for n in 0..OBJECTS {
         store.update(key(n), value(n), None).await.unwrap();
     }
     let (mut next, mut times, mut count) = (first.next, Vec::new(), first.objects.len());
     while let Some(from) = next.take() {
         let started = Instant::now();
-        let page = store.list(&Query { limit: 500, from: Some(&from), ..query }).unwrap();
+        let page = store.list(&ListQuery { limit: 500, from: Some(&from), ..query }).unwrap();
         times.push(started.elapsed());
         (next, count) = (page.next, count + page.objects.len());
     }

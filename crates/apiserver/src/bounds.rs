@@ -19,7 +19,7 @@ const MAX_STORED_DEPTH: usize = MAX_DEPTH + 6;
 /// Values of an object. One takes two bytes of JSON at least, and up to three hundred in memory.
 pub const MAX_VALUES: usize = 500_000;
 
-/// How large a value is.
+/// The size of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// The value and all that are in it.
@@ -28,7 +28,7 @@ pub struct Extent {
     pub depth: usize,
 }
 
-/// How large a value is. Without recursion: how deep it is may be what is asked.
+/// Measures a value, without recursion: its depth is not checked yet.
 pub fn extent(value: &Value) -> Extent {
     let mut extent = Extent::default();
     let mut waiting = vec![(value, 1)];

@@ -88,7 +88,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// What is found on the way.
+/// Findings of the parser besides the value.
 #[derive(Default)]
 struct Found {
     duplicates: Vec<String>,

@@ -28,7 +28,7 @@ pub mod discovery;
 pub mod gc;
 pub mod handlers;
 pub mod json;
-mod later;
+mod lazy;
 pub mod managed_fields;
 pub mod object;
 pub mod openapi;
@@ -45,6 +45,6 @@ pub mod storage;
 pub mod store;
 pub mod version;
 
-pub use control::Options as ServerOptions;
-pub use later::Later;
+pub use control::ServerOptions;
+pub use lazy::Lazy;
 pub use server::{Server, StartError};

@@ -1,4 +1,4 @@
-//! What is served now: built-in resources, and those that CRDs define.
+//! The catalogue of served resources: built-in ones, and those that CRDs define.
 //!
 //! A [`Catalogue`] never changes; a CRD that comes, changes or goes makes a new one, which is swapped in. A
 //! request works with the catalogue it began with.
@@ -11,9 +11,9 @@ use capt_schema::Schema;
 use tokio_util::sync::CancellationToken;
 
 use crate::builtin;
-use crate::later::Later;
+use crate::lazy::Lazy;
 use crate::managed_fields::{Kind, SchemaError, TypeInfo};
-use crate::resource::crd::{self, Known, Room};
+use crate::resource::crd::{self, CrdBudget, CrdCache};
 use crate::resource::{Resource, Version, api_version, schema_cache};
 
 /// One version of a resource with all that a request needs of it.
@@ -25,24 +25,24 @@ pub struct Served {
     pub version: Arc<Version>,
     /// `group/version`, or the version alone in the core group.
     pub api_version: String,
-    /// What the store calls the resource.
+    /// The name of the resource in the store.
     pub store_name: Arc<str>,
     /// Checks, prunes and defaults bodies of this version.
-    pub schema: Later<Arc<Schema>>,
-    /// How fields hang together, in every version.
-    pub kind: Later<Arc<Kind>>,
-    /// What the version that is stored may hold, where that is another served one.
+    pub schema: Lazy<Arc<Schema>>,
+    /// The types of the fields, in every version.
+    pub kind: Lazy<Arc<Kind>>,
+    /// The schema of the storage version, where that is another one.
     pub stored_schema: Option<Arc<Schema>>,
     /// Schemas of served versions that objects may still be stored in, by `group/version`.
     pub older_schemas: Vec<(String, Arc<Schema>)>,
-    /// Whether what is written through one version may not be what another one would have written.
+    /// True if what is written through one version may not be what another one would have written.
     pub versions_differ: bool,
     /// Objects that were written before may lack defaults that the schema has by now.
     pub defaults_since: Option<u64>,
     /// Returns true if objects that lack defaults may be longer than they are stored when they have them.
     pub grows: bool,
-    /// What definitions share, where this is their kind.
-    pub room: Option<Arc<Room>>,
+    /// The room that CRDs share, if this is the resource of CRDs.
+    pub room: Option<Arc<CrdBudget>>,
     /// Cancelled when something else is served in its place, or nothing.
     pub replaced: CancellationToken,
     weight: OnceLock<usize>,
@@ -95,7 +95,7 @@ impl Catalogue {
     }
 
     /// Gives the definitions of a server a room.
-    pub(crate) fn bound_definitions(&mut self, room: &Arc<Room>) {
+    pub(crate) fn bound_definitions(&mut self, room: &Arc<CrdBudget>) {
         let of_definitions = |served: &&mut Arc<Served>| served.resource.kind == "CustomResourceDefinition";
         for served in self.served.values_mut().filter(of_definitions) {
             if let Some(mut bounded) = serve_built_in(&served.resource) {
@@ -126,7 +126,7 @@ impl Catalogue {
         Ok(Self { served, resources })
     }
 
-    /// Whether these are the resources of this catalogue.
+    /// Returns whether these are the resources of this catalogue.
     pub fn is_of(&self, resources: &[Arc<Resource>]) -> bool {
         self.resources.len() == resources.len()
             && self.resources.iter().zip(resources).all(|(ours, other)| same(ours, other))
@@ -197,8 +197,8 @@ fn serve_built_in(resource: &Arc<Resource>) -> Option<Served> {
         resource: Arc::clone(resource),
         api_version: api_version(&resource.group, &version.name),
         store_name: store_name(resource),
-        schema: Later::new(move || schema_cache::take(&of.open_api).expect("a built-in schema")),
-        kind: Later::new(move || Arc::new(builtin::field_kind(&group, &kind).expect("a built-in kind"))),
+        schema: Lazy::new(move || schema_cache::take(&of.open_api).expect("a built-in schema")),
+        kind: Lazy::new(move || Arc::new(builtin::field_kind(&group, &kind).expect("a built-in kind"))),
         stored_schema: None,
         older_schemas: Vec::new(),
         versions_differ: false,
@@ -211,7 +211,7 @@ fn serve_built_in(resource: &Arc<Resource>) -> Option<Served> {
     })
 }
 
-/// What the store calls a resource. Events of both groups are the same objects.
+/// The name of a resource in the store. Events of both groups are the same objects.
 fn store_name(resource: &Resource) -> Arc<str> {
     let group = if resource.group == "events.k8s.io" { "" } else { &resource.group };
     format!("{group}/{}", resource.plural).into()
@@ -267,7 +267,7 @@ fn serve(resource: &Arc<Resource>) -> Result<Vec<Arc<Served>>, ServeError> {
     Ok(served.map(Arc::new).collect())
 }
 
-/// The best version of a resource that nobody is served, for what the server does with its objects by itself.
+/// The best version of a resource that is not served, for the server's own work on its objects.
 pub fn alone(resource: Resource) -> Option<Arc<Served>> {
     serve(&Arc::new(resource)).ok()?.into_iter().next()
 }
@@ -276,17 +276,17 @@ pub fn alone(resource: Resource) -> Option<Arc<Served>> {
 #[derive(Debug, Default)]
 pub struct Registry {
     current: RwLock<Arc<Catalogue>>,
-    /// What the catalogue is made of. Held while a new one is made, so that an older one never replaces a newer one.
-    pub(crate) definitions: tokio::sync::Mutex<Known>,
+    /// The sources of the catalogue. Locked while a new one is built, so that an older one never replaces a newer one.
+    pub(crate) definitions: tokio::sync::Mutex<CrdCache>,
 }
 
 impl Registry {
-    /// What is served now.
+    /// The current catalogue.
     pub fn current(&self) -> Arc<Catalogue> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Serves something else from now on. Whoever watches what is served no more is told.
+    /// Replaces the catalogue. Watches of resources that are no longer served are notified.
     pub fn replace(&self, catalogue: Catalogue) {
         let catalogue = Arc::new(catalogue);
         let before = {

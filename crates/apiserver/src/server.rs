@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use crate::authn::User;
-use crate::control::{self, Options as ServerOptions};
+use crate::control::{self, ServerOptions};
 use crate::handlers::{Api, Body};
 use crate::rbac::{self, defaults};
 use crate::registry::{Catalogue, ServeError};

@@ -409,3 +409,43 @@ async fn an_empty_map_in_what_is_immutable() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_empty_map_is_neither_stored_nor_managed() {
+    let server = capt_apiserver::Server::in_memory().await.unwrap();
+    let api = Client(Arc::clone(server.api()));
+    for (plural, maps) in [("configmaps", &["data", "binaryData"][..]), ("secrets", &["data"])] {
+        let path = format!("/api/v1/namespaces/default/{plural}");
+        let mut object = json!({"metadata": {"name": "empty"}, "immutable": false});
+        for map in maps {
+            object[map] = json!({});
+        }
+        let (code, created) = api.send("POST", &path, "application/json", &object).await;
+        assert_eq!(code, 201, "{created}");
+        let named = format!("{path}/empty");
+        let (code, replaced) = api.send("PUT", &named, "application/json", &object).await;
+        assert_eq!(code, 200, "{replaced}");
+        for stored in [created, replaced] {
+            let managed = &stored["metadata"]["managedFields"][0]["fieldsV1"];
+            for map in maps {
+                assert!(stored.get(map).is_none() && managed.get(format!("f:{map}")).is_none(), "{stored}");
+            }
+            assert!(managed.get("f:immutable").is_some(), "{stored}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn string_data_fills_the_empty_data_of_an_immutable_secret() {
+    let server = capt_apiserver::Server::in_memory().await.unwrap();
+    let api = Client(Arc::clone(server.api()));
+    let path = "/api/v1/namespaces/default/secrets";
+    let object = json!({"metadata": {"name": "a"}, "immutable": true, "data": {"a": "eA=="}});
+    assert_eq!(api.send("POST", path, "application/json", &object).await.0, 201);
+    let named = format!("{path}/a");
+    let mut same =
+        json!({"metadata": {"name": "a"}, "immutable": true, "data": {}, "stringData": {"a": "x"}});
+    assert_eq!(api.send("PUT", &named, "application/json", &same).await.0, 200);
+    same["stringData"]["a"] = "y".into();
+    assert_eq!(api.send("PUT", &named, "application/json", &same).await.0, 422);
+}

@@ -22,10 +22,10 @@ use capt_apiserver::{
         accept::{self, Endpoint, Format},
         body, cursor,
         delete::DeleteOptions,
-        path::Target,
+        path::RequestPath,
         query::{ListOptions, Query},
         selector::{FieldSelector, LabelSelector},
-        write::{Write, WriteOptions},
+        write::{WriteKind, WriteOptions},
     },
 };
 use capt_schema::Schema;
@@ -182,13 +182,13 @@ impl Fuzz {
 }
 
 fn parsers(text: &str) {
-    let _ = Target::parse(text);
+    let _ = RequestPath::parse(text);
     let query = Query::parse(text);
     let _ = ListOptions::parse(&query).map(|options| {
         let _ = options.list_from();
         options.watch_from()
     });
-    let _ = WriteOptions::parse(&query, Write::Create);
+    let _ = WriteOptions::parse(&query, WriteKind::Create);
     let _ = DeleteOptions::from_query(&query);
     if let Ok(selector) = LabelSelector::parse(text) {
         selector.matches_object(&json!({"metadata": {"labels": {"a": "b", "h": "2"}}}));
@@ -207,8 +207,7 @@ fn parsers(text: &str) {
     }
     let bytes = Bytes::copy_from_slice(text.as_bytes());
     for format in [Format::Json, Format::Yaml] {
-        let yaml = |text: &str| capt_yaml::lenient(text).map_err(|error| error.to_string());
-        if let Ok(decoded) = body::decode(&bytes, format, yaml) {
+        if let Ok(decoded) = body::decode(&bytes, format) {
             let _ = DeleteOptions::from_body(&decoded.value);
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn fill(value: &mut Value, node: &Node) -> Result<(), TooLarge> {
     Filling::default().value(value, node)
 }
 
-/// What was added so far.
+/// The values added so far.
 #[derive(Default)]
 struct Filling<'n> {
     bytes: usize,

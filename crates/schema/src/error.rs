@@ -1,4 +1,4 @@
-//! What is wrong with one field, in Kubernetes' own words.
+//! Field errors, with Kubernetes' messages.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::path::FieldPath;
 /// and an object has room for hundreds of thousands.
 const MOST_MISTAKES: usize = 1_000;
 
-/// Whether so many mistakes were found that no more are looked for.
+/// Returns whether so many mistakes were found that no more are looked for.
 pub fn is_enough(errors: &[FieldError]) -> bool {
     errors.len() >= MOST_MISTAKES
 }
@@ -66,7 +66,7 @@ impl FieldErrorKind {
         }
     }
 
-    /// Whether the message repeats the offending value.
+    /// Returns whether the message repeats the offending value.
     const fn shows_value(self) -> bool {
         matches!(
             self,
@@ -89,7 +89,7 @@ pub struct FieldError {
     /// The offending value as the message shows it; for some errors a stand-in such as the
     /// type's name, for some none.
     pub value: Option<Value>,
-    /// What is wrong.
+    /// The detail of the error.
     pub detail: String,
     /// The value as the message shows it, where that is not how it is written otherwise.
     shown: Option<String>,

@@ -42,7 +42,7 @@ pub fn unknown_fields(object: &Value) -> Vec<UnknownField> {
         .collect()
 }
 
-/// What is wrong with `metadata`; of many mistakes the first.
+/// The first error of `metadata`, if any.
 pub fn validate(object: &Value) -> Vec<FieldError> {
     let path = FieldPath::root().field("metadata");
     let metadata = match object.get("metadata") {
@@ -211,7 +211,7 @@ fn annotations(metadata: &Map<String, Value>, path: &FieldPath, errors: &mut Vec
         }
         let found = errors.len();
         qualified_name(path, &key.to_lowercase(), errors);
-        // Judged in lower case, shown as it is.
+        // Validated in lower case, shown as it is.
         errors[found..].iter_mut().for_each(|error| error.value = Some(key.as_str().into()));
         match value {
             Value::String(value) => size += key.len() + value.len(),

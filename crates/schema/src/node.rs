@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// How the elements of a list are told apart.
+/// The list type: how elements are told apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListType {
     #[default]
@@ -79,7 +79,7 @@ pub(crate) struct Node {
     pub list_type: ListType,
     pub checks: Checks,
     pub rules: Vec<Rule>,
-    /// Whether there is a rule here or below.
+    /// True if there is a rule here or below.
     pub has_rules: bool,
 }
 

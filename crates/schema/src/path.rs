@@ -1,4 +1,4 @@
-//! Where in an object (or in a schema) something was found.
+//! Paths of fields in an object or in a schema.
 //!
 //! The segments are kept as data so that a caller can look up the place in the document the
 //! object came from; `Display` writes them as Kubernetes does.
@@ -33,7 +33,7 @@ impl FieldPath {
         &self.segments
     }
 
-    /// Whether this is the path of the object itself.
+    /// Returns whether this is the path of the object itself.
     pub fn is_root(&self) -> bool {
         self.segments.is_empty()
     }
@@ -128,7 +128,7 @@ impl<'a> Trail<'a> {
         self.link.is_none()
     }
 
-    /// Whether this is the object itself, or one of its own fields.
+    /// Returns whether this is the object itself, or one of its own fields.
     pub fn is_top(&self) -> bool {
         self.link.is_none_or(|(parent, _)| parent.is_root())
     }

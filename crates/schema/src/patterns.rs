@@ -22,13 +22,13 @@ const LARGEST: usize = 64 << 10;
 static LAST: Mutex<VecDeque<(Box<str>, CompiledPattern)>> = Mutex::new(VecDeque::new());
 
 thread_local! {
-    /// What is compiled on this thread.
+    /// Patterns of the definition that this thread compiles.
     static DEFINITION: RefCell<Definition> = RefCell::new(Definition::default());
 }
 
 #[derive(Default)]
 struct Definition {
-    /// How many ask for it to be remembered.
+    /// The number of holders that keep compiled patterns.
     open: usize,
     /// Those that are refused as well: to find that out takes as long as to compile them.
     known: HashMap<Box<str>, Result<CompiledPattern, PatternError>>,

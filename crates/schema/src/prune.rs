@@ -17,7 +17,7 @@ use crate::schema::UnknownField;
 /// object with a long key and a hundred thousand unknown fields below it.
 const MOST_TOLD: usize = 4 << 20;
 
-/// Whether the members a resource always has are kept.
+/// True if the fields that every resource has are kept.
 #[derive(Clone, Copy)]
 pub(crate) struct Resource(pub bool);
 

@@ -55,7 +55,7 @@ impl Schema {
         default::apply(object, &self.root)
     }
 
-    /// Whether there is any default.
+    /// Returns whether there is any default.
     pub fn has_defaults(&self) -> bool {
         default::is_any(&self.root)
     }
@@ -75,7 +75,7 @@ impl Schema {
         prune::apply(object, &self.root, Resource(true))
     }
 
-    /// What [`Schema::prune`] would drop.
+    /// The fields that [`Schema::prune`] would drop.
     pub fn unknown_fields(&self, object: &Value) -> Vec<UnknownField> {
         prune::find(object, &self.root, Resource(true))
     }

@@ -59,9 +59,9 @@ pub struct Document {
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Where it begins.
+    /// The position of its first character.
     pub at: Position,
-    /// What it is.
+    /// The value.
     pub value: NodeValue,
 }
 
@@ -74,7 +74,7 @@ pub enum NodeValue {
     Bool(bool),
     /// A number.
     Number {
-        /// What it is.
+        /// The number.
         value: Number,
         /// As written: `1.30`, where the value is 1.3.
         text: String,
@@ -92,7 +92,7 @@ pub enum NodeValue {
 pub struct Member {
     /// The key.
     pub key: String,
-    /// Where the key stands.
+    /// The position of the key.
     pub key_at: Position,
     /// The value.
     pub value: Node,
@@ -120,7 +120,7 @@ impl Node {
         }
     }
 
-    /// What kind of value this is, in words.
+    /// The name of the kind of this value, for messages.
     pub fn describe(&self) -> &'static str {
         match self.value {
             NodeValue::Null => "nothing",
@@ -154,13 +154,13 @@ impl Node {
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 pub struct YamlError {
-    /// Where.
+    /// The position.
     pub at: Position,
-    /// What.
+    /// The error.
     pub problem: YamlProblem,
 }
 
-/// What is wrong with a document.
+/// A malformed document.
 #[derive(Debug, thiserror::Error)]
 pub enum YamlProblem {
     /// It is not YAML.
@@ -267,7 +267,7 @@ struct OpenMap {
     written: HashSet<String>,
     /// Keys that are here, wherever they are from.
     present: HashSet<String>,
-    /// Whether a key is among the members more than once.
+    /// True if a key is among the members more than once.
     replaced: bool,
     /// The key whose value comes next.
     key: Option<Key>,
@@ -528,7 +528,7 @@ fn key_text(key: &Value) -> String {
     }
 }
 
-/// How large a node is.
+/// The size of a node.
 #[derive(Clone, Copy)]
 struct Extent {
     nodes: usize,

@@ -1,4 +1,4 @@
-//! What a plain YAML scalar means, by the rules of kubectl's YAML library.
+//! Plain YAML scalars, by the rules of kubectl's YAML library.
 //!
 //! Those are YAML 1.1's: `yes` and `on` are true, `0755` is octal, `1.30` is the number 1.3. A checker
 //! that read them otherwise would accept what kubectl sends as something else.

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use jiff::{Timestamp, civil, tz::Offset};
 
-/// What a certificate says of its subject.
+/// The subject of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub not_before: SystemTime,

@@ -17,10 +17,10 @@ const NAME: &str = "capt";
 /// Why no kubeconfig was written.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
-    /// What is there cannot be looked at.
+    /// The existing file cannot be read.
     #[error("read {}", .0.display())]
     Read(PathBuf, #[source] io::Error),
-    /// What is there was not written by us.
+    /// The existing file was not written by CAPT.
     #[error("{} holds other clusters, users or contexts than `{NAME}`; name another file", .0.display())]
     NotOurs(PathBuf),
     /// It cannot be written.
@@ -29,7 +29,7 @@ pub enum KubeconfigError {
 }
 
 impl KubeconfigError {
-    /// Whether it is only that the disk is full. Who starts a server then may want to delete objects.
+    /// Returns whether it is only that the disk is full. Who starts a server then may want to delete objects.
     pub fn is_full_disk(&self) -> bool {
         matches!(self, Self::Write(_, error)
             if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
@@ -79,7 +79,7 @@ current-context: {NAME}
     )
 }
 
-/// True of what [`write`] wrote, also after `kubectl config` has rewritten it, and of an empty file.
+/// True of what [`write()`] wrote, also after `kubectl config` has rewritten it, and of an empty file.
 fn is_ours(text: &str) -> bool {
     let mut names = text
         .lines()

@@ -22,7 +22,7 @@ pub(crate) struct Certified {
 }
 
 impl Certified {
-    /// Reads a certificate that TLS has verified. One that names nobody is as good as none.
+    /// Reads a certificate that TLS has verified. A certificate without a name is ignored.
     pub fn read(certificate: &[u8]) -> Option<Self> {
         let der::Facts { not_after, common_name, organizations, .. } = der::read(certificate).ok()?;
         let name = common_name.filter(|name| !name.is_empty())?;

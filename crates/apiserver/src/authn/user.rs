@@ -28,7 +28,7 @@ impl User {
         Self::known(ADMIN.to_owned(), vec![MASTERS.to_owned()])
     }
 
-    /// Somebody without credentials.
+    /// The anonymous user.
     pub fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),
@@ -46,7 +46,7 @@ impl User {
         Self { name, groups, uid: None, extra: BTreeMap::new() }
     }
 
-    /// True of somebody who presented no credentials.
+    /// Returns whether this is the anonymous user.
     pub fn is_anonymous(&self) -> bool {
         self.name == ANONYMOUS
     }
@@ -58,7 +58,7 @@ impl User {
         Self::known(self.name.clone(), groups)
     }
 
-    /// True of somebody who may do everything.
+    /// Returns whether this is an administrator, who may do everything.
     pub fn is_master(&self) -> bool {
         self.groups.iter().any(|group| group == MASTERS)
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::decode::decode;
 
-/// Where the two shapes differ: the name in the core group, the name in `events.k8s.io`.
+/// The fields with different names: in the core group, in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -41,7 +41,7 @@ pub fn from_core(event: Value) -> Value {
 fn shown_as_in(group: &str, event: Value) -> Value {
     match decode(group, "Event", event.clone()) {
         Ok(decoded) => decoded.object,
-        // Not decoded to begin with; then it is not ours to judge.
+        // An event that was not decoded is left as it is.
         Err(_) => event,
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! [`resources`] are stored; [`virtual_resources`] are questions that are answered on creation and never stored.
 //! Rules beyond the schema are pure functions over JSON: [`prepare_create`] and [`prepare_update`] complete what
-//! a client sends, [`validate_create`] and [`validate_update`] judge it, in the words of Kubernetes 1.36.
+//! a client sends, [`validate_create`] and [`validate_update`] validate it, with the messages of Kubernetes 1.36.
 
 pub mod decode;
 mod definitions;
@@ -23,7 +23,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 
-use crate::later::Later;
+use crate::lazy::Lazy;
 use crate::managed_fields::{Kind, SchemaError, TypeInfo};
 use crate::resource::{Resource, Version, api_version};
 
@@ -52,22 +52,17 @@ pub fn definitions() -> &'static Map<String, Value> {
     &DEFINITIONS
 }
 
-/// The name under which [`definitions`] has a built-in kind.
+/// The name under which [`definitions()`] has a built-in kind.
 pub fn definition_name(group: &str, kind: &str) -> Option<String> {
     definitions::find_kind(group, kind).map(|(package, definition)| package.name_of(definition.name))
 }
 
-/// How the fields of a built-in kind hang together. Events of the two groups do not know each other's managers.
+/// The field types of a built-in kind. Events of the two groups do not know each other's managers.
 pub(crate) fn field_kind(group: &str, kind: &str) -> Result<Kind, SchemaError> {
     let types = TypeInfo::from_definitions(definitions(), &definition_name(group, kind).unwrap_or_default())?;
     // What is there before anything is set is what an empty body decodes to.
     let zero = decode(group, kind, json!({})).map_or_else(|_| json!({}), |decoded| decoded.object);
     Ok(Kind::new(kind).with_zero(zero).with_version(&api_version(group, "v1"), types))
-}
-
-/// The structural schema of `metadata`, for checking its types apart from the rest of an object.
-pub fn metadata_schema() -> Value {
-    structural::of_definition(definitions(), "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 }
 
 /// A subresource that only one built-in has, besides `/status` and `/scale`.
@@ -170,7 +165,7 @@ pub fn virtual_resources() -> Vec<Arc<Resource>> {
 
 fn resource(row: &Row, verbs: &[&'static str]) -> Resource {
     let (group, kind) = (row.group, row.kind);
-    let open_api = Later::new(move || match definition_name(group, kind) {
+    let open_api = Lazy::new(move || match definition_name(group, kind) {
         Some(name) => structural::of_kind(definitions(), &name),
         None => structural::of_kind(definitions(), kind),
     });

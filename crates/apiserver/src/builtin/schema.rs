@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::Package;
 
-/// Where a reference to another definition points in an OpenAPI v3 document.
+/// The prefix of references to other definitions in an OpenAPI v3 document.
 pub const REFERENCE_PREFIX: &str = "#/components/schemas/";
 
 /// The type of a field.
@@ -78,9 +78,9 @@ impl Field {
     }
 }
 
-/// What a [`Definition`] stands for.
+/// The kind of a [`Definition`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum DefinitionKind {
     /// A kind that is stored and listed.
     Kind,
     /// A kind that is only answered to.
@@ -107,31 +107,31 @@ pub(super) enum Shape {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Definition {
     pub name: &'static str,
-    pub shape: Shape,
+    pub kind: DefinitionKind,
     pub about: &'static str,
     pub fields: &'static [Field],
 }
 
 pub(super) const fn define(
     name: &'static str,
-    shape: Shape,
+    kind: DefinitionKind,
     about: &'static str,
     fields: &'static [Field],
 ) -> Definition {
-    Definition { name, shape, about, fields }
+    Definition { name, kind, about, fields }
 }
 
 impl Definition {
-    /// The fields that every definition of this shape has.
+    /// The fields that every definition of this kind has.
     const fn common_fields(&self) -> &'static [Field] {
-        match self.shape {
-            Shape::Kind | Shape::Answer => &[API_VERSION, KIND, METADATA],
-            Shape::Envelope => &[API_VERSION, KIND],
+        match self.kind {
+            DefinitionKind::Kind | DefinitionKind::Answer => &[API_VERSION, KIND, METADATA],
+            DefinitionKind::Envelope => &[API_VERSION, KIND],
             _ => &[],
         }
     }
 
-    /// All fields; the definition's own win over those of its shape.
+    /// All fields; the definition's own win over those of its kind.
     pub fn all_fields(&self) -> impl Iterator<Item = &'static Field> {
         let own = self.fields;
         let common = self.common_fields().iter();
@@ -169,7 +169,7 @@ const LIST_METADATA: Field = field(
 pub(super) fn schemas_of(package: Package, table: &[Definition], into: &mut Map<String, Value>) {
     for definition in table {
         into.insert(package.name_of(definition.name), schema_of(package, definition));
-        if definition.shape == Shape::Kind {
+        if definition.kind == DefinitionKind::Kind {
             let (name, schema) = list_of(package, definition);
             into.insert(name, schema);
         }
@@ -177,23 +177,27 @@ pub(super) fn schemas_of(package: Package, table: &[Definition], into: &mut Map<
 }
 
 fn schema_of(package: Package, definition: &Definition) -> Value {
-    match definition.shape {
-        Shape::Open => return json!({"type": "object", "description": definition.about}),
-        Shape::Any | Shape::Schemas => return json!({"description": definition.about}),
-        Shape::Time => {
+    match definition.kind {
+        DefinitionKind::Open => return json!({"type": "object", "description": definition.about}),
+        DefinitionKind::Any | DefinitionKind::Schemas => return json!({"description": definition.about}),
+        DefinitionKind::Time => {
             return json!({"type": "string", "format": "date-time", "description": definition.about});
         }
-        Shape::Quantity => {
+        DefinitionKind::Quantity => {
             return json!({"oneOf": [{"type": "string"}, {"type": "number"}], "description": definition.about});
         }
-        Shape::Kind | Shape::Answer | Shape::Envelope | Shape::Part | Shape::AtomicPart => {}
+        DefinitionKind::Kind
+        | DefinitionKind::Answer
+        | DefinitionKind::Envelope
+        | DefinitionKind::Part
+        | DefinitionKind::AtomicPart => {}
     }
     let mut schema = object(definition.about, definition.all_fields());
-    match definition.shape {
-        Shape::Kind | Shape::Answer | Shape::Envelope => {
+    match definition.kind {
+        DefinitionKind::Kind | DefinitionKind::Answer | DefinitionKind::Envelope => {
             schema["x-kubernetes-group-version-kind"] = json!([package.identity(definition.name)]);
         }
-        Shape::AtomicPart => schema["x-kubernetes-map-type"] = "atomic".into(),
+        DefinitionKind::AtomicPart => schema["x-kubernetes-map-type"] = "atomic".into(),
         _ => {}
     }
     schema

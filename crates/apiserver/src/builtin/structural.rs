@@ -23,7 +23,7 @@ pub(super) fn of_kind(definitions: &Map<String, Value>, name: &str) -> Value {
 }
 
 /// The structural schema of any definition.
-pub(super) fn of_definition(definitions: &Map<String, Value>, name: &str) -> Value {
+fn of_definition(definitions: &Map<String, Value>, name: &str) -> Value {
     match definitions.get(name) {
         Some(definition) if name != RECURSIVE => resolve(definitions, definition),
         _ => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),

@@ -14,7 +14,7 @@ use crate::request::delete::DeleteOptions;
 use crate::request::query::{ListOptions, Query};
 use crate::request::write::WriteOptions;
 use crate::resource::Resource;
-use crate::resource::crd::{self, Cleanup, Definition, Known, Names, Unserved};
+use crate::resource::crd::{self, CachedCrd, Cleanup, CrdCache, Names, Unserved};
 use crate::status::ApiError;
 use crate::storage::{Change, PatchBody, Storage, Target};
 use crate::store::{Filter, Object, WatchError};
@@ -125,13 +125,13 @@ pub async fn refresh(storage: &Storage) {
 
 /// Gives every definition room, first those that have it already and those that were established before a restart. Tells by
 /// the place of each that cannot be served why that is.
-fn find_room(target: &Target, known: &mut Known, objects: &[Arc<Object>]) -> HashMap<usize, Unserved> {
+fn find_room(target: &Target, known: &mut CrdCache, objects: &[Arc<Object>]) -> HashMap<usize, Unserved> {
     let Some(room) = &target.served.room else { return HashMap::new() };
-    let names: HashSet<&str> = known.all.iter().map(Definition::name).collect();
+    let names: HashSet<&str> = known.all.iter().map(CachedCrd::name).collect();
     room.keep(|name| names.contains(name));
     let mut order: Vec<usize> = (0..known.all.len()).collect();
     order.sort_by_cached_key(|at| {
-        let Definition { outline, .. } = &known.all[*at];
+        let CachedCrd { outline, .. } = &known.all[*at];
         let name = known.all[*at].name().to_owned();
         let since = outline["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
         (!room.has(&name), !crd::is_established(outline), since, name)
@@ -144,7 +144,7 @@ fn find_room(target: &Target, known: &mut Known, objects: &[Arc<Object>]) -> Has
 async fn decide(
     storage: &Storage,
     definitions: &Target,
-    known: &mut Known,
+    known: &mut CrdCache,
     unserved: &HashMap<usize, Unserved>,
 ) -> bool {
     let target = Target { status: true, ..definitions.clone() };
@@ -230,9 +230,9 @@ fn definitions(storage: &Storage) -> Option<Target> {
 }
 
 /// Serves the built-in resources and what these definitions define.
-fn serve(storage: &Storage, known: &mut Known) {
+fn serve(storage: &Storage, known: &mut CrdCache) {
     let mut resources: Vec<Arc<Resource>> = builtin::resources();
-    resources.extend(known.all.iter_mut().filter_map(Definition::resource));
+    resources.extend(known.all.iter_mut().filter_map(CachedCrd::resource));
     let current = storage.registry.current();
     if current.is_of(&resources) {
         return;

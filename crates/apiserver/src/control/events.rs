@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::backoff::Backoff;
 use crate::storage::Storage;
-use crate::store::{Event, Filter, Key, Object, Query, Revision, WatchError, Watcher, WriteError};
+use crate::store::{Event, Filter, Key, ListQuery, Object, Revision, WatchError, Watcher, WriteError};
 
 /// Events of both groups are stored here.
 const STORE_NAME: &str = "/events";
@@ -66,7 +66,7 @@ fn seconds(text: &str) -> Option<Seconds> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_second)
 }
 
-/// Which event goes when.
+/// The expiry times of events.
 struct Expiry {
     ttl: Seconds,
     due: BTreeSet<(Seconds, Key)>,
@@ -81,7 +81,7 @@ impl Expiry {
         let ttl = Seconds::try_from(ttl.as_secs()).unwrap_or(Seconds::MAX);
         let mut expiry = Self { ttl, due: BTreeSet::new(), known: HashMap::new() };
         let now = now(storage);
-        let query = Query { resource: STORE_NAME, ..Query::default() };
+        let query = ListQuery { resource: STORE_NAME, ..ListQuery::default() };
         // The newest revision can always be read.
         for object in snapshot.list(&query).map(|page| page.objects).unwrap_or_default() {
             expiry.note(&object, last_write(&object, now));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn names(storage: &Storage) -> Vec<String> {
-        let query = Query { resource: STORE_NAME, ..Query::default() };
+        let query = ListQuery { resource: STORE_NAME, ..ListQuery::default() };
         storage.store.list(&query).unwrap().objects.iter().map(|it| it.key().name.to_string()).collect()
     }
 

@@ -8,12 +8,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use crate::gc::graph::{Action, Graph, Uid};
+use crate::gc::{Action, Graph, Uid};
 use crate::object::Meta;
-use crate::request::delete::{DeleteOptions, Propagation};
+use crate::object::delete::Propagation;
+use crate::request::delete::DeleteOptions;
 use crate::status::ApiError;
 use crate::storage::{Storage, Target};
-use crate::store::{Event, Filter, Key, Object, Query, Watcher};
+use crate::store::{Event, Filter, Key, ListQuery, Object, Watcher};
 
 /// Delay before an action that was refused is tried again: the disk may be full.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -25,14 +26,14 @@ pub async fn run(storage: Arc<Storage>) {
     loop {
         let Ok((mut collector, mut watcher)) = Collector::start(&storage) else { return };
         let all: BTreeSet<Uid> = collector.graph.uids().collect();
-        let mut refused = collector.settle(all).await;
+        let mut refused = collector.collect(all).await;
         let mut again = Instant::now() + AGAIN;
         loop {
             let touched = tokio::select! {
                 () = sleep_until(again), if !refused.is_empty() => {
                     let some: BTreeSet<Uid> = refused.iter().take(MOST_AGAIN).cloned().collect();
                     refused.retain(|uid| !some.contains(uid));
-                    let still = collector.settle(some).await;
+                    let still = collector.collect(some).await;
                     refused.extend(still);
                     // After the work: events are read in between, however long it took.
                     again = Instant::now() + AGAIN;
@@ -47,7 +48,7 @@ pub async fn run(storage: Arc<Storage>) {
             if refused.is_empty() {
                 again = Instant::now() + AGAIN;
             }
-            refused.extend(collector.settle(touched).await);
+            refused.extend(collector.collect(touched).await);
         }
     }
 }
@@ -65,7 +66,7 @@ impl Collector {
         let resources: Vec<Arc<str>> =
             snapshot.resources().map(|(resource, _)| Arc::clone(resource)).collect();
         for resource in resources {
-            let query = Query { resource: &resource, ..Query::default() };
+            let query = ListQuery { resource: &resource, ..ListQuery::default() };
             // The newest revision can always be read.
             for object in snapshot.list(&query).map(|page| page.objects).unwrap_or_default() {
                 graph.observe(object.key(), &parse(&object));
@@ -83,7 +84,7 @@ impl Collector {
     }
 
     /// Does what is to be done about these objects. What an action changes comes back as an event. Returns those of which it was refused.
-    async fn settle(&mut self, touched: BTreeSet<Uid>) -> BTreeSet<Uid> {
+    async fn collect(&mut self, touched: BTreeSet<Uid>) -> BTreeSet<Uid> {
         let mut refused = BTreeSet::new();
         for uid in touched {
             let Some(action) = self.graph.action(&uid) else { continue };

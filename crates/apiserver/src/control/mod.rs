@@ -57,9 +57,9 @@ impl Drop for Tasks {
     }
 }
 
-/// Options of a start.
+/// Options of a server.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ServerOptions {
     /// Lifetime of an event after its last write; `None` keeps it until it is deleted.
     pub event_ttl: Option<Duration>,
     /// Runs what kube-controller-manager runs in a cluster as well: collects garbage, empties namespaces,
@@ -67,7 +67,7 @@ pub struct Options {
     pub controllers: bool,
 }
 
-impl Default for Options {
+impl Default for ServerOptions {
     /// Events stay for an hour, as kube-apiserver keeps them.
     fn default() -> Self {
         Self { event_ttl: Some(Duration::from_secs(3600)), controllers: true }
@@ -75,7 +75,7 @@ impl Default for Options {
 }
 
 /// Starts every task that is wanted. Without a time to live, events stay.
-pub fn start(storage: &Arc<Storage>, options: &Options) -> Tasks {
+pub fn start(storage: &Arc<Storage>, options: &ServerOptions) -> Tasks {
     // Where no thread can be started, the caller's are better than no tasks.
     let runtime = Builder::new_multi_thread()
         .worker_threads(THREADS)

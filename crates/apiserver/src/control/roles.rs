@@ -33,7 +33,7 @@ pub async fn run(storage: Arc<Storage>) {
     }
 }
 
-/// How often roles that collect roles are looked at again; what is left follows from the events of the last look.
+/// The number of passes over aggregated roles; the rest follows from the events of the last one.
 const PASSES: usize = 8;
 
 /// Brings every role that collects others up to date, also those that collect such roles.

@@ -1,4 +1,4 @@
-//! What the server serves, as clients ask for it before anything else.
+//! Discovery documents: the groups, versions and resources that are served.
 //!
 //! Two forms of the same facts: the older one, a document per group and version ([`api_groups`], [`api_resources`]
 //! and so on), and the aggregated one, everything in one document ([`aggregated_core`], [`aggregated_groups`]).
@@ -84,7 +84,7 @@ pub(crate) fn of_version<'a>(
 pub(crate) struct Subresource {
     pub name: &'static str,
     pub verbs: Vec<&'static str>,
-    /// Whether it answers with `autoscaling/v1` Scale and not with the object itself.
+    /// True if it answers with `autoscaling/v1` Scale and not with the object itself.
     pub scale: bool,
 }
 

@@ -1,26 +1,31 @@
 //! RBAC authorization of requests.
 
 use super::{Api, Call};
-use crate::rbac::{Object, Resource};
-use crate::request::path::{ResourcePath, Target, Verb, forbidden_path};
+use crate::rbac::{Attributes, ResourceAttributes};
+use crate::request::path::{RequestPath, ResourcePath, Verb, forbidden_path};
 use crate::request::selector::FieldSelector;
 use crate::status::ApiError;
 
-/// Whether the server lives is for everybody to know, whatever roles there are.
-const ALWAYS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+/// Paths that every user may read, whatever roles there are.
+const PUBLIC: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 impl Api {
-    /// Refuses what the user may not do.
-    pub(super) fn authorize(&self, target: &Target, path: &str, call: &Call<'_>) -> Result<(), ApiError> {
-        if call.user.is_master() || ALWAYS.contains(&path) {
+    /// Refuses a request that the roles of its user do not allow.
+    pub(super) fn authorize(
+        &self,
+        target: &RequestPath,
+        path: &str,
+        call: &Call<'_>,
+    ) -> Result<(), ApiError> {
+        if call.user.is_master() || PUBLIC.contains(&path) {
             return Ok(());
         }
-        if let Target::Resource(resource) = target {
+        if let RequestPath::Resource(resource) = target {
             return self.authorize_resource(resource, call);
         }
         let verb = call.method.as_str().to_lowercase();
         let (rbac, store) = (&self.storage.rbac, &self.storage.store);
-        let verdict = rbac.authorize(store, call.user, &verb, &Object::Path(path));
+        let verdict = rbac.authorize(store, call.user, &verb, &Attributes::Path(path));
         if verdict.allowed {
             return Ok(());
         }
@@ -29,11 +34,11 @@ impl Api {
 
     fn authorize_resource(&self, path: &ResourcePath, call: &Call<'_>) -> Result<(), ApiError> {
         let watch = call.query.flag("watch").unwrap_or(false);
-        // What is no verb is allowed to nobody, and not served to anybody.
+        // A method without a verb is not served to anyone.
         let verb = path.verb(call.method, watch).ok_or(ApiError::MethodNotAllowed)?;
         let named = selected_name(path, verb, call);
         let text = Option::unwrap_or_default;
-        let object = Object::Resource(Resource {
+        let object = Attributes::Resource(ResourceAttributes {
             group: &path.version.group,
             plural: &path.resource,
             subresource: text(path.subresource.as_deref()),
@@ -52,10 +57,10 @@ impl Api {
     }
 }
 
-/// The name that a list or a watch selects: to rules with names it is a request for that object. No other verb is bound to
-/// what a selector says, so none may be allowed by it.
+/// The name that the field selector of a list or a watch selects: rules with resource names allow it like a request for that
+/// object. Other verbs ignore the selector, so it must not authorize them.
 fn selected_name(path: &ResourcePath, verb: Verb, call: &Call<'_>) -> Option<String> {
-    // The older `/watch/` paths do not take it, as upstream.
+    // As in kube-apiserver, not for the deprecated `/watch/` paths.
     if path.name.is_some() || path.watch || !matches!(verb, Verb::List | Verb::Watch) {
         return None;
     }
@@ -151,7 +156,7 @@ mod tests {
         }
     }
 
-    /// A role of `default` with these rules for whoever has its name.
+    /// Creates a role of `default` with these rules for the user of its name.
     async fn give(server: &Server, name: &str, rules: Value) -> User {
         let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
         let role = json!({"metadata": {"name": name}, "rules": rules});

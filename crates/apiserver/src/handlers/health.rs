@@ -1,17 +1,18 @@
 //! Health endpoints: `/livez`, `/readyz` and `/healthz`, and each of their checks below them.
 //!
-//! Anybody may ask whether the server is well; why it is not is for those who may see the check itself.
+//! Every user may read the endpoints; the reason of a failure is only shown by the path of the failed check.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::{Api, Body, Call, whole};
+use super::body::whole;
+use super::{Api, Body, Call};
 use crate::request::path::Probe;
 use crate::status::{ApiError, go};
 
-/// One thing that has to be well, under the name that `exclude` and the path of the check use.
+/// A health check, under the name that `exclude` and the path of the check use.
 struct Check {
     name: &'static str,
     run: fn(&Api) -> Result<(), String>,
@@ -21,7 +22,7 @@ struct Check {
 static CHECKS: [Check; 2] =
     [Check { name: "ping", run: |_| Ok(()) }, Check { name: "storage", run: storage }];
 
-/// Without a store that takes writes, nothing that a client asks for can become true.
+/// Fails once the store is read-only.
 fn storage(api: &Api) -> Result<(), String> {
     match api.storage.store.refuses_writes() {
         Some(why) => Err(format!("the store takes no more writes: {why}")),
@@ -39,7 +40,7 @@ pub(super) fn paths() -> impl Iterator<Item = String> {
 }
 
 impl Api {
-    /// Answers a probe, or one check of it.
+    /// Answers a probe, or one of its checks.
     pub(super) fn health(
         &self,
         probe: Probe,
@@ -58,11 +59,11 @@ impl Api {
     }
 }
 
-/// The answer over all checks. It is verbose where one failed, or where that is asked for; reasons are withheld.
+/// The response for all checks: verbose if one failed or the request asks for it, without reasons.
 fn overall(probe: Probe, outcomes: &[(&str, bool)], call: &Call<'_>) -> Response<Body> {
     let mut excluded: BTreeSet<&str> = call.query.all("exclude").collect();
     let mut report = String::new();
-    let mut is_well = true;
+    let mut is_healthy = true;
     // Writing to a string cannot fail.
     for (name, passed) in outcomes {
         let _ = if excluded.remove(name) {
@@ -70,7 +71,7 @@ fn overall(probe: Probe, outcomes: &[(&str, bool)], call: &Call<'_>) -> Response
         } else if *passed {
             writeln!(report, "[+]{name} ok")
         } else {
-            is_well = false;
+            is_healthy = false;
             writeln!(report, "[-]{name} failed: reason withheld")
         };
     }
@@ -80,7 +81,7 @@ fn overall(probe: Probe, outcomes: &[(&str, bool)], call: &Call<'_>) -> Response
         let _ = writeln!(report, "warn: some health checks cannot be excluded: no matches for {unknown}");
     }
     let name = probe.as_str();
-    if !is_well {
+    if !is_healthy {
         return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{report}{name} check failed\n"));
     }
     match call.query.get("verbose") {
@@ -141,10 +142,10 @@ mod tests {
                 headers: &headers,
                 body: &body,
                 user: &user,
-                payer: &user,
+                budget_user: &user,
                 warnings: Warnings::default(),
-                turn: std::sync::Mutex::default(),
-                held: &crate::handlers::kept::room(),
+                decode_permit: std::sync::Mutex::default(),
+                response_budget: &crate::handlers::response_budget::budget(),
             };
             let answer = overall(Probe::Ready, outcomes, &call);
             assert_eq!(answer.status().as_u16(), code, "{query}");

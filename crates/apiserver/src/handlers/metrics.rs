@@ -1,10 +1,11 @@
-//! `/metrics`: what secure serving counts and what the store knows of itself, in Prometheus' text format.
+//! `/metrics`: the metrics of secure serving and of the store, in Prometheus' text format.
 
 use std::fmt::Write;
 
 use http::{Response, header};
 
-use super::{Api, Body, whole};
+use super::body::whole;
+use super::{Api, Body};
 use crate::store::{Histogram, Stats};
 
 /// The version of the text format.

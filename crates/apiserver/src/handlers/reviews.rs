@@ -1,4 +1,4 @@
-//! Who am I, may I, may they: resources that are answered and never stored.
+//! Reviews: the resources of `authentication.k8s.io` and `authorization.k8s.io`, which are answered and never stored.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -7,26 +7,26 @@ use http::{Response, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Api, Body, Call, answer};
+use super::{Api, Body, Call, response};
 use crate::authn::User;
 use crate::builtin;
-use crate::rbac::{Object, Resource, Rule};
+use crate::rbac::{Attributes, ResourceAttributes, Rule};
 use crate::request::accept::{self, Endpoint};
 use crate::request::body;
 use crate::request::path::ResourcePath;
-use crate::request::write::Write;
+use crate::request::write::WriteKind;
 use crate::resource::Resource as ReviewResource;
 use crate::status::{ApiError, Cause, GroupResource, shortened};
-use crate::storage::judge_body;
+use crate::storage::report_body;
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
-/// Bytes of rules in one answer. A cluster with hundreds of kinds takes a tenth of it.
-const RULES: usize = 256 << 10;
-/// Bytes of a reason: names of roles and bindings have no bound of their own.
-const REASON: usize = 32 << 10;
+/// Bytes of rules in one response. A cluster with hundreds of kinds takes a tenth of it.
+const MAX_RULES_BYTES: usize = 256 << 10;
+/// Bytes of a reason: names of roles and bindings are not bounded by themselves.
+const MAX_REASON_BYTES: usize = 32 << 10;
 
 impl Api {
-    /// The answer to a review; `None` where the path is something else.
+    /// The response to a review; `None` where the path is no review.
     pub(super) fn review(
         &self,
         path: &ResourcePath,
@@ -48,16 +48,21 @@ impl Api {
         if call.method != http::Method::POST || path.name.is_some() {
             return Some(Err(ApiError::MethodNotAllowed));
         }
-        Some(self.reviewed(path, kind, call))
+        Some(self.answer_review(path, kind, call))
     }
 
-    fn reviewed(&self, path: &ResourcePath, kind: &str, call: &Call<'_>) -> Result<Response<Body>, ApiError> {
+    fn answer_review(
+        &self,
+        path: &ResourcePath,
+        kind: &str,
+        call: &Call<'_>,
+    ) -> Result<Response<Body>, ApiError> {
         let group = path.version.group.as_str();
         let resources = builtin::virtual_resources();
         let resource = resources.iter().find(|known| known.group == group && known.kind == kind);
         let resource = resource.ok_or(ApiError::UnknownResource)?;
         accept::negotiate_untabled(call.header(header::ACCEPT), Endpoint::BuiltIn)?;
-        let mut review = question(resource, call)?;
+        let mut review = decode_review(resource, call)?;
         review["status"] = match kind {
             "SelfSubjectReview" => json!({"userInfo": user_info(call.user)}),
             "SelfSubjectAccessReview" => {
@@ -68,11 +73,11 @@ impl Api {
             _ => {
                 let spec = &review["spec"];
                 check_attributes(kind, spec, check_subject(spec))?;
-                check_place(path, &review)?;
+                check_namespace(path, &review)?;
                 self.access(spec, &subject(spec))
             }
         };
-        answer::untabled(resource, call, StatusCode::CREATED, &review)
+        response::untabled(resource, call, StatusCode::CREATED, &review)
     }
 
     fn access(&self, spec: &Value, user: &User) -> Value {
@@ -80,24 +85,24 @@ impl Api {
         let text = |of: &'static str| resource[of].as_str().unwrap_or_default();
         let others = &spec["nonResourceAttributes"];
         let (verb, object) = if resource.is_object() {
-            let object = Resource {
+            let object = ResourceAttributes {
                 group: text("group"),
                 plural: text("resource"),
                 subresource: text("subresource"),
                 name: text("name"),
                 namespace: text("namespace"),
             };
-            (text("verb"), Object::Resource(object))
+            (text("verb"), Attributes::Resource(object))
         } else {
             (
                 others["verb"].as_str().unwrap_or_default(),
-                Object::Path(others["path"].as_str().unwrap_or_default()),
+                Attributes::Path(others["path"].as_str().unwrap_or_default()),
             )
         };
         let verdict = self.storage.rbac.authorize(&self.storage.store, user, verb, &object);
         let mut status = json!({"allowed": verdict.allowed});
         if !verdict.reason.is_empty() {
-            status["reason"] = shortened(verdict.reason, REASON).into();
+            status["reason"] = shortened(verdict.reason, MAX_REASON_BYTES).into();
         }
         status
     }
@@ -106,19 +111,19 @@ impl Api {
         let namespace = spec["namespace"].as_str().filter(|namespace| !namespace.is_empty());
         let namespace = namespace.ok_or_else(|| ApiError::BadRequest("no namespace on request".into()))?;
         let found = self.storage.rbac.rules(&self.storage.store, user, namespace);
-        let mut shown = Shown::new();
+        let mut shown = ReviewedRules::new();
         let mut everything = Vec::new();
         if user.is_master() {
             let all = || vec!["*".to_owned()];
             let resources = Rule { verbs: all(), api_groups: all(), resources: all(), ..Rule::default() };
             let urls = Rule { verbs: all(), non_resource_urls: all(), ..Rule::default() };
-            // The binding that says so may be gone; the right stays.
+            // Administrators have these rights even where the binding has been deleted.
             everything
                 .extend([resources, urls].into_iter().filter(|rule| found.iter().all(|known| known != rule)));
         }
         let mut errors = found.errors.clone();
         if found.iter().chain(&everything).try_for_each(|rule| shown.add(rule)).is_break() {
-            errors.push(format!("the rules take more than {RULES} bytes: the rest is left out"));
+            errors.push(format!("the rules take more than {MAX_RULES_BYTES} bytes: the rest is left out"));
         }
         let mut status = json!({
             "resourceRules": shown.resources,
@@ -132,12 +137,12 @@ impl Api {
     }
 }
 
-/// Rules as a review shows them, in bounds: a question of a few bytes can be about megabytes of roles, and an answer is in
+/// The rules of a review, up to a bound: a request of a few bytes can be about megabytes of roles, and a response is in
 /// memory until it is read.
-struct Shown {
+struct ReviewedRules {
     resources: Vec<Value>,
     urls: Vec<Value>,
-    /// Bytes that may still be shown; none once a rule did not fit.
+    /// Bytes that are left; zero once a rule did not fit.
     left: usize,
 }
 
@@ -158,9 +163,9 @@ struct UrlRule<'a> {
     urls: &'a [String],
 }
 
-impl Shown {
+impl ReviewedRules {
     fn new() -> Self {
-        Self { resources: Vec::new(), urls: Vec::new(), left: RULES }
+        Self { resources: Vec::new(), urls: Vec::new(), left: MAX_RULES_BYTES }
     }
 
     /// Adds a rule, if there is room for it.
@@ -177,7 +182,7 @@ impl Shown {
         ControlFlow::Continue(())
     }
 
-    /// What a rule is in JSON. It is measured before it is made.
+    /// A rule as JSON, if it fits; its length is computed first.
     fn fit(&mut self, rule: &impl Serialize) -> ControlFlow<(), Value> {
         let mut measure = Measure(self.left);
         if serde_json::to_writer(&mut measure, rule).is_err() {
@@ -189,7 +194,7 @@ impl Shown {
     }
 }
 
-/// Takes as many bytes as are left, and keeps none.
+/// A writer that counts down the bytes that are left.
 struct Measure(usize);
 
 impl io::Write for Measure {
@@ -204,20 +209,20 @@ impl io::Write for Measure {
     }
 }
 
-/// The review that a request brings, without an answer that it may bring as well.
-fn question(resource: &ReviewResource, call: &Call<'_>) -> Result<Value, ApiError> {
+/// Decodes the review of a request, without its status.
+fn decode_review(resource: &ReviewResource, call: &Call<'_>) -> Result<Value, ApiError> {
     let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
     let format = accept::body_format(call.header(header::CONTENT_TYPE), Endpoint::BuiltIn)?;
-    // A review is created: what is said of writes counts, though nothing is written.
-    let mut options = call.write_options(Write::Create)?;
-    let decoded = body::decode_kind(call.body, format, (group, kind), super::read_yaml);
+    // A review is created, so the options of writes apply, though nothing is stored.
+    let mut options = call.write_options(WriteKind::Create)?;
+    let decoded = body::decode_kind(call.body, format, (group, kind));
     let mut read = decoded.map_err(|error| error.of_kind(kind, call.body))?;
     body::check_kind(&mut read.value, resource, "v1", call.body)?;
     let decoded = builtin::decode(group, kind, read.value).map_err(|error| {
         ApiError::BadRequest(format!("{kind} in version \"v1\" cannot be handled as a {kind}: {error}"))
     })?;
     options.repeated = read.repeated;
-    judge_body(resource, &options, &decoded.unknown_fields)?;
+    report_body(resource, &options, &decoded.unknown_fields)?;
     Ok(decoded.object)
 }
 
@@ -271,8 +276,8 @@ fn check_attributes(kind: &str, spec: &Value, mut causes: Vec<Cause>) -> Result<
     Err(ApiError::Invalid { kind: GroupResource::new(AUTHORIZATION, kind), name: String::new(), causes })
 }
 
-/// A local review is about its own namespace.
-fn check_place(path: &ResourcePath, review: &Value) -> Result<(), ApiError> {
+/// Checks that a local review is about the namespace of its path.
+fn check_namespace(path: &ResourcePath, review: &Value) -> Result<(), ApiError> {
     let Some(namespace) = path.namespace.as_deref() else { return Ok(()) };
     if review["spec"]["resourceAttributes"]["namespace"].as_str().unwrap_or_default() == namespace {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Watches: a stream of events that follows one collection.
+//! `watch`: a stream of the events of one collection.
 //!
 //! The connection asks for an event when it has room for one, and only then is one taken from the store. So a watch that
-//! is not read holds no objects: the store keeps its events, and when history has dropped them the watch ends with an
+//! is not read holds no objects: the store keeps its events, and when history has been compacted the watch ends with an
 //! error.
 //!
-//! An event is written in frames of at most 32 KiB. Its object is the store's where the client wants it as it is; one that
-//! history drops in the midst of its frames ends the watch. What has to be made (a table, metadata, another version) is
-//! held by the watch until it is read: where that is large, it takes a share of a budget first.
+//! An event is written in frames of at most 32 KiB. An object that the client wants as it is stored is sent from the store;
+//! if history drops it between two frames, the watch ends. A converted object (a table, metadata, another version) is held
+//! by the watch until it is read: a large one takes a share of a budget first.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -21,9 +21,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::{Interval, MissedTickBehavior, Sleep, interval, sleep};
 
-use super::answer::endpoint;
-use super::kept::{Objects, Reference, Subject};
-use super::pieces::{FRAME, Piece, Pieces};
+use super::body::{Chunk, ChunkedBody, FRAME_BYTES};
+use super::response::endpoint;
+use super::response_budget::{ObjectRef, ObjectRefs, TargetRef};
 use super::{Api, Body, Call};
 use crate::authn::User;
 use crate::output::partial;
@@ -32,32 +32,31 @@ use crate::output::watch::{self, EventType};
 use crate::request::accept::{Accepted, Transform, negotiate_watch};
 use crate::request::query::ListOptions;
 use crate::resource::{Column, Version};
-use crate::secure_serving::{Share, Shares};
+use crate::secure_serving::{BudgetShare, UserBudget};
 use crate::status::ApiError;
 use crate::storage::{Storage, Target, is_as_stored, selected, to_bytes, to_value};
 use crate::store::{Event, Object, Revision, WatchError, Watcher};
 
-/// How long a watch lasts that does not say; clients start another one.
-const LONGEST: Duration = Duration::from_secs(30 * 60);
-/// How often a client that asked for bookmarks gets one.
-const BOOKMARK: Duration = Duration::from_secs(60);
-/// Bytes of large events that were made for clients and are not read yet; half of it for one user, and as much again for
-/// administrators.
-const MADE: usize = 64 << 20;
-/// The unit in which that is given out.
+/// The duration of a watch without a timeout; clients start another one.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// The interval of bookmarks, for clients that ask for them.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// Bytes of large converted events that are not read yet: half of them for one user, and as many again for administrators.
+const MAX_BYTES: usize = 64 << 20;
+/// The unit of the budget, in bytes.
 const UNIT: usize = 1 << 10;
-/// Bytes by which an event may be longer than its object without more room: its type, and what a table has around its one row.
+/// Bytes by which an event may exceed its object without a larger share: its type, and what a table has around its one row.
 const ENVELOPE: usize = 4 << 10;
-/// How long a watch waits for its share. Longer than a client is kept that takes nothing, and its share with it.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// The wait of a watch for its share: longer than the timeout of clients that read nothing and hold shares.
+const SHARE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The budget of events that are made.
-pub(super) fn room() -> Arc<Shares> {
-    Shares::new(MADE / UNIT, 1)
+/// The budget of converted events.
+pub(super) fn budget() -> Arc<UserBudget> {
+    UserBudget::new(MAX_BYTES / UNIT, 1)
 }
 
 impl Api {
-    /// Starts a watch.
+    /// Answers with the stream of events of a collection.
     pub(super) async fn watch(
         self: &Arc<Self>,
         target: &Target,
@@ -67,21 +66,21 @@ impl Api {
         let accepted = negotiate_watch(call.header(header::ACCEPT), endpoint(&target.served))?;
         let from = options.watch_from()?;
         (options.resource_version, options.continue_token) = (None, None);
-        let share = call.keep_bytes(kept_bytes(target, &options, accepted, call.user))?;
+        let share = call.take_bytes(request_bytes(target, &options, accepted, call.user))?;
         if let (Some(wanted), true) = (from, options.initial_events)
             && let Err(mut error) = self.storage.reach(target, wanted).await
         {
             if let ApiError::Timeout { retry_after_seconds, .. } = &mut error {
                 *retry_after_seconds = 1;
             }
-            // The watch has begun by then, and this is its one event.
+            // The response has begun by then, and the error is its only event.
             return Ok(stream(futures::stream::iter([watch::error(&error)])));
         }
         let (initial, start) = match from {
             Some(revision) if revision > 0 && !options.initial_events => (None, Revision::new(revision)),
             _ => {
                 let (objects, revision) = self.storage.snapshot(target, &options)?;
-                (Some(call.keep(objects)), revision)
+                (Some(call.hold_objects(objects)), revision)
             }
         };
         let table = match accepted.transform {
@@ -93,10 +92,11 @@ impl Api {
             Some((Transform::Partial | Transform::PartialList, _)) | None => None,
         };
         let watcher = self.storage.watch(target, start)?;
-        let room = (Arc::clone(&self.made), call.payer.in_budgets());
-        let show = Show { subject: Watched::of(&self.storage, target), accepted, table, headed: false, room };
-        let follow = Follow::new(options, initial, start, watcher);
-        let events = Events { follow, show, unsent: None, _share: share };
+        let budget = (Arc::clone(&self.event_budget), call.budget_user.in_budgets());
+        let encoder =
+            Encoder { watched: Watched::of(&self.storage, target), accepted, table, headed: false, budget };
+        let source = EventSource::new(options, initial, start, watcher);
+        let events = EventStream { source, encoder, unsent: None, _share: share };
         Ok(stream(futures::stream::unfold(events, |mut events| async move {
             let frame = events.frame().await?;
             Some((frame, events))
@@ -104,10 +104,11 @@ impl Api {
     }
 }
 
-/// What a watch keeps of its request, in bytes, roughly: selectors, names, and the columns of a table.
-fn kept_bytes(target: &Target, options: &ListOptions, accepted: Accepted, user: &User) -> usize {
-    /// Of a column, and of a byte of its path once that is parsed.
+/// An estimate of the bytes of its request that a watch keeps: selectors, names, and the columns of a table.
+fn request_bytes(target: &Target, options: &ListOptions, accepted: Accepted, user: &User) -> usize {
+    /// Bytes of a column beside its texts.
     const COLUMN: usize = 512;
+    /// Bytes of a byte of its path once that is parsed.
     const PARSED: usize = 16;
     let namespace = target.namespace.as_deref().unwrap_or_default();
     let column = |Column { name, kind, format, description, priority: _, json_path }: &Column| {
@@ -120,16 +121,16 @@ fn kept_bytes(target: &Target, options: &ListOptions, accepted: Accepted, user: 
 }
 
 /// The events of a watch on their way to the connection.
-struct Events {
-    follow: Follow,
-    show: Show,
-    /// What is left of an event, and its share where it was made.
-    unsent: Option<(Pieces, Option<Share>)>,
-    /// What it keeps of its request.
-    _share: Option<Share>,
+struct EventStream {
+    source: EventSource,
+    encoder: Encoder,
+    /// The rest of an event, with its share where it was converted.
+    unsent: Option<(ChunkedBody, Option<BudgetShare>)>,
+    /// The share of what the watch keeps of its request.
+    _share: Option<BudgetShare>,
 }
 
-impl Events {
+impl EventStream {
     async fn frame(&mut self) -> Option<Bytes> {
         loop {
             if let Some((event, _)) = &mut self.unsent {
@@ -141,16 +142,16 @@ impl Events {
                 }
                 self.unsent = None;
             }
-            match self.follow.next(&mut self.show.subject).await? {
-                Next::Object(kind, object, at) => match self.show.event(kind, object, at).await? {
-                    Shown::Small(event) => return Some(event),
-                    Shown::Large(event, share) => self.unsent = Some((event, share)),
-                    Shown::Gone => return Some(self.follow.expired()),
+            match self.source.next(&mut self.encoder.watched).await? {
+                NextEvent::Object(kind, object, at) => match self.encoder.event(kind, object, at).await? {
+                    EncodedEvent::Small(event) => return Some(event),
+                    EncodedEvent::Large(event, share) => self.unsent = Some((event, share)),
+                    EncodedEvent::Gone => return Some(self.source.expired()),
                 },
-                Next::Bookmark(object) => {
-                    return Some(self.show.made(EventType::Bookmark, &object).concat().into());
+                NextEvent::Bookmark(object) => {
+                    return Some(self.encoder.converted(EventType::Bookmark, &object).concat().into());
                 }
-                Next::Made(bytes) => return Some(bytes),
+                NextEvent::Error(bytes) => return Some(bytes),
             }
         }
     }
@@ -166,10 +167,11 @@ fn stream(events: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> 
 
 /// The watched collection, as it is served now.
 struct Watched {
-    target: Subject,
+    target: TargetRef,
     storage: Weak<Storage>,
-    /// The version that the watch began with, and where it is served.
+    /// The version that the watch began with.
     version: Weak<Version>,
+    /// Group, version and plural.
     path: [String; 3],
 }
 
@@ -178,15 +180,15 @@ impl Watched {
         let served = &target.served;
         let path = [&served.resource.group, &served.version.name, &served.resource.plural];
         Self {
-            target: Subject::served(target),
+            target: TargetRef::served(target),
             storage: Arc::downgrade(storage),
             version: Arc::downgrade(&served.version),
             path: path.map(Clone::clone),
         }
     }
 
-    /// Goes on with what is served instead, where that means the same: a definition that is being deleted takes its objects along,
-    /// and watches tell of it.
+    /// Continues with the definition that is served now and returns true, if its version is the same: so a watch sees the
+    /// objects go while their definition is being deleted.
     fn renew(&mut self) -> bool {
         let Some(storage) = self.storage.upgrade() else { return false };
         let (catalogue, [group, version, plural]) = (storage.registry.current(), &self.path);
@@ -198,7 +200,7 @@ impl Watched {
         true
     }
 
-    /// It, if it is still served.
+    /// The target, if it is still served.
     fn target(&mut self) -> Option<Target> {
         if let Some(target) = self.target.target() {
             return Some(target);
@@ -207,75 +209,74 @@ impl Watched {
     }
 }
 
-/// What a watch tells next.
-enum Next {
-    /// An object, with another revision where one is given.
-    Object(EventType, Reference, Option<Revision>),
+/// The next event of a watch.
+enum NextEvent {
+    /// An object, shown with another revision where one is given.
+    Object(EventType, ObjectRef, Option<Revision>),
     /// The object of a bookmark.
     Bookmark(Value),
-    Made(Bytes),
+    /// An encoded error, the last event.
+    Error(Bytes),
 }
 
-/// Events in the order in which they are told.
-struct Follow {
+/// The events that a watch selects, in their order.
+struct EventSource {
     options: ListOptions,
-    /// What there was when the watch began, and is not told yet.
-    initial: Option<Objects>,
+    /// Objects of the initial state that are not sent yet.
+    initial: Option<ObjectRefs>,
     start: Revision,
     watcher: Watcher,
-    /// When the watch has lasted long enough.
+    /// Completes at the timeout of the watch.
     end: Pin<Box<Sleep>>,
     bookmarks: Interval,
-    /// Whether the last event was told.
+    /// True after the last event.
     is_over: bool,
 }
 
-impl Follow {
-    fn new(options: ListOptions, initial: Option<Objects>, start: Revision, watcher: Watcher) -> Self {
-        // Any time that a client may ask for, as far as there is such a time.
-        let end = Box::pin(sleep(options.timeout.unwrap_or(LONGEST)));
-        let mut bookmarks = interval(BOOKMARK);
+impl EventSource {
+    fn new(options: ListOptions, initial: Option<ObjectRefs>, start: Revision, watcher: Watcher) -> Self {
+        let end = Box::pin(sleep(options.timeout.unwrap_or(DEFAULT_TIMEOUT)));
+        let mut bookmarks = interval(BOOKMARK_INTERVAL);
         bookmarks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         bookmarks.reset();
         Self { options, initial, start, watcher, end, bookmarks, is_over: false }
     }
 
-    /// Waits for the next event; `None` where there is no other, or another definition is served. Dropping the future loses
-    /// nothing.
-    async fn next(&mut self, subject: &mut Watched) -> Option<Next> {
+    /// Waits for the next event; `None` at the end of the watch, or once another definition is served. Cancel safe.
+    async fn next(&mut self, watched: &mut Watched) -> Option<NextEvent> {
         if self.is_over {
             return None;
         }
         if let Some(objects) = &mut self.initial {
             if let Some(object) = objects.next() {
-                return Some(Next::Object(EventType::Added, object, None));
+                return Some(NextEvent::Object(EventType::Added, object, None));
             }
             self.initial = None;
             self.bookmarks.reset();
             if self.options.initial_events && self.options.bookmarks {
-                return Some(Next::Bookmark(bookmark(&subject.target()?, self.start, true)));
+                return Some(NextEvent::Bookmark(bookmark(&watched.target()?, self.start, true)));
             }
         }
         loop {
             tokio::select! {
                 biased;
                 () = &mut self.end => return None,
-                () = subject.target.replaced.cancelled() => if !subject.renew() {
+                () = watched.target.replaced.cancelled() => if !watched.renew() {
                     return None;
                 },
                 event = self.watcher.next() => match event {
                     Ok(event) => {
-                        if let Some(next) = self.seen(&subject.target()?, &event) {
+                        if let Some(next) = self.select(&watched.target()?, &event) {
                             return Some(next);
                         }
-                        // History may be full of events that are not selected: others are served between them.
+                        // History may be full of events that are not selected: other tasks run in between.
                         tokio::task::coop::consume_budget().await;
                     }
                     Err(error) => return self.failed(&error),
                 },
                 _ = self.bookmarks.tick(), if self.options.bookmarks => {
                     return match self.watcher.progress() {
-                        Ok(revision) => Some(Next::Bookmark(bookmark(&subject.target()?, revision, false))),
+                        Ok(revision) => Some(NextEvent::Bookmark(bookmark(&watched.target()?, revision, false))),
                         Err(error) => self.failed(&error),
                     };
                 }
@@ -283,8 +284,8 @@ impl Follow {
         }
     }
 
-    /// An event as it looks through the selectors of the watch.
-    fn seen(&self, target: &Target, event: &Event) -> Option<Next> {
+    /// Translates an event of the store: an object that begins to match the selectors is added, one that ceases to is deleted.
+    fn select(&self, target: &Target, event: &Event) -> Option<NextEvent> {
         let before = event.previous().is_some_and(|object| self.selects(target, object));
         let after = event.current().is_some_and(|object| self.selects(target, object));
         let kind = match (before, after) {
@@ -294,11 +295,11 @@ impl Follow {
             (false, false) => return None,
         };
         let (object, at) = match (kind, event.previous(), event.current()) {
-            // What leaves the selection is shown as it was while it was selected.
+            // An object that leaves the selection is shown as it was before.
             (EventType::Deleted, Some(previous), Some(current)) => (previous, Some(current.revision())),
             _ => (event.object(), None),
         };
-        Some(Next::Object(kind, Reference::stored(object), at))
+        Some(NextEvent::Object(kind, ObjectRef::stored(object), at))
     }
 
     fn selects(&self, target: &Target, object: &Object) -> bool {
@@ -307,17 +308,17 @@ impl Follow {
         everything || selected(target, object, options)
     }
 
-    fn failed(&mut self, error: &WatchError) -> Option<Next> {
+    fn failed(&mut self, error: &WatchError) -> Option<NextEvent> {
         self.is_over = true;
         match error {
             WatchError::TooSlow { at, compacted } => {
-                Some(Next::Made(watch::error(&ApiError::too_old_watch(at.get(), compacted.get()))))
+                Some(NextEvent::Error(watch::error(&ApiError::too_old_watch(at.get(), compacted.get()))))
             }
             WatchError::Start(_) | WatchError::Closed => None,
         }
     }
 
-    /// The last event of a watch whose next object history has dropped.
+    /// The error that ends a watch whose next object history has dropped.
     fn expired(&mut self) -> Bytes {
         self.is_over = true;
         watch::error(&ApiError::too_old_watch(self.start.get(), self.watcher.compacted().get()))
@@ -328,7 +329,7 @@ fn bookmark(target: &Target, revision: Revision, end_of_initial: bool) -> Value 
     let served = &target.served;
     let mut object =
         watch::bookmark_object(&served.resource.kind, &served.api_version, revision.get(), end_of_initial);
-    // Of a built-in kind it is an object without contents, which still shows what every object has.
+    // The bookmark of a built-in kind has the fields that Go never omits.
     let zero = served.kind.zero().as_object().into_iter().flatten();
     for (name, value) in zero.filter(|(name, _)| *name != "metadata") {
         object[name] = value.clone();
@@ -336,62 +337,68 @@ fn bookmark(target: &Target, revision: Revision, end_of_initial: bool) -> Value 
     object
 }
 
-/// Writes events in the form the client wants.
-struct Show {
-    /// Its definition is not the watch's to keep: there may be thousands of watches, each with an older one.
-    subject: Watched,
+/// Encodes events in the negotiated form.
+struct Encoder {
+    /// A weak reference to the definition: thousands of watches may each have an older one.
+    watched: Watched,
     accepted: Accepted,
     table: Option<(Printer, TableOptions)>,
-    /// Whether an event was sent that says what the columns of a table are.
+    /// True after the event with the column definitions of a table.
     headed: bool,
-    /// Where large events are made, and for whom.
-    room: (Arc<Shares>, User),
+    /// The budget of converted events, and the user that they count against.
+    budget: (Arc<UserBudget>, User),
 }
 
-/// An event as it is sent.
-enum Shown {
+/// An encoded event.
+enum EncodedEvent {
     Small(Bytes),
-    Large(Pieces, Option<Share>),
-    /// Its object is no more.
+    Large(ChunkedBody, Option<BudgetShare>),
+    /// Its object is gone.
     Gone,
 }
 
-impl Show {
-    /// Writes an event, once there is room for it; `None` where there is none in time, or another definition is served.
-    async fn event(&mut self, kind: EventType, object: Reference, at: Option<Revision>) -> Option<Shown> {
-        let Some(found) = object.get() else { return Some(Shown::Gone) };
+impl Encoder {
+    /// Encodes an event, once the budget has room for it; `None` after a timeout, or once another definition is served.
+    async fn event(
+        &mut self,
+        kind: EventType,
+        object: ObjectRef,
+        at: Option<Revision>,
+    ) -> Option<EncodedEvent> {
+        let Some(found) = object.get() else { return Some(EncodedEvent::Gone) };
         let mut length = found.bytes().len();
         let is_plain = self.accepted.transform.is_none() && at.is_none();
-        if is_plain && length > FRAME && is_as_stored(&self.subject.target()?, &found) {
+        if is_plain && length > FRAME_BYTES && is_as_stored(&self.watched.target()?, &found) {
             let [head, _, tail] = watch::parts(kind, Bytes::new());
             let length = head.len() + length + tail.len();
-            let pieces = [Piece::Made(head), Piece::Stored(object, 0), Piece::Made(tail)];
-            return Some(Shown::Large(Pieces::known(pieces, length), None));
+            let chunks = [Chunk::Bytes(head), Chunk::Stored(object, 0), Chunk::Bytes(tail)];
+            return Some(EncodedEvent::Large(ChunkedBody::with_length(chunks, length), None));
         }
-        // Nothing is held while others have the room.
+        // No object is held while the watch waits for its share.
         drop(found);
         let mut share = None;
         loop {
-            if length > FRAME {
+            if length > FRAME_BYTES {
                 drop(share.take());
-                let (room, user) = &self.room;
-                share = Some(room.take_within(user, length.div_ceil(UNIT), PATIENCE).await?);
+                let (budget, user) = &self.budget;
+                share = Some(budget.take_within(user, length.div_ceil(UNIT), SHARE_TIMEOUT).await?);
             }
-            let Some(found) = object.get() else { return Some(Shown::Gone) };
+            let Some(found) = object.get() else { return Some(EncodedEvent::Gone) };
             let headed = self.headed;
             let parts = self.stored(kind, &found, at)?;
-            let made = parts.iter().map(Bytes::len).sum();
-            if made <= FRAME || made <= length + ENVELOPE {
+            let encoded = parts.iter().map(Bytes::len).sum();
+            if encoded <= FRAME_BYTES || encoded <= length + ENVELOPE {
                 return Some(whole(parts, share));
             }
-            // Defaults that came later may have made megabytes of a few bytes: it is made again when there is room for them.
-            (length, self.headed) = (made, headed);
+            // Defaults that were added to the schema later may turn a few bytes into megabytes: it is encoded again with a
+            // larger share.
+            (length, self.headed) = (encoded, headed);
         }
     }
 
-    /// An event with an object of the store, with another revision where one is given.
+    /// Encodes an object of the store, with another revision where one is given.
     fn stored(&mut self, kind: EventType, object: &Object, at: Option<Revision>) -> Option<[Bytes; 3]> {
-        let target = self.subject.target()?;
+        let target = self.watched.target()?;
         if self.accepted.transform.is_none() && at.is_none() {
             return Some(watch::parts(kind, to_bytes(&target, object)));
         }
@@ -399,15 +406,15 @@ impl Show {
         if let Some(at) = at {
             value["metadata"]["resourceVersion"] = at.to_string().into();
         }
-        Some(self.made(kind, &value))
+        Some(self.converted(kind, &value))
     }
 
-    /// An event with an object that is not the store's as it is.
-    fn made(&mut self, kind: EventType, object: &Value) -> [Bytes; 3] {
+    /// Encodes an object as a table, as metadata, or as it is.
+    fn converted(&mut self, kind: EventType, object: &Value) -> [Bytes; 3] {
         let bytes: Bytes = match (self.accepted.transform, &self.table) {
             (Some(_), Some((printer, options))) => {
                 let mut options = *options;
-                // Only the first event says what the columns are.
+                // Only the first event has column definitions.
                 options.no_headers = std::mem::replace(&mut self.headed, true);
                 printer.one(object, options, Timestamp::now()).into()
             }
@@ -418,11 +425,11 @@ impl Show {
     }
 }
 
-/// An event of these parts.
-fn whole(parts: [Bytes; 3], share: Option<Share>) -> Shown {
+/// Joins the parts of an event.
+fn whole(parts: [Bytes; 3], share: Option<BudgetShare>) -> EncodedEvent {
     let length = parts.iter().map(Bytes::len).sum();
-    if length <= FRAME {
-        return Shown::Small(parts.concat().into());
+    if length <= FRAME_BYTES {
+        return EncodedEvent::Small(parts.concat().into());
     }
-    Shown::Large(Pieces::known(parts.map(Piece::Made), length), share)
+    EncodedEvent::Large(ChunkedBody::with_length(parts.map(Chunk::Bytes), length), share)
 }

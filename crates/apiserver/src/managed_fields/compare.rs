@@ -1,4 +1,4 @@
-//! What changed between two versions of an object, as sets of fields.
+//! Comparison of two versions of an object, as sets of fields.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Whether nothing changed.
+    /// Returns whether nothing changed.
     pub fn is_same(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
@@ -40,7 +40,7 @@ impl Comparison {
         }
     }
 
-    /// What the new object sets.
+    /// The fields that the new object sets.
     pub(crate) fn changed(&self) -> FieldSet {
         self.modified.clone().union(self.added.clone())
     }
@@ -55,14 +55,14 @@ struct Walk<'a> {
     types: &'a TypeInfo,
 }
 
-/// What is found below a place, and of the place itself.
+/// The differences below a path, and of the path itself.
 #[derive(Default)]
 struct Found {
     below: Comparison,
     here: Here,
 }
 
-/// How a place itself differs.
+/// The difference of a path itself.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Here {
     added: bool,
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
         let leaf = match (old, new) {
             (None, None) => return found,
             (Some(old), Some(new)) => {
-                let (old_shape, new_shape) = (atom.shape(old), atom.shape(new));
+                let (old_shape, new_shape) = (atom.kind_of(old), atom.kind_of(new));
                 if old_shape != new_shape {
                     // The value became one of another kind: what each kind says counts.
                     self.handle(atom.handle(old_shape), Some(old), Some(new), &mut found);

@@ -7,7 +7,7 @@ use serde_json::{Number, Value};
 use super::{order, text};
 use crate::status::go;
 
-/// How a value is selected from the one that contains it.
+/// A path element: it selects a value from the one that contains it.
 #[derive(Clone, Debug)]
 pub enum PathElement {
     /// A member of a map: `f:name`.

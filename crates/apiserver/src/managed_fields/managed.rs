@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{codec::CodecError, set::FieldSet, time::Timestamp};
 use crate::status::go;
 
-/// How a manager came by its fields.
+/// The operation by which a manager owns its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// By server-side apply.
@@ -37,7 +37,7 @@ impl Operation {
 pub struct ManagedFieldsEntry {
     /// The name the client gave itself.
     pub manager: String,
-    /// How it writes.
+    /// The operation.
     pub operation: Operation,
     /// The version `fields` are of.
     pub api_version: String,
@@ -45,7 +45,7 @@ pub struct ManagedFieldsEntry {
     pub time: Option<Timestamp>,
     /// Empty for the object itself.
     pub subresource: String,
-    /// What it manages.
+    /// The managed fields.
     pub fields: FieldSet,
 }
 
@@ -73,7 +73,7 @@ pub enum ManagedError {
 }
 
 impl ManagedFieldsEntry {
-    /// Whether `self` and `other` are entries of the same manager.
+    /// Returns whether `self` and `other` are entries of the same manager.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.operation == other.operation

@@ -24,7 +24,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// What becomes of a place that both have; nothing, if all that was there is dropped.
+    /// Merges a value that both have; `None` if all of it is dropped.
     fn pair(&self, live: &Value, applied: &Value, of: TypeId) -> Option<Value> {
         let atom = self.types.atom(of);
         match atom.of(applied) {

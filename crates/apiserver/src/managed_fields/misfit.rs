@@ -17,9 +17,9 @@ const STEP: usize = 1 << 10;
 /// One thing that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// Where, as in `.spec.ports[0]`.
+    /// The path, as in `.spec.ports[0]`.
     pub path: String,
-    /// What.
+    /// The message.
     pub message: String,
 }
 

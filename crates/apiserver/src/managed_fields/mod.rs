@@ -2,7 +2,7 @@
 //!
 //! Every object carries in `metadata.managedFields` who manages which of its fields. Appliers send only the fields
 //! they care for; the server merges them, refuses to change what others manage, and removes what an applier no
-//! longer sends. All other writes are tracked, so that there is somebody to conflict with.
+//! longer sends. All other writes are tracked, so that an apply can conflict with them.
 //!
 //! Everything here is pure: JSON values in, JSON values out; the time is an argument.
 //!
@@ -39,8 +39,8 @@ pub use item::ItemError;
 pub use managed::{Managed, ManagedError, ManagedFieldsEntry, Operation};
 pub(crate) use manager::object_text;
 pub use manager::{
-    Causes, Conflict, ConflictCause, Conflicts, Convert, FieldsError, Kind, ReplicaPaths, Replicas,
-    ResetFields, Write, apply, apply_scale, keep_times, update, update_scale,
+    Causes, Conflict, ConflictCause, Conflicts, FieldsError, Kind, ReplicaPaths, Replicas, ResetFields,
+    Write, apply, apply_scale, keep_times, update, update_scale,
 };
 pub use merge::merge;
 pub use misfit::{Misfit, Misfits};

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
-/// Whether two values are the same to field management; the order of members does not matter.
+/// Returns whether two values are the same to field management; the order of members does not matter.
 pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => compare_numbers(left, right) == Ordering::Equal,

@@ -15,7 +15,7 @@ pub fn to_field_set(value: &Value, types: &TypeInfo) -> FieldSet {
     project(value, types, types.root()).below
 }
 
-/// What is below a place, and whether the place itself is a leaf.
+/// The part of a set below a path, and whether the path itself is a leaf.
 struct Projected {
     below: FieldSet,
     leaf: bool,
@@ -66,7 +66,7 @@ fn items_of(items: &[Value], types: &TypeInfo, list: &ListType) -> FieldSet {
         while rest.next_if(|(next, _)| *next == element).is_some() {
             duplicate = true;
         }
-        // Of items with the same key only the key is known: nobody can own a field of one of them.
+        // Of items with the same key only the key is known: no manager can own a field of one of them.
         let below = if duplicate { FieldSet::EMPTY } else { project(item, types, list.items).below };
         out.attach(element, true, below);
     }

@@ -6,7 +6,7 @@
 use super::{
     element::PathElement,
     set::{FieldSet, Node},
-    types::{Atom, Handle, Shape, TypeId, TypeInfo},
+    types::{Atom, AtomKind, Handle, TypeId, TypeInfo},
 };
 
 /// The set as the present schema has it.
@@ -15,7 +15,7 @@ pub(crate) fn reconcile(set: &mut FieldSet, types: &TypeInfo) {
 }
 
 fn below(set: &mut FieldSet, types: &TypeInfo, of: TypeId) {
-    match types.atom(of).handle(Shape::Open) {
+    match types.atom(of).handle(AtomKind::Open) {
         Handle::Map(map) if !map.is_deduced(types) => {
             for node in &mut set.nodes {
                 let member = match &node.element {
@@ -45,7 +45,7 @@ fn at(node: &mut Node, types: &TypeInfo, of: TypeId) {
 }
 
 fn is_atomic(atom: &Atom, types: &TypeInfo) -> bool {
-    match atom.handle(Shape::Open) {
+    match atom.handle(AtomKind::Open) {
         Handle::Map(map) => map.atomic && !map.is_deduced(types),
         Handle::List(list) => list.is_atomic(),
         Handle::Scalar(_) => false,

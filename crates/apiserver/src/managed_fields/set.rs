@@ -22,7 +22,7 @@ pub struct FieldSet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) element: PathElement,
-    /// Whether the path that ends here is in the set.
+    /// True if the path that ends here is in the set.
     pub(crate) member: bool,
     pub(crate) below: FieldSet,
 }
@@ -53,12 +53,12 @@ impl FieldSet {
         set
     }
 
-    /// Whether nothing is in the set.
+    /// Returns whether nothing is in the set.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// How many paths are in the set.
+    /// The number of paths in the set.
     pub fn len(&self) -> usize {
         self.nodes.iter().map(|node| usize::from(node.member) + node.below.len()).sum()
     }
@@ -133,7 +133,7 @@ impl FieldSet {
         place.ok().map(|place| &self.nodes[place])
     }
 
-    /// Whether the path is in the set.
+    /// Returns whether the path is in the set.
     pub fn contains(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
@@ -174,7 +174,7 @@ impl FieldSet {
         all
     }
 
-    /// What is in both sets.
+    /// The intersection of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let mut out = Self::default();
@@ -190,14 +190,14 @@ impl FieldSet {
         out
     }
 
-    /// Whether no path is in both sets.
+    /// Returns whether no path is in both sets.
     pub fn is_disjoint(&self, other: &Self) -> bool {
         self.pairs(other).all(|(left, right)| {
             right.is_none_or(|right| !(left.member && right.member) && left.below.is_disjoint(&right.below))
         })
     }
 
-    /// Whether every path is also in `other`.
+    /// Returns whether every path is also in `other`.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.pairs(other).all(|(left, right)| {
             right.is_some_and(|right| (!left.member || right.member) && left.below.is_subset(&right.below))

@@ -1,4 +1,4 @@
-//! How Kubernetes writes values: in keys of `fieldsV1`, in the paths of conflicts and in error messages.
+//! Kubernetes' notations of values: in keys of `fieldsV1`, in the paths of conflicts and in error messages.
 //!
 //! Clients compare these texts byte by byte, so numbers, quotes and escapes follow the formats of the language the
 //! API server is written in, not those of `serde_json`.

@@ -15,7 +15,7 @@ use super::{
     types::{Handle, ListType, MapType, Scalar, TypeId, TypeInfo},
 };
 
-/// Whether an object may have several items with the same key. Live objects may: they were stored before the list
+/// The treatment of items with the same key. Live objects may have them: they were stored before the list
 /// had keys, or by writers that are not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
@@ -35,7 +35,7 @@ pub fn validate(value: &Value, types: &TypeInfo, duplicates: Duplicates) -> Resu
 struct Walk<'a> {
     types: &'a TypeInfo,
     duplicates: Duplicates,
-    /// Where the walk is; texts are made only for what is found.
+    /// The path of the walk; texts are built only for errors.
     trail: Vec<Step<'a>>,
     found: Misfits,
 }

@@ -9,44 +9,44 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// A generated name has at most 63 characters, five of them drawn.
 const LONGEST_PREFIX: usize = 58;
 
-/// What a new object is given.
+/// The values that a new object is given.
 #[derive(Clone, Copy, Debug)]
-pub struct Birth<'a> {
+pub struct Creation<'a> {
     /// Namespace it is created in; none for kinds without namespaces.
     pub namespace: Option<&'a str>,
     /// Its uid.
     pub uid: &'a str,
     /// The time, in RFC 3339.
     pub now: &'a str,
-    /// Whether its kind counts generations.
+    /// True if its kind counts generations.
     pub generation: bool,
-    /// Whether what the body says of deletion is dropped. An update that creates what it was to change leaves it, as
+    /// True if what the body says of deletion is dropped. An update that creates what it was to change leaves it, as
     /// upstream does.
     pub from_body: bool,
-    /// Whether a status given by the client is dropped, because status has an endpoint of its own.
+    /// True if a status given by the client is dropped, because status has an endpoint of its own.
     pub drop_status: bool,
 }
 
 /// Gives `object` its identity. The name is settled before, by [`generated_name`].
-pub fn prepare(object: &mut Value, birth: &Birth<'_>) {
-    if birth.drop_status
+pub fn prepare(object: &mut Value, creation: &Creation<'_>) {
+    if creation.drop_status
         && let Some(members) = object.as_object_mut()
     {
         members.remove("status");
     }
     let metadata = metadata_mut(object);
     metadata.remove("resourceVersion");
-    if birth.from_body {
+    if creation.from_body {
         for foreign in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             metadata.remove(foreign);
         }
     }
-    if let Some(namespace) = birth.namespace {
+    if let Some(namespace) = creation.namespace {
         metadata.insert("namespace".into(), namespace.into());
     }
-    metadata.insert("uid".into(), birth.uid.into());
-    metadata.insert("creationTimestamp".into(), birth.now.into());
-    if birth.generation {
+    metadata.insert("uid".into(), creation.uid.into());
+    metadata.insert("creationTimestamp".into(), creation.now.into());
+    if creation.generation {
         metadata.insert("generation".into(), 1.into());
     }
     drop_empty(metadata);
@@ -88,7 +88,7 @@ mod tests {
             "spec": {"a": 1},
             "status": {"b": 2},
         });
-        let birth = Birth {
+        let creation = Creation {
             namespace: Some("ns"),
             uid: "new",
             now: "2026-01-01T00:00:00Z",
@@ -96,7 +96,7 @@ mod tests {
             from_body: true,
             drop_status: true,
         };
-        prepare(&mut object, &birth);
+        prepare(&mut object, &creation);
         assert_eq!(
             object,
             json!({

@@ -9,19 +9,19 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// Finalizer of an object whose dependents are let go first.
 pub const ORPHAN: &str = "orphan";
 
-/// What becomes of the dependents of a deleted object.
+/// The propagation policy of a deletion: how the dependents of the object are deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// They are deleted after it.
+    /// Dependents are deleted after the object.
     #[default]
     Background,
-    /// They are deleted before it.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They stay.
+    /// Dependents are orphaned.
     Orphan,
 }
 
-/// What a request to delete does.
+/// The effect of a deletion.
 #[derive(Debug, PartialEq)]
 pub enum Deletion {
     /// The object goes now.
@@ -91,7 +91,7 @@ fn is_namespace(object: &Value) -> bool {
     object["kind"] == "Namespace" && object["apiVersion"] == "v1"
 }
 
-/// Whether an object that an update would store is in fact done: it waits for nothing any more.
+/// Returns whether an object that an update would store is in fact done: it waits for nothing any more.
 pub fn is_finished(object: &Value) -> bool {
     let meta = Meta::of(object);
     meta.deletion_timestamp().is_some() && meta.finalizers().next().is_none() && !waits_otherwise(object)

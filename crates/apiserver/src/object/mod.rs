@@ -1,4 +1,4 @@
-//! What happens to an object on its way in, whatever its kind: pure functions on JSON.
+//! The steps that every object goes through on its way to the store, whatever its kind: pure functions on JSON.
 //!
 //! | Step | File |
 //! |---|---|

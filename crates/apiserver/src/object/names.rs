@@ -1,4 +1,4 @@
-//! What names may look like, in Kubernetes' words.
+//! Validation of names, with Kubernetes' messages.
 //!
 //! Each function returns everything that is wrong with a text; nothing means it is fine.
 
@@ -16,7 +16,7 @@ const LABEL_VALUE_MESSAGE: &str = "a valid label must be an empty string or cons
 const CONFIG_KEY_MESSAGE: &str =
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
 
-/// How objects of a kind may be called.
+/// The rule for names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// A DNS label, for namespaces.
@@ -28,7 +28,7 @@ pub enum NameRule {
 }
 
 impl NameRule {
-    /// What is wrong with a name.
+    /// The errors of a name; none if it is valid.
     pub fn check(self, name: &str) -> Vec<String> {
         match self {
             Self::Label => dns_label(name),
@@ -37,7 +37,7 @@ impl NameRule {
         }
     }
 
-    /// What is wrong with a `generateName`: the server completes it, so it may end with a dash.
+    /// The errors of a `generateName`: the server completes it, so it may end with a dash.
     pub fn check_prefix(self, prefix: &str) -> Vec<String> {
         match (self, prefix.strip_suffix('-')) {
             (Self::PathSegment, _) => path_segment_characters(prefix),

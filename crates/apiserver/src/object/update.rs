@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::create::drop_empty;
 use super::{Meta, metadata_mut};
 
-/// Which part of an object a request may change.
+/// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
@@ -98,13 +98,13 @@ fn counts_generations(old: &Value) -> bool {
     Meta::of(old).generation() > 0
 }
 
-/// Whether anything changed that a controller would act on.
+/// Returns whether anything changed that a controller would act on.
 fn content_differs(old: &Value, new: &Value, part: Part) -> bool {
     let left_out: &[&str] = if part == Part::Whole { &["metadata"] } else { &["metadata", "status"] };
     !equal_without(old, new, left_out)
 }
 
-/// Whether two objects have the same members but for some; what is no object has none.
+/// Returns whether two objects have the same members but for some; what is no object has none.
 fn equal_without(old: &Value, new: &Value, left_out: &[&str]) -> bool {
     let none = Map::new();
     let (old, new) = (old.as_object().unwrap_or(&none), new.as_object().unwrap_or(&none));
@@ -113,7 +113,7 @@ fn equal_without(old: &Value, new: &Value, left_out: &[&str]) -> bool {
         && old.iter().filter(counts).all(|(key, value)| new.get(key) == Some(value))
 }
 
-/// Whether storing `new` would change nothing. The times of managers do not count: a request that changes
+/// Returns whether storing `new` would change nothing. The times of managers do not count: a request that changes
 /// nothing else is no change.
 pub fn is_no_change(old: &Value, new: &Value) -> bool {
     let (old_meta, new_meta) = (&old["metadata"], &new["metadata"]);
@@ -122,7 +122,7 @@ pub fn is_no_change(old: &Value, new: &Value) -> bool {
         && same_managers(old_meta.get("managedFields"), new_meta.get("managedFields"))
 }
 
-/// Whether the managers of two objects are the same, whenever they wrote.
+/// Returns whether the managers of two objects are the same, whenever they wrote.
 fn same_managers(old: Option<&Value>, new: Option<&Value>) -> bool {
     match (old.and_then(Value::as_array), new.and_then(Value::as_array)) {
         (Some(old), Some(new)) => {

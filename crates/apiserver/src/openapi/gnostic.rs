@@ -5,13 +5,13 @@
 
 use serde_json::{Map, Value};
 
-/// What clients that take it ask for.
+/// The media types that clients ask for.
 pub const ACCEPT: [&str; 2] = [
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
 ];
 
-/// What they get.
+/// The content type of the response.
 pub const CONTENT_TYPE: &str = ACCEPT[1];
 
 /// The document of [`super::document_v2`] in protobuf.

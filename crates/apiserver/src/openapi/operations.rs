@@ -15,13 +15,13 @@ const PATCHES: &[&str] =
     &["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-/// What requests of one path are about.
+/// The subject of the operations of one path.
 pub(super) struct Subject<'a> {
     pub resource: &'a Resource,
     pub version: &'a Version,
     /// Name of the subresource, if it is one.
     pub subresource: Option<&'static str>,
-    /// Whether the path has a namespace.
+    /// True if the path has a namespace.
     pub in_namespace: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How long ago, in the few letters that fit a column.
+//! Ages in kubectl's short notation.
 
 use jiff::Timestamp;
 

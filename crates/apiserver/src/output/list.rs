@@ -13,9 +13,9 @@ use crate::resource::{Resource, api_version};
 pub struct ListMeta {
     /// The revision the list is of.
     pub resource_version: String,
-    /// How to get the rest; empty if there is none.
+    /// The continue token; empty on the last page.
     pub continue_token: String,
-    /// How many items the rest has, where that is known.
+    /// The number of remaining items, where that is known.
     pub remaining: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn close(mut out: Vec<u8>) -> Vec<u8> {
 /// both, which costs a comparison of their first bytes.
 pub struct ListWriter {
     out: Vec<u8>,
-    /// How an item may begin that loses its type: with the kind first, or with the version first.
+    /// The beginnings of an item whose type is left out: with the kind first, or with the version first.
     prefixes: Option<[Vec<u8>; 2]>,
     empty: bool,
 }
@@ -87,13 +87,13 @@ impl ListWriter {
         self.out.extend_from_slice(&object[self.unshown(object)..]);
     }
 
-    /// How many bytes at the beginning of an object stand for one brace: items of built-in kinds do not say what they are.
+    /// The number of bytes at the beginning of an object to replace by a brace: items of built-in kinds have no kind.
     pub fn unshown(&self, object: &[u8]) -> usize {
         let found = self.prefixes.iter().flatten().find(|prefix| object.starts_with(prefix));
         found.map_or(0, Vec::len)
     }
 
-    /// The beginning of the list, up to its items, for whoever sends these one by one.
+    /// The beginning of the list, up to its items, for callers that send these one by one.
     pub fn head(&self) -> Vec<u8> {
         self.out.clone()
     }

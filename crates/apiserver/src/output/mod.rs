@@ -1,4 +1,4 @@
-//! What answers look like: lists, tables, metadata, events of watches.
+//! Response formats: lists, tables, metadata, events of watches.
 //!
 //! Objects come in as the bytes they are stored as and go out as those bytes wherever their form allows it.
 

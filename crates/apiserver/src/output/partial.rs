@@ -57,7 +57,7 @@ pub fn not_many(resource: &Resource) -> ApiError {
     ApiError::NotAcceptable { message, routed: false }
 }
 
-/// What upstream calls the type of an object, which its messages show.
+/// Go's name of the type of an object, which messages show.
 fn go_type(resource: &Resource, suffix: &str) -> String {
     if resource.custom {
         return format!("*unstructured.Unstructured{suffix}");
@@ -69,7 +69,7 @@ fn go_type(resource: &Resource, suffix: &str) -> String {
     format!("*{package}.{}{suffix}", resource.kind)
 }
 
-/// Whether an object is the bookmark that ends the initial events of a watch.
+/// Returns whether an object is the bookmark that ends the initial events of a watch.
 pub(super) fn ends_initial_events(object: &Value) -> bool {
     object["metadata"]["annotations"][super::watch::INITIAL_EVENTS_END] == "true"
 }

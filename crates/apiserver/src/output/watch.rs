@@ -8,7 +8,7 @@ use crate::status::ApiError;
 /// The annotation of the bookmark that ends the initial events.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What happened to an object.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
     /// It is there, or is selected now.

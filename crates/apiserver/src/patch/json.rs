@@ -62,7 +62,7 @@ pub fn json_patch(object: &mut Value, patch: Value) -> Result<(), JsonPatchError
     Ok(())
 }
 
-/// What a patch has taken of its bounds.
+/// The use that a patch has made of its limits.
 struct Budget {
     /// Bytes that `copy` has added.
     copied: usize,
@@ -122,7 +122,7 @@ impl Budget {
     }
 }
 
-/// How many levels down a path leads; at least as many as it has parts.
+/// The depth of a path; at least the number of its parts.
 fn levels(path: &str) -> usize {
     path.bytes().filter(|byte| *byte == b'/').count()
 }
@@ -302,7 +302,7 @@ impl Operation {
     }
 }
 
-/// What holds the value a path leads to.
+/// The container of the value that a path leads to.
 enum Parent<'a> {
     Map(&'a mut Map<String, Value>),
     List(&'a mut Vec<Value>),
@@ -338,7 +338,7 @@ fn unescape(part: &str) -> String {
 }
 
 impl Parent<'_> {
-    /// How many items of a list stand at or behind a place, and are shifted by a change there.
+    /// The number of list items at or behind a position, which a change there shifts.
     fn behind(&self, key: &str) -> usize {
         match self {
             Self::Map(_) => 0,

@@ -1,4 +1,4 @@
-//! Whether somebody holds every right that some rules give.
+//! Coverage: whether the rules of a user include every right of other rules.
 //!
 //! A rule is a product: groups x resources x verbs x names. Kilobytes of text give millions of rights, so these are never
 //! listed. The walk goes down one factor after the other and takes along those held rules alone that have what it passed:
@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Whether one held rule has all that a rule says of resources.
+    /// Returns whether one held rule has all that a rule says of resources.
     fn has_all<'h>(&mut self, held: &Held<'h>, rule: &Rule) -> ControlFlow<(), bool> {
         let lists: [(&[String], Has<'h>); 4] = [
             (&rule.api_groups, Held::has_group),

@@ -1,7 +1,7 @@
 //! The roles and bindings that are always there, as far as they are about what this server serves.
 //!
 //! As kube-apiserver does, every start adds what is missing: an object that was deleted, a rule or a subject that
-//! was taken away. What somebody added stays, and an object annotated
+//! was taken away. Added rules stay, and an object annotated
 //! `rbac.authorization.kubernetes.io/autoupdate: "false"` is left alone.
 
 use serde_json::{Value, json};
@@ -162,7 +162,7 @@ pub fn bindings() -> Vec<Value> {
     .collect()
 }
 
-/// What an object lacks of its default, as a merge patch; `None` where it lacks nothing or is to be left alone.
+/// The default values that an object lacks, as a merge patch; `None` if it lacks nothing or is not to be changed.
 pub fn repair(live: &Value, default: &Value) -> Option<Value> {
     if live["metadata"]["annotations"][AUTO_UPDATE] != "true" {
         return None;

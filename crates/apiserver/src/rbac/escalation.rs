@@ -1,4 +1,4 @@
-//! Nobody gives rights away that they do not have.
+//! Prevention of privilege escalation: users grant no rights that they do not have.
 //!
 //! Who writes a role must have every right in it, or the verb `escalate` on the role; who writes a binding must have
 //! every right of the role it names, or the verb `bind` on that role. To collect the rules of other roles takes every
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::coverage::{self, Shortfall};
 use super::rule::quoted;
-use super::{GROUP, Object, Parsed, Rbac, Resource, RoleRef, Rule};
+use super::{Attributes, GROUP, Parsed, Rbac, ResourceAttributes, RoleRef, Rule};
 use crate::authn::User;
 use crate::object::Meta;
 use crate::resource;
 use crate::status::{ApiError, GroupResource, go};
 use crate::store::Store;
 
-/// A role or a binding that somebody is about to write.
+/// A role or a binding that is about to be written.
 pub(crate) struct Grant<'a> {
     pub resource: &'a resource::Resource,
     /// The namespace of the path; empty for none.
@@ -51,7 +51,7 @@ impl Rbac {
         grant: &Grant<'_>,
         rules: &[Rule],
     ) -> Result<(), ApiError> {
-        let role = Object::Resource(Resource {
+        let role = Attributes::Resource(ResourceAttributes {
             group: GROUP,
             plural: &grant.resource.plural,
             subresource: "",
@@ -93,7 +93,7 @@ impl Rbac {
             // Not valid, and refused as such.
             _ => return Ok(()),
         };
-        let bound = Object::Resource(Resource {
+        let bound = Attributes::Resource(ResourceAttributes {
             group: GROUP,
             plural,
             subresource: "",

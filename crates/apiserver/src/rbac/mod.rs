@@ -1,4 +1,4 @@
-//! Who may do what: Roles, ClusterRoles and their bindings, evaluated as Kubernetes does.
+//! RBAC: Roles, ClusterRoles and their bindings, evaluated as Kubernetes does.
 //!
 //! Members of `system:masters` may do everything and are never looked up. For everybody else the bindings are read
 //! from the store at every question, so that an answered write counts at once; what JSON says is parsed once per
@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `rule` | one rule: what it allows |
 //! | `coverage` | whether some rules have every right that others have |
-//! | `escalation` | nobody gives rights away that they do not have |
+//! | `escalation` | prevents that users grant rights which they do not have |
 //! | [`defaults`] | the roles and bindings that are always there |
 
 mod coverage;
@@ -24,10 +24,10 @@ use serde::Deserialize;
 
 use crate::authn::User;
 use crate::status::go;
-use crate::store::{self, Key, Query, Revision, Store};
+use crate::store::{self, Key, ListQuery, Revision, Store};
 
 pub(crate) use escalation::Grant;
-pub use rule::{Object, Resource, Rule};
+pub use rule::{Attributes, ResourceAttributes, Rule};
 
 /// The API group.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
@@ -47,28 +47,28 @@ const OVERHEAD: usize = 1 << 10;
 /// An answer to "may they".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether they may.
+    /// True if they may.
     pub allowed: bool,
     /// Why, or what went wrong on the way; may be empty.
     pub reason: String,
 }
 
-/// The rules of somebody in a place.
+/// The rules of a user in a namespace, or outside of namespaces.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// The role of each binding, shared with whoever parsed it.
+    /// The role of each binding, shared with the cache of parsed roles.
     roles: Vec<Arc<Parsed>>,
     /// Bindings to roles that are not there, and the like.
     pub errors: Vec<String>,
 }
 
 impl Rules {
-    /// What they may do, in the order of the bindings.
+    /// The rules that apply, in the order of the bindings.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.roles.iter().flat_map(|role| role.rules.iter().flatten())
     }
 
-    /// What they may do, with the rules of a role that is bound several times once.
+    /// The rules that apply; those of a role that is bound several times are listed once.
     fn distinct(&self) -> impl Iterator<Item = &Rule> {
         let mut seen = HashSet::new();
         let roles = self.roles.iter().filter(move |role| seen.insert(Arc::as_ptr(role)));
@@ -100,7 +100,7 @@ impl Remembered {
     }
 }
 
-/// What matters of a role or a binding.
+/// The parsed content of a role or a binding.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Parsed {
@@ -124,7 +124,7 @@ struct Subject {
     namespace: String,
 }
 
-/// Somebody, as bindings are searched for them: a review asks about thousands of groups, a binding names as many.
+/// A user, indexed for the search in bindings: a review asks about thousands of groups, a binding names as many.
 struct Member<'a> {
     name: &'a str,
     groups: HashSet<&'a str>,
@@ -161,7 +161,7 @@ impl Subject {
     }
 }
 
-/// A binding that gives somebody a role.
+/// A binding that grants a role to the user.
 struct Source<'a> {
     key: &'a Key,
     role: &'a RoleRef,
@@ -181,14 +181,14 @@ impl Source<'_> {
 }
 
 impl Rbac {
-    /// Whether somebody may do something.
-    pub fn authorize(&self, store: &Store, user: &User, verb: &str, object: &Object<'_>) -> Verdict {
+    /// Decides whether a user may do something.
+    pub fn authorize(&self, store: &Store, user: &User, verb: &str, object: &Attributes<'_>) -> Verdict {
         if user.is_master() {
             return Verdict { allowed: true, reason: String::new() };
         }
         let namespace = match object {
-            Object::Resource(resource) => resource.namespace,
-            Object::Path(_) => "",
+            Attributes::Resource(resource) => resource.namespace,
+            Attributes::Path(_) => "",
         };
         let mut errors = Vec::new();
         let found = self.visit(store, user, namespace, |found| match found {
@@ -212,7 +212,7 @@ impl Rbac {
         }
     }
 
-    /// All that somebody may do, in a namespace or, where that is empty, outside of them.
+    /// The rules of a user in a namespace or, where that is empty, outside of namespaces.
     pub fn rules(&self, store: &Store, user: &User, namespace: &str) -> Rules {
         let mut rules = Rules::default();
         let _: ControlFlow<()> = self.visit(store, user, namespace, |found| {
@@ -225,7 +225,7 @@ impl Rbac {
         rules
     }
 
-    /// Shows every role that somebody has in a place, until told to stop.
+    /// Visits every role of a user in a namespace, until `ControlFlow::Break`.
     fn visit<B>(
         &self,
         store: &Store,
@@ -283,7 +283,7 @@ impl Rbac {
 fn list(store: &Store, plural: &str, namespace: &str) -> Vec<Arc<store::Object>> {
     let resource = format!("{GROUP}/{plural}");
     let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
-    let query = Query { resource: &resource, namespace, ..Query::default() };
+    let query = ListQuery { resource: &resource, namespace, ..ListQuery::default() };
     // The newest revision can always be read.
     store.list(&query).map(|page| page.objects).unwrap_or_default()
 }

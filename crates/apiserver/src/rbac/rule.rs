@@ -6,7 +6,7 @@ use crate::status::go;
 
 pub(super) const ALL: &str = "*";
 
-/// What may be done to what.
+/// A rule: verbs allowed on resources, or on paths that are no resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Rule {
@@ -23,18 +23,18 @@ pub struct Rule {
     pub non_resource_urls: Vec<String>,
 }
 
-/// What somebody wants to do it to.
+/// The attributes of a request that authorization decides on, besides user and verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Object<'a> {
+pub enum Attributes<'a> {
     /// A resource.
-    Resource(Resource<'a>),
+    Resource(ResourceAttributes<'a>),
     /// A path that is no resource.
     Path(&'a str),
 }
 
 /// A resource, or one object of it; empty texts are what is not said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resource<'a> {
+pub struct ResourceAttributes<'a> {
     /// API group.
     pub group: &'a str,
     /// The plural.
@@ -56,17 +56,17 @@ fn has_or_all(list: &[String], wanted: &str) -> bool {
 }
 
 impl Rule {
-    /// Whether it allows a verb on an object.
-    pub fn allows(&self, verb: &str, object: &Object<'_>) -> bool {
+    /// Returns whether it allows a verb on an object.
+    pub fn allows(&self, verb: &str, object: &Attributes<'_>) -> bool {
         has_or_all(&self.verbs, verb)
             && match object {
-                Object::Resource(resource) => self.allows_resource(resource),
-                Object::Path(path) => self.non_resource_urls.iter().any(|url| path_covers(url, path)),
+                Attributes::Resource(resource) => self.allows_resource(resource),
+                Attributes::Path(path) => self.non_resource_urls.iter().any(|url| path_covers(url, path)),
             }
     }
 
-    fn allows_resource(&self, resource: &Resource<'_>) -> bool {
-        let Resource { group, plural, subresource, name, .. } = *resource;
+    fn allows_resource(&self, resource: &ResourceAttributes<'_>) -> bool {
+        let ResourceAttributes { group, plural, subresource, name, .. } = *resource;
         let is_it = |one: &String| match (one.as_str(), subresource) {
             (ALL, _) => true,
             (one, "") => one == plural,
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_rule_allows_what_it_says() {
         let of = |group, plural, subresource, name| {
-            Object::Resource(Resource { group, plural, subresource, name, namespace: "" })
+            Attributes::Resource(ResourceAttributes { group, plural, subresource, name, namespace: "" })
         };
         let (map, status) = (of("", "configmaps", "", "a"), of("g", "things", "status", "a"));
         let rows = [
@@ -168,25 +168,25 @@ mod tests {
             (
                 serde_json::json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
                 "get",
-                Object::Path("/x"),
+                Attributes::Path("/x"),
                 false,
             ),
             (
                 serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/x/*"]}),
                 "get",
-                Object::Path("/x/y/z"),
+                Attributes::Path("/x/y/z"),
                 true,
             ),
             (
                 serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/x/*"]}),
                 "get",
-                Object::Path("/x"),
+                Attributes::Path("/x"),
                 false,
             ),
             (
                 serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["*"]}),
                 "get",
-                Object::Path("/x"),
+                Attributes::Path("/x"),
                 true,
             ),
             (serde_json::json!({"verbs": ["get"], "nonResourceURLs": ["/x"]}), "get", map, false),

@@ -34,8 +34,12 @@ fn binding(kind: &str, namespace: &str, name: &str, role: (&str, &str), subjects
     })
 }
 
-fn maps(namespace: &str) -> Object<'_> {
-    Object::Resource(Resource { plural: "configmaps", namespace, ..Resource::default() })
+fn maps(namespace: &str) -> Attributes<'_> {
+    Attributes::Resource(ResourceAttributes {
+        plural: "configmaps",
+        namespace,
+        ..ResourceAttributes::default()
+    })
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ impl MetaVersion {
     }
 }
 
-/// What was agreed on.
+/// The result of content negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// The format.
@@ -69,7 +69,7 @@ pub struct Accepted {
     pub pretty: bool,
 }
 
-/// Who answers; decides about words, and a little about what is accepted.
+/// The part of the server that answers; it decides about messages, and a little about accepted types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A resource that the server has built in.
@@ -89,7 +89,7 @@ pub fn negotiate_one(accept: Option<&str>, endpoint: Endpoint) -> Result<Accepte
     negotiate_among(accept, endpoint, &FORMATS.map(Format::media_type), |_| true)
 }
 
-/// Negotiates the form of what nobody prints as a table: answers that are never listed.
+/// Negotiates the form of responses that are never printed as a table.
 pub fn negotiate_untabled(accept: Option<&str>, endpoint: Endpoint) -> Result<Accepted, ApiError> {
     negotiate_among(accept, endpoint, &FORMATS.map(Format::media_type), |kind| kind != Transform::Table)
 }
@@ -174,7 +174,7 @@ pub fn negotiate_discovery(accept: Option<&str>, endpoint: Endpoint) -> Result<D
     Err(only(&FORMATS.map(Format::media_type)))
 }
 
-/// Whether a client of `/openapi/…` takes JSON; `None` is 406, with an empty body as upstream.
+/// Returns whether a client of `/openapi/…` takes JSON; `None` is 406, with an empty body as upstream.
 pub fn negotiate_openapi(accept: Option<&str>) -> Option<Format> {
     let header = accept.filter(|header| !header.is_empty()).unwrap_or("*/*");
     clauses(header).iter().any(|clause| clause.allows("application/json")).then_some(Format::Json)
@@ -183,13 +183,13 @@ pub fn negotiate_openapi(accept: Option<&str>) -> Option<Format> {
 /// Answers of this size or less are sent as they are: compressing them costs more than it saves.
 pub const GZIP_THRESHOLD: usize = 128 * 1024;
 
-/// Whether an answer of `length` bytes is compressed. As upstream, which takes the word `gzip` and no weights.
+/// Returns whether an answer of `length` bytes is compressed. As upstream, which takes the word `gzip` and no weights.
 pub fn gzip(accept_encoding: Option<&str>, length: usize) -> bool {
     let offered = || accept_encoding.unwrap_or_default().split(',').any(|coding| coding.trim() == "gzip");
     length > GZIP_THRESHOLD && offered()
 }
 
-/// How the body of a PATCH is meant.
+/// The format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// `application/json-patch+json`
@@ -274,7 +274,7 @@ fn only(accepted: &[&str]) -> ApiError {
     ApiError::NotAcceptable { message, routed: false }
 }
 
-/// What the router does: one of the types must be named, or everything.
+/// Negotiation of the router: one of the types must be named, or everything.
 fn route(header: &str, available: &[&str]) -> Result<(), ApiError> {
     let named = |clause: &str| {
         let essence = clause.split(';').next().unwrap_or_default().trim();

@@ -1,7 +1,7 @@
 //! Bodies of writes: decoded, with what is wrong said in upstream's words.
 //!
 //! ```text
-//! bytes --decode--> Decoded --check_kind--> the kind the path promises --(schema, elsewhere)--> object
+//! bytes --decode--> DecodedBody --check_kind--> the kind the path promises --(schema, elsewhere)--> object
 //! ```
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     accept::{BodyFormat, Format},
-    flow,
+    yaml,
 };
 use crate::{
     bounds,
@@ -19,22 +19,22 @@ use crate::{
     status::{ApiError, Cause, GroupResource, go},
 };
 
-/// What a body may have, in bytes: upstream's limit for etcd's sake, kept because clients know it.
+/// The largest body, in bytes: kube-apiserver's limit for etcd's sake, kept because clients know it.
 pub const BODY_LIMIT: usize = bounds::MAX_BYTES;
 
-/// How much of a body a message shows.
+/// The bytes of a body that a message shows.
 const SUMMARY: usize = 30;
 
 /// A body, decoded.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub struct DecodedBody {
     /// The value.
     pub value: Value,
-    /// What it says more than once; the last counts.
+    /// Duplicate fields; the last one counts.
     pub repeated: Repeated,
 }
 
-/// What a body says more than once.
+/// Duplicate fields of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Repeated {
     /// Nothing.
@@ -75,7 +75,7 @@ impl Repeated {
         }
     }
 
-    /// What whoever does not write strictly is told.
+    /// The warnings of a write whose field validation is not strict.
     pub fn warnings(&self) -> Vec<String> {
         match self {
             Self::Nothing | Self::Members(_) => self.problems(),
@@ -83,9 +83,6 @@ impl Repeated {
         }
     }
 }
-
-/// A YAML document that was read.
-pub type Yaml = (Value, Vec<capt_yaml::Repeated>);
 
 /// Why a body is no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -107,28 +104,23 @@ pub enum BodyError {
     Protobuf(#[from] ProtobufError),
 }
 
-/// Decodes a body that should be of a kind; `yaml` as in [`decode`].
+/// Decodes a body that should be of a kind.
 pub fn decode_kind(
     bytes: &Bytes,
     format: BodyFormat,
     (group, kind): (&str, &str),
-    yaml: impl Fn(&str) -> Result<Yaml, String>,
-) -> Result<Decoded, BodyError> {
+) -> Result<DecodedBody, BodyError> {
     match format {
-        BodyFormat::Text(format) => decode(bytes, format, yaml),
+        BodyFormat::Text(format) => decode(bytes, format),
         BodyFormat::Protobuf if bytes.len() > BODY_LIMIT => Err(BodyError::TooLarge),
         BodyFormat::Protobuf => {
-            Ok(Decoded { value: protobuf::decode(bytes, group, kind)?, repeated: Repeated::Nothing })
+            Ok(DecodedBody { value: protobuf::decode(bytes, group, kind)?, repeated: Repeated::Nothing })
         }
     }
 }
 
-/// Decodes a body. `yaml` turns a YAML document into a value, or says what is wrong with it.
-pub fn decode(
-    bytes: &Bytes,
-    format: Format,
-    yaml: impl Fn(&str) -> Result<Yaml, String>,
-) -> Result<Decoded, BodyError> {
+/// Decodes a JSON or YAML body.
+pub fn decode(bytes: &Bytes, format: Format) -> Result<DecodedBody, BodyError> {
     if bytes.len() > BODY_LIMIT {
         return Err(BodyError::TooLarge);
     }
@@ -138,19 +130,13 @@ pub fn decode(
                 json::ParseError::Syntax(error) => BodyError::Json(error),
                 json::ParseError::TooMany => BodyError::TooMany,
             })?;
-            Ok(Decoded { value, repeated: Repeated::members(duplicates) })
+            Ok(DecodedBody { value, repeated: Repeated::members(duplicates) })
         }
         Format::Yaml => {
-            if let Some(mut value) = flow::parse(bytes) {
-                value.sort_all_objects();
-                return Ok(Decoded { value, repeated: Repeated::Nothing });
-            }
-            let text = std::str::from_utf8(bytes);
-            let text = text.map_err(|_| BodyError::Yaml("yaml: invalid leading UTF-8 octet".to_owned()))?;
-            let (mut value, repeated) = yaml(text).map_err(BodyError::Yaml)?;
+            let (mut value, repeated) = yaml::parse(bytes).map_err(BodyError::Yaml)?;
             // Upstream makes JSON of it first, with its members in order; so what is wrong is found in order.
             value.sort_all_objects();
-            Ok(Decoded { value, repeated: Repeated::keys(&repeated) })
+            Ok(DecodedBody { value, repeated: Repeated::keys(&repeated) })
         }
     }
 }
@@ -217,7 +203,7 @@ fn summary(body: &[u8]) -> String {
     text
 }
 
-/// Whether a decoded body is an object of the kind and version that the path promises.
+/// Returns whether a decoded body is an object of the kind and version that the path promises.
 ///
 /// Built-in kinds may leave `kind` and `apiVersion` out, and have them after this; custom ones may not.
 pub fn check_kind(
@@ -326,12 +312,12 @@ fn check_custom(
     Ok(())
 }
 
-/// What a member given twice is called, in warnings and errors.
+/// Message for a duplicate field.
 pub fn duplicate_field(path: &str) -> String {
     format!("duplicate field {}", go::quote(path))
 }
 
-/// What a member the schema does not know is called, in warnings and errors.
+/// Message for a field that the schema does not have.
 pub fn unknown_field(path: &str) -> String {
     format!("unknown field {}", go::quote(path))
 }

@@ -19,7 +19,7 @@ const VERSION: &str = "meta.k8s.io/v1";
 const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD_LENIENT);
 const NO_PAD_LENIENT: GeneralPurposeConfig = NO_PAD.with_decode_allow_trailing_bits(true);
 
-/// Where a list goes on.
+/// The position at which a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The revision all pieces are read at; `None` for the latest, after the first one was compacted.
@@ -28,7 +28,7 @@ pub struct Cursor {
     pub start: String,
 }
 
-/// What is wrong with a token.
+/// An invalid continue token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CursorError {
     /// Not base64, not JSON, or a key that leaves the collection.

@@ -4,25 +4,15 @@ use serde_json::{Map, Value};
 
 use super::{query::Query, write::wrong_dry_run};
 use crate::json::kind_of;
+use crate::object::delete::Propagation;
 use crate::status::{ApiError, Cause, go};
-
-/// What becomes of the objects that the deleted one owns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    /// They go first.
-    Foreground,
-    /// They go afterwards.
-    Background,
-    /// They stay.
-    Orphan,
-}
 
 /// The options of a delete.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DeleteOptions {
-    /// How long the object may take to end.
+    /// The grace period of the object.
     pub grace_period_seconds: Option<i64>,
-    /// What becomes of dependents; `None` leaves it to the object's finalizers and the resource's default.
+    /// The propagation policy; `None` leaves it to the object's finalizers and the resource's default.
     pub propagation: Option<Propagation>,
     /// The older form of it. `Some(false)` makes the answer 202 while the object is still there.
     pub orphan_dependents: Option<bool>,

@@ -1,15 +1,15 @@
-//! What a request asks for: path, query, headers and body, parsed once into types that later code trusts.
+//! The parts of a request: path, query, headers and body, parsed once into types that later code trusts.
 
 pub mod accept;
 pub mod body;
 pub mod cursor;
 pub mod delete;
-mod flow;
 pub mod path;
 pub mod query;
 pub mod selector;
 pub mod warnings;
 pub mod write;
+mod yaml;
 
 #[cfg(test)]
 pub(crate) mod tests;

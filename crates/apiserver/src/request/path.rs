@@ -1,6 +1,6 @@
 //! URL paths.
 //!
-//! [`Target::parse`] is total: every text is a target, what the server does not know is [`Target::Unknown`]. It knows
+//! [`RequestPath::parse`] is total: every text is a target, what the server does not know is [`RequestPath::Unknown`]. It knows
 //! the shapes of paths, not which resources exist. As upstream, the path is decoded first and split then, so an
 //! encoded slash separates like any other.
 //!
@@ -18,9 +18,9 @@ use percent_encoding::percent_decode_str;
 use crate::rbac;
 use crate::status::{ApiError, GroupResource, go};
 
-/// What a path names.
+/// The meaning of a URL path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum RequestPath {
     /// `/` and `/index.html`: the list of paths.
     Root,
     /// `/api`: versions of the core group.
@@ -111,7 +111,7 @@ pub struct ResourcePath {
     pub watch: bool,
 }
 
-/// What is done to a resource, as RBAC names it.
+/// The verb of a request on a resource, as RBAC names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read one object.
@@ -148,7 +148,7 @@ impl Verb {
     }
 }
 
-impl Target {
+impl RequestPath {
     /// The target of a path, given as it stands in the request line, without the query.
     pub fn parse(path: &str) -> Self {
         let Some(path) = decode(path) else { return Self::Malformed };
@@ -190,17 +190,17 @@ fn group_version(group: &str, version: &str) -> GroupVersion {
     GroupVersion { group: group.to_owned(), version: version.to_owned() }
 }
 
-fn health(probe: &str, check: &[&str]) -> Target {
+fn health(probe: &str, check: &[&str]) -> RequestPath {
     let probe = match probe {
         "livez" => Probe::Live,
         "readyz" => Probe::Ready,
         "healthz" => Probe::Health,
-        _ => return Target::Unknown,
+        _ => return RequestPath::Unknown,
     };
-    Target::Health(probe, (!check.is_empty()).then(|| check.join("/")))
+    RequestPath::Health(probe, (!check.is_empty()).then(|| check.join("/")))
 }
 
-fn resource(version: GroupVersion, parts: &[&str]) -> Target {
+fn resource(version: GroupVersion, parts: &[&str]) -> RequestPath {
     let (watch, parts) = match parts {
         ["watch", rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -215,10 +215,10 @@ fn resource(version: GroupVersion, parts: &[&str]) -> Target {
         [resource] => (*resource, None, None),
         [resource, name] => (*resource, Some(*name), None),
         [resource, name, subresource] => (*resource, Some(*name), Some(*subresource)),
-        _ => return Target::UnknownResource,
+        _ => return RequestPath::UnknownResource,
     };
     let owned = |text: Option<&str>| text.map(str::to_owned);
-    Target::Resource(ResourcePath {
+    RequestPath::Resource(ResourcePath {
         version,
         namespace: owned(namespace),
         resource: resource.to_owned(),
@@ -229,7 +229,7 @@ fn resource(version: GroupVersion, parts: &[&str]) -> Target {
 }
 
 impl ResourcePath {
-    /// What a method means here; `watch` is the query's. `None` for methods that no resource has.
+    /// The verb of a method on this path; `watch` is the query parameter. `None` for methods that no resource has.
     ///
     /// HEAD counts as reading when rights are asked about; built-in resources answer it with 405 all the same.
     pub fn verb(&self, method: &Method, watch: bool) -> Option<Verb> {
@@ -253,10 +253,10 @@ impl ResourcePath {
         authorization_namespace(self.namespace.as_deref(), &self.resource, self.name.as_deref())
     }
 
-    /// The answer to somebody who may not do this; `why` adds a reason, where there is one.
+    /// The error for a user who is not allowed to do this; `why` adds a reason, where there is one.
     pub fn forbidden(&self, user: &str, verb: Verb, why: &str) -> ApiError {
         let text = Option::unwrap_or_default;
-        let wanted = rbac::Resource {
+        let wanted = rbac::ResourceAttributes {
             group: &self.version.group,
             plural: &self.resource,
             subresource: text(self.subresource.as_deref()),
@@ -291,9 +291,14 @@ pub fn authorization_namespace<'a>(
     if namespace.is_none() && plural == "namespaces" { name } else { namespace }
 }
 
-/// The answer to somebody who may not do this with a resource.
-pub fn forbidden_resource(user: &str, verb: Verb, wanted: &rbac::Resource<'_>, why: &str) -> ApiError {
-    let &rbac::Resource { group, plural, subresource, name, namespace } = wanted;
+/// The error for a user who is not allowed to do this with a resource.
+pub fn forbidden_resource(
+    user: &str,
+    verb: Verb,
+    wanted: &rbac::ResourceAttributes<'_>,
+    why: &str,
+) -> ApiError {
+    let &rbac::ResourceAttributes { group, plural, subresource, name, namespace } = wanted;
     let resource = match subresource {
         "" => plural.to_owned(),
         subresource => format!("{plural}/{subresource}"),
@@ -312,14 +317,14 @@ pub fn forbidden_resource(user: &str, verb: Verb, wanted: &rbac::Resource<'_>, w
     }
 }
 
-/// The answer to somebody who may not see a path that is no resource.
+/// The error for a user who is not allowed to read a path that is no resource.
 pub fn forbidden_path(user: &str, method: &Method, path: &str, why: &str) -> ApiError {
     let method = method.as_str().to_lowercase();
     let what = format!("User {} cannot {method} path {}", go::quote(user), go::quote(path));
     ApiError::Forbidden { resource: None, name: String::new(), why: with_reason(&what, why) }
 }
 
-/// What the client chose is kept from looking like HTML.
+/// Escapes text of the client, so that it is not taken for HTML.
 fn with_reason(what: &str, why: &str) -> String {
     let what = what.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     if why.is_empty() { what } else { format!("{what}: {why}") }

@@ -56,7 +56,7 @@ impl Query {
         self.get(key).map(go::parse_int).transpose().map_err(ApiError::BadRequest)
     }
 
-    /// How long the client waits, where it says so; `None` for as long as it takes.
+    /// The timeout of the request; `None` without one.
     pub fn timeout(&self) -> Result<Option<Duration>, ApiError> {
         let Some(given) = self.text("timeout") else { return Ok(None) };
         let nanoseconds = go::parse_duration(given).map_err(|error| {
@@ -66,7 +66,7 @@ impl Query {
         Ok(wanted.map(Duration::from_nanos))
     }
 
-    /// Whether a person reads the answer: asked for, or the client is a browser or a command-line tool.
+    /// Returns whether a person reads the answer: asked for, or the client is a browser or a command-line tool.
     pub fn pretty(&self, user_agent: &str) -> bool {
         match self.text("pretty") {
             Some(value) => matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
@@ -83,7 +83,7 @@ fn decode(text: &str) -> Option<String> {
     well_formed.then(|| String::from_utf8_lossy(&decoded).into_owned())
 }
 
-/// How `resourceVersion` is meant.
+/// The meaning of `resourceVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionMatch {
     /// This very revision.
@@ -95,9 +95,9 @@ pub enum VersionMatch {
 /// The options of a list, a watch, or the list behind a deletecollection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListOptions {
-    /// Which labels.
+    /// The label selector.
     pub labels: LabelSelector,
-    /// Which fields; not yet checked against the resource, see [`FieldSelector::check`].
+    /// The field selector; not yet checked against the resource, see [`FieldSelector::check`].
     pub fields: FieldSelector,
     /// Follow changes.
     pub watch: bool,
@@ -109,11 +109,11 @@ pub struct ListOptions {
     pub timeout: Option<Duration>,
     /// At most so many items; `None` for all.
     pub limit: Option<u64>,
-    /// Where a list goes on, as the client gave it.
+    /// The continue token, as the client sent it.
     pub continue_token: Option<String>,
     /// As the client gave it.
     pub resource_version: Option<String>,
-    /// How it is meant.
+    /// The meaning of the resource version.
     pub version_match: Option<VersionMatch>,
 }
 
@@ -128,7 +128,7 @@ pub enum ListFrom {
     NotOlderThan(u64),
     /// This one.
     Exact(u64),
-    /// Where an earlier list ended.
+    /// The decoded continue token.
     Continue(Cursor),
 }
 
@@ -175,7 +175,7 @@ impl ListOptions {
         })
     }
 
-    /// How many bytes the selectors take as long as they are kept, roughly.
+    /// An estimate of the bytes that the selectors take in memory.
     pub fn selectors_bytes(&self) -> usize {
         self.labels.bytes() + self.fields.bytes()
     }

@@ -11,7 +11,7 @@ const ALL: usize = 4096;
 /// Characters of one warning, once they are cut.
 const ONE: usize = 256;
 
-/// What the client should know besides the answer; each text once. Clones are the same list.
+/// Warnings for the client; each text is kept once. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings(Arc<Mutex<Told>>);
 
@@ -34,7 +34,7 @@ impl Warnings {
         self.with(|told| told.texts.clone())
     }
 
-    /// False once a further warning would be left out: whoever has thousands need not write them.
+    /// False once a further warning would be left out: a caller with thousands need not format them.
     pub fn has_room(&self) -> bool {
         self.with(|told| !told.is_full())
     }

@@ -9,10 +9,10 @@ use super::{accept::PatchType, body::Repeated, query::Query};
 use crate::authn::User;
 use crate::status::{ApiError, Cause, go};
 
-/// What a manager's name may have, in bytes.
+/// The longest name of a field manager, in bytes.
 const MANAGER_LIMIT: usize = 128;
 
-/// What is done with fields the schema does not know, and with fields given twice.
+/// The treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FieldValidation {
     /// They are dropped.
@@ -24,9 +24,9 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// Which kind of write the options are for.
+/// The kind of a write, by its HTTP method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum WriteKind {
     /// POST.
     Create,
     /// PUT.
@@ -40,36 +40,38 @@ pub enum Write {
 pub struct WriteOptions {
     /// Do everything but keep it.
     pub dry_run: bool,
-    /// Who writes, where the client says so.
+    /// The field manager, where the request names it.
     pub field_manager: Option<String>,
-    /// What to do with unknown and duplicate fields.
+    /// The treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
     /// Take fields from other managers.
     pub force: bool,
     /// Whose rights limit what may be written; the server itself has no limits.
     pub user: Option<Arc<User>>,
-    /// What the body says more than once.
+    /// Duplicate fields of the body.
     pub repeated: Repeated,
-    /// Whether the write comes through `/scale`.
+    /// True if the write comes through `/scale`.
     pub through_scale: bool,
-    /// What the client should know, whether the write succeeds or not.
+    /// Warnings for the client, whether the write succeeds or not.
     pub warnings: Warnings,
 }
 
 impl WriteOptions {
     /// The options of a request.
-    pub fn parse(query: &Query, write: Write) -> Result<Self, ApiError> {
+    pub fn parse(query: &Query, write: WriteKind) -> Result<Self, ApiError> {
         let manager = query.text("fieldManager");
         let force = query.flag("force");
         let mut causes = Vec::new();
         match write {
-            Write::Patch(PatchType::Apply) if manager.is_none() => {
+            WriteKind::Patch(PatchType::Apply) if manager.is_none() => {
                 causes.push(Cause::required("fieldManager", "is required for apply patch"));
             }
-            Write::Patch(PatchType::Json | PatchType::Merge | PatchType::Strategic) if force.is_some() => {
+            WriteKind::Patch(PatchType::Json | PatchType::Merge | PatchType::Strategic)
+                if force.is_some() =>
+            {
                 causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
             }
-            Write::Create | Write::Update | Write::Patch(_) => {}
+            WriteKind::Create | WriteKind::Update | WriteKind::Patch(_) => {}
         }
         causes.extend(wrong_manager(manager.unwrap_or_default()));
         let dry_run: Vec<_> = query.all("dryRun").collect();
@@ -87,9 +89,9 @@ impl WriteOptions {
         };
         if !causes.is_empty() {
             let kind = match write {
-                Write::Create => "CreateOptions",
-                Write::Update => "UpdateOptions",
-                Write::Patch(_) => "PatchOptions",
+                WriteKind::Create => "CreateOptions",
+                WriteKind::Update => "UpdateOptions",
+                WriteKind::Patch(_) => "PatchOptions",
             };
             return Err(ApiError::invalid_options(kind, causes));
         }
@@ -105,7 +107,7 @@ impl WriteOptions {
         })
     }
 
-    /// Who writes: the manager, or else the program that the user agent names.
+    /// The field manager: that of the request, or else the program that the user agent names.
     pub fn manager(&self, user_agent: &str) -> String {
         if let Some(manager) = &self.field_manager {
             return manager.clone();

@@ -8,9 +8,9 @@
 //! after the write: it decides which names a definition gets, and whether it is established. Only an
 //! [established](is_established) definition is served.
 
-mod known;
+mod budget;
+mod cache;
 mod order;
-mod room;
 mod spec;
 mod status;
 mod validate;
@@ -24,9 +24,9 @@ use super::{Column, DefinedAt, Resource, Scale, Version};
 use crate::object::Meta;
 use crate::object::fields::{get, keep, list, text};
 
-pub use known::{Definition, Known};
+pub use budget::{CrdBudget, weight};
+pub use cache::{CachedCrd, CrdCache};
 pub use order::compare_versions;
-pub use room::{Room, weight};
 pub use status::{Cleanup, Names, Unserved, accept, is_established, set_condition, set_terminating};
 pub use validate::{validate_create, validate_status, validate_update};
 

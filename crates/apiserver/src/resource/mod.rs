@@ -1,4 +1,4 @@
-//! What a served resource is: its names, its versions, its shape.
+//! Served resources: their names, versions and schemas.
 //!
 //! Built-in resources and those that CRDs define are the same to the rest of the server: a [`Resource`] per
 //! group and plural, with one [`Version`] per served version. Nothing here changes once built; a changed CRD
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::later::Later;
+use crate::lazy::Lazy;
 
 /// The groups that the API itself serves.
 const API_GROUPS: [&str; 7] = [
@@ -52,11 +52,11 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// Groups of kinds for kubectl: `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// True if objects live in namespaces.
     pub namespaced: bool,
     /// Verbs that clients may use: get, list, watch, create, update, patch, delete, deletecollection.
     pub verbs: Vec<&'static str>,
-    /// Whether a CRD defines it; built-ins have their own rules and strategic merge patch.
+    /// True if a CRD defines it; built-ins have their own rules and strategic merge patch.
     pub custom: bool,
     /// Served versions, in order of preference (Kubernetes' version priority).
     pub versions: Vec<Arc<Version>>,
@@ -89,8 +89,8 @@ pub struct Version {
     /// `deprecated: true` adds a warning to every answer; the text, where the CRD gives one.
     pub deprecation: Option<String>,
     /// OpenAPI v3 schema of the whole object, as JSON with `x-kubernetes-*` extensions. For built-ins too.
-    pub open_api: Later<Value>,
-    /// Whether `/status` is its own endpoint.
+    pub open_api: Lazy<Value>,
+    /// True if `/status` is its own endpoint.
     pub status: bool,
     /// `/scale`, where there is one.
     pub scale: Option<Scale>,
@@ -104,7 +104,7 @@ pub struct Version {
 /// Columns of one version. Each of them is looked for in every object that is shown.
 pub(crate) const MAX_COLUMNS: usize = 400;
 
-/// Where the scale subresource finds its values; simple JSON paths such as `.spec.replicas`.
+/// The paths of the values of the scale subresource; simple JSON paths such as `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scale {
     /// The replicas wanted.
@@ -124,7 +124,7 @@ pub struct Column {
     pub kind: String,
     /// Format, as in OpenAPI.
     pub format: String,
-    /// What it shows.
+    /// The description of the column.
     pub description: String,
     /// 0 is always shown, higher ones with `-o wide`.
     pub priority: i32,

@@ -1,5 +1,6 @@
-//! Schemas that were compiled to be judged, until they are served, and those that are served. A definition is first judged
-//! and then served, often in several versions with one schema, and judged again at each write; compiling is most of the work.
+//! Cache of compiled schemas: those that were validated, until they are served, and those that are served. A CRD is first
+//! validated and then served, often in several versions with one schema, and validated again at each write; compiling is most
+//! of the work.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -8,14 +9,14 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use capt_schema::{FieldError, Schema};
 use serde_json::Value;
 
-/// As many wait to be served; one that was judged and never comes is given up.
+/// The number of validated schemas that wait to be served; older ones are dropped.
 const WAITING: usize = 16;
 /// Bytes of all that wait; compiled they take some thirty times as much. What is only tried (a dry run) waits as well.
 const WAITING_BYTES: usize = 1 << 20;
-/// As many are known to be served: a definition that is judged again is mostly the same.
+/// The number of served schemas that are remembered: a CRD that is validated again is mostly unchanged.
 const SERVED: usize = 1024;
 
-/// As many are known by what they weigh; it is asked for soon after they were judged.
+/// The number of weights that are remembered; a weight is asked for soon after the validation.
 const WEIGHED: usize = 256;
 
 /// Two hashes of its text: schemas are too long to be kept only to be compared.
@@ -76,8 +77,8 @@ fn key(schema: &Value) -> (Key, usize) {
     (HASHERS.each_ref().map(|hasher| hasher.hash_one(&text)), text.len())
 }
 
-/// What is wrong with a schema.
-pub fn judge(schema: &Value) -> Result<(), Vec<FieldError>> {
+/// Validates a schema, and keeps it compiled for a while.
+pub fn validate(schema: &Value) -> Result<(), Vec<FieldError>> {
     let (key, length) = key(schema);
     if schemas().served(key).is_none() {
         let compiled = Arc::new(Schema::compile(schema)?);
@@ -86,7 +87,7 @@ pub fn judge(schema: &Value) -> Result<(), Vec<FieldError>> {
     Ok(())
 }
 
-/// What a schema weighs that was judged.
+/// The weight of a validated schema.
 pub fn weight(schema: &Value) -> usize {
     let (key, length) = key(schema);
     let known = schemas();
@@ -129,7 +130,7 @@ mod tests {
     fn what_is_served_is_what_was_judged() {
         let fields: Vec<String> = (0..WAITING + 4).map(|number| format!("judged{number}")).collect();
         for field in &fields {
-            judge(&schema(field)).unwrap();
+            validate(&schema(field)).unwrap();
         }
         // Some of them were given up, and are compiled again.
         for field in &fields {
@@ -137,18 +138,18 @@ mod tests {
             let served = take(&schema(field)).unwrap();
             served.default(&mut object).unwrap();
             assert_eq!(object, json!({field: field}));
-            judge(&schema(field)).unwrap();
+            validate(&schema(field)).unwrap();
             let again = take(&schema(field)).unwrap();
             assert!(Arc::ptr_eq(&served, &again), "what is served is known");
         }
-        assert!(judge(&json!({"type": "nothing"})).is_err());
+        assert!(validate(&json!({"type": "nothing"})).is_err());
         assert!(take(&json!({"type": "nothing"})).is_err());
         let long = |n: usize| {
             let words = "long ".repeat(WAITING_BYTES / 20);
             json!({"type": "object", "description": format!("{n} {words}")})
         };
         for n in 0..8 {
-            judge(&long(n)).unwrap();
+            validate(&long(n)).unwrap();
         }
         let known = schemas();
         assert!(known.waiting.len() <= WAITING && known.served.len() <= SERVED);

@@ -25,7 +25,7 @@ use crate::authn::files;
 const QUEUE: usize = 4096;
 /// Lines are written together up to this size.
 const BATCH: usize = 64 << 10;
-/// What a client can make a line long with is cut to this.
+/// The longest value of a field that a client chooses; longer ones are cut.
 const LONGEST: usize = 1024;
 
 /// Why there is no audit log.
@@ -39,7 +39,7 @@ pub enum AuditError {
     Thread(#[source] io::Error),
 }
 
-/// How much of the past is kept.
+/// Rotation of the log files.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
     /// Size at which a file is put aside.
@@ -61,7 +61,7 @@ pub(super) struct Line<'a> {
     pub time: String,
     pub stage: Stage,
     pub user: &'a str,
-    /// Who acts as `user`.
+    /// The user who impersonates `user`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impersonator: Option<&'a str>,
     pub source: String,
@@ -171,7 +171,7 @@ impl Writer {
                 self.lost.fetch_add(lines, Relaxed);
             }
             for done in flushes {
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
             }
         }

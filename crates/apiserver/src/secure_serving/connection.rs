@@ -14,15 +14,15 @@ use tokio::{net::TcpStream, select, sync::Semaphore, time::timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    Api,
-    connection_slots::Place,
+    RequestHandler,
+    connection_slots::ConnectionSlot,
     connection_timeouts::{ConnectionTimeouts, MonitoredIo},
     limits::Limits,
     service::{PROBES, Peer, Service},
 };
 use crate::authn::Certified;
 
-/// How long a client that is sent away may take to say goodbye.
+/// The time for a refused client to close its connection.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// An HTTP/2 client that has gone without a word is noticed by an unanswered ping, watches or not.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -36,12 +36,12 @@ const CONNECTION_WINDOW: u32 = 1 << 20;
 const SMALLEST_BUFFER: usize = 8 << 10;
 
 /// Serves `stream` until either end has had enough. What goes wrong here is the client's to notice.
-pub(super) async fn serve<A: Api>(
+pub(super) async fn serve<A: RequestHandler>(
     service: Arc<Service<A>>,
     tls: TlsAcceptor,
     stream: TcpStream,
     address: SocketAddr,
-    place: Arc<Place>,
+    slot: Arc<ConnectionSlot>,
 ) {
     let metrics = service.metrics.clone();
     let _counted = metrics.connection();
@@ -50,7 +50,7 @@ pub(super) async fn serve<A: Api>(
     let shaken = select! {
         shaken = timeout(service.limits.handshake, tls.accept(stream)) => shaken,
         () = service.closing.cancelled() => return,
-        () = place.lost() => return,
+        () = slot.lost() => return,
     };
     let Ok(Ok(stream)) = shaken else { return };
     let (_, session) = stream.get_ref();
@@ -59,12 +59,12 @@ pub(super) async fn serve<A: Api>(
 
     let pulse = ConnectionTimeouts::new(service.limits.clone(), !is_http2);
     let stream = TokioIo::new(MonitoredIo { inner: stream, pulse: pulse.clone() });
-    place.established(&pulse);
+    slot.established(&pulse);
     let peer = Arc::new(Peer {
         address: address.ip(),
         certified,
         pulse: pulse.clone(),
-        place: place.clone(),
+        slot: slot.clone(),
         probes: Arc::new(Semaphore::new(PROBES)),
     });
     let (limits, closing) = (service.limits.clone(), service.closing.clone());
@@ -73,7 +73,7 @@ pub(super) async fn serve<A: Api>(
     let over = async {
         select! {
             () = pulse.overdue() => {}
-            () = place.lost() => {}
+            () = slot.lost() => {}
         }
     };
     if is_http2 {

@@ -1,13 +1,14 @@
-//! Places for connections: who has one, and who loses it when there are more clients than places.
+//! Slots for connections, and their eviction when there are more clients than slots.
 //!
 //! ```text
-//! free place -> take it
-//! all taken  -> the oldest of those who have not said who they are loses its place
-//!            -> else the connection that was idle longest, of the user who has most
-//!            -> else a place in reserve, for an administrator alone: anybody else is sent away at the first request
+//! free slot -> take it
+//! all taken -> evict the oldest unauthenticated connection
+//!           -> else the connection that was idle longest, of the user who has most
+//!           -> else take a reserved slot, for administrators only: other users are refused at the first request
 //! ```
 //!
-//! So strangers only ever keep out strangers, one user keeps half of the places at most, and the administrator gets in.
+//! So unauthenticated clients only ever keep out each other, a user keeps half of the slots at most, and the administrator
+//! gets in.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,13 +24,13 @@ use tokio_util::sync::CancellationToken;
 use super::{connection_timeouts::ConnectionTimeouts, limits::Limits, status::Refusal};
 use crate::authn::User;
 
-/// What a connection has at least before it makes room for another: time for a handshake and a first request, and a bound
-/// on how fast one flood replaces another.
+/// The time a connection has before it can be evicted: enough for a handshake and a first request, and a bound on how fast
+/// one flood replaces another.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// All places.
+/// All connection slots.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     most: usize,
     reserved: usize,
     open: Mutex<Open>,
@@ -39,18 +40,18 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    places: HashMap<u64, Taken>,
+    slots: HashMap<u64, Taken>,
 }
 
 #[derive(Debug)]
 struct Taken {
     source: IpAddr,
     since: Instant,
-    /// The user that a request of this connection was of; nobody yet.
+    /// The user of the requests on this connection; `None` before the first one.
     user: Option<String>,
     is_master: bool,
     in_reserve: bool,
-    /// Once there is one: what is under way on the connection.
+    /// The timeouts of the connection, once it is established.
     pulse: Option<Arc<ConnectionTimeouts>>,
     leave: CancellationToken,
 }
@@ -60,7 +61,7 @@ impl Taken {
         self.leave.is_cancelled()
     }
 
-    /// Since when the connection could be closed without ending a request of somebody known.
+    /// The time since when the connection has no request of an authenticated user.
     fn idle_since(&self) -> Option<Instant> {
         match (&self.user, &self.pulse) {
             (Some(_), Some(pulse)) => pulse.idle_since(),
@@ -71,10 +72,10 @@ impl Taken {
 
 impl Open {
     fn staying(&self) -> impl Iterator<Item = &Taken> {
-        self.places.values().filter(|taken| !taken.is_leaving())
+        self.slots.values().filter(|taken| !taken.is_leaving())
     }
 
-    /// The one to leave, of those whom `group` puts into a group: the one idle longest of the largest group.
+    /// The connection to evict: the one idle longest of the largest group of `group`.
     fn victim(&self, now: Instant, group: impl Fn(&Taken) -> Option<String>) -> Option<&Taken> {
         let mut sizes: HashMap<String, usize> = HashMap::new();
         let grouped: Vec<(String, &Taken)> =
@@ -88,7 +89,7 @@ impl Open {
             .map(|(_, _, taken)| taken)
     }
 
-    /// Sends somebody away, if anybody may be.
+    /// Evicts a connection, if one may be evicted.
     fn make_room(&self) -> bool {
         let now = Instant::now();
         let stranger = |taken: &Taken| taken.user.is_none().then(|| taken.source.to_string());
@@ -98,7 +99,7 @@ impl Open {
     }
 }
 
-impl Places {
+impl ConnectionSlots {
     pub fn new(limits: &Limits) -> Arc<Self> {
         let most = limits.connections.max(1);
         let reserved = limits.reserved_connections.max(1);
@@ -114,15 +115,15 @@ impl Places {
             let has_room =
                 self.with(|open| open.staying().count() < self.most + self.reserved || open.make_room());
             // Those who leave take a moment, and are not to be forgotten in a flood.
-            if has_room && self.with(|open| open.places.len() < 2 * (self.most + self.reserved)) {
+            if has_room && self.with(|open| open.slots.len() < 2 * (self.most + self.reserved)) {
                 return;
             }
             let _ = timeout(GRACE, freed).await;
         }
     }
 
-    /// A place for a connection that was accepted.
-    pub fn enter(self: &Arc<Self>, source: IpAddr) -> Place {
+    /// Takes a slot for an accepted connection.
+    pub fn enter(self: &Arc<Self>, source: IpAddr) -> ConnectionSlot {
         self.with(|open| {
             let in_reserve = open.staying().count() >= self.most && !open.make_room();
             open.next += 1;
@@ -136,8 +137,8 @@ impl Places {
                 pulse: None,
                 leave: leave.clone(),
             };
-            open.places.insert(id, taken);
-            Place { places: Arc::clone(self), id, leave }
+            open.slots.insert(id, taken);
+            ConnectionSlot { slots: Arc::clone(self), id, leave }
         })
     }
 
@@ -146,47 +147,47 @@ impl Places {
     }
 }
 
-/// The place of one connection, until it is dropped.
+/// The slot of one connection, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    places: Arc<Places>,
+pub(super) struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     id: u64,
     leave: CancellationToken,
 }
 
-impl Place {
-    /// Returns when the connection is to make room for another.
+impl ConnectionSlot {
+    /// Returns when the connection is evicted.
     pub async fn lost(&self) {
         self.leave.cancelled().await;
     }
 
-    /// The handshake is over.
+    /// Notes that the handshake is complete.
     pub fn established(&self, pulse: &Arc<ConnectionTimeouts>) {
-        self.places.with(|open| {
-            if let Some(taken) = open.places.get_mut(&self.id) {
+        self.slots.with(|open| {
+            if let Some(taken) = open.slots.get_mut(&self.id) {
                 taken.pulse = Some(Arc::clone(pulse));
             }
         });
     }
 
-    /// A request on this connection is of `user`. Refused where the place is not for them.
+    /// Notes the user of a request on this connection; refused if the slot is not for them.
     pub fn is_of(&self, user: &User) -> Result<(), Refusal> {
-        self.places.with(|open| {
-            let Some(taken) = open.places.get(&self.id) else { return Ok(()) };
+        self.slots.with(|open| {
+            let Some(taken) = open.slots.get(&self.id) else { return Ok(()) };
             // Asked with every request, and known after the first.
             if taken.user.as_ref() == Some(&user.name) && !taken.in_reserve {
                 return Ok(());
             }
             let (is_master, in_reserve) = (user.is_master(), taken.in_reserve);
             let ordinary = open.staying().filter(|taken| !taken.in_reserve).count();
-            let promoted = in_reserve && ordinary < self.places.most;
+            let promoted = in_reserve && ordinary < self.slots.most;
             if in_reserve && !promoted && !is_master {
                 return Err(Refusal::busy());
             }
             if !is_master && !user.is_anonymous() && !self.has_share(open, user) {
                 return Err(Refusal::busy());
             }
-            if let Some(taken) = open.places.get_mut(&self.id) {
+            if let Some(taken) = open.slots.get_mut(&self.id) {
                 taken.in_reserve = in_reserve && !promoted;
                 if !user.is_anonymous() {
                     taken.user = Some(user.name.clone());
@@ -197,10 +198,10 @@ impl Place {
         })
     }
 
-    /// Whether the user has less than half of the places, if need be after one of theirs that is idle was closed.
+    /// Returns whether the user has less than half of the slots, if need be after the eviction of an idle connection of theirs.
     fn has_share(&self, open: &Open, user: &User) -> bool {
         let own = open.staying().filter(|taken| taken.user.as_ref() == Some(&user.name)).count();
-        if own < (self.places.most / 2).max(1) {
+        if own < (self.slots.most / 2).max(1) {
             return true;
         }
         let theirs = |taken: &Taken| taken.user.clone().filter(|name| *name == user.name);
@@ -209,10 +210,10 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.places.with(|open| open.places.remove(&self.id));
-        self.places.freed.notify_waiters();
+        self.slots.with(|open| open.slots.remove(&self.id));
+        self.slots.freed.notify_waiters();
     }
 }
 
@@ -227,77 +228,77 @@ mod tests {
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
-    fn places(connections: usize, reserved_connections: usize) -> Arc<Places> {
-        Places::new(&Limits { connections, reserved_connections, ..Limits::default() })
+    fn slots(connections: usize, reserved_connections: usize) -> Arc<ConnectionSlots> {
+        ConnectionSlots::new(&Limits { connections, reserved_connections, ..Limits::default() })
     }
 
     fn user(name: &str) -> User {
         User { name: name.to_owned(), ..User::anonymous() }
     }
 
-    fn known(place: &Place, user: &User) -> Arc<ConnectionTimeouts> {
+    fn known(slot: &ConnectionSlot, user: &User) -> Arc<ConnectionTimeouts> {
         let pulse = ConnectionTimeouts::new(Arc::new(Limits::default()), true);
-        place.established(&pulse);
-        place.is_of(user).unwrap();
+        slot.established(&pulse);
+        slot.is_of(user).unwrap();
         drop(pulse.request());
         pulse
     }
 
     #[tokio::test(start_paused = true)]
     async fn strangers_make_room_the_oldest_of_the_largest_crowd_first() {
-        let places = places(3, 1);
-        let other = places.enter(THERE);
+        let slots = slots(3, 1);
+        let other = slots.enter(THERE);
         advance(GRACE).await;
-        let first = places.enter(HERE);
+        let first = slots.enter(HERE);
         advance(GRACE).await;
-        let second = places.enter(HERE);
+        let second = slots.enter(HERE);
         advance(GRACE).await;
-        let third = places.enter(HERE);
-        let lost = |place: &Place| place.leave.is_cancelled();
+        let third = slots.enter(HERE);
+        let lost = |slot: &ConnectionSlot| slot.leave.is_cancelled();
         assert!(lost(&first) && !lost(&second) && !lost(&third) && !lost(&other));
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_is_sent_away_at_once_and_reserve_is_for_administrators() {
-        let places = places(2, 1);
-        let (first, second) = (places.enter(HERE), places.enter(HERE));
-        let third = places.enter(HERE);
+        let slots = slots(2, 1);
+        let (first, second) = (slots.enter(HERE), slots.enter(HERE));
+        let third = slots.enter(HERE);
         assert!(!first.leave.is_cancelled() && !second.leave.is_cancelled(), "they are too young");
         assert!(third.is_of(&user("ann")).is_err());
         third.is_of(&User::admin()).unwrap();
-        assert!(timeout(GRACE / 2, places.room()).await.is_err(), "the reserve is taken as well");
-        timeout(GRACE, places.room()).await.unwrap();
+        assert!(timeout(GRACE / 2, slots.room()).await.is_err(), "the reserve is taken as well");
+        timeout(GRACE, slots.room()).await.unwrap();
         assert!(first.leave.is_cancelled() ^ second.leave.is_cancelled(), "they are as old as each other");
     }
 
     #[tokio::test(start_paused = true)]
     async fn requests_of_known_users_are_not_cut_and_administrators_never_leave() {
-        let places = places(2, 1);
-        let (busy, admin) = (places.enter(HERE), places.enter(HERE));
+        let slots = slots(2, 1);
+        let (busy, admin) = (slots.enter(HERE), slots.enter(HERE));
         let pulse = known(&busy, &user("ann"));
         known(&admin, &User::admin());
         let request = pulse.request();
         advance(GRACE * 2).await;
-        let third = places.enter(HERE);
+        let third = slots.enter(HERE);
         assert!(third.is_of(&User::anonymous()).is_err());
         assert!(!busy.leave.is_cancelled() && !admin.leave.is_cancelled());
         drop((request, third));
         advance(GRACE).await;
-        let fourth = places.enter(HERE);
+        let fourth = slots.enter(HERE);
         assert!(busy.leave.is_cancelled() && !admin.leave.is_cancelled(), "idle now");
         fourth.is_of(&User::anonymous()).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_user_has_half_of_the_places() {
-        let places = places(4, 1);
-        let own: Vec<Place> = (0..3).map(|_| places.enter(HERE)).collect();
-        let pulses: Vec<_> = own[..2].iter().map(|place| known(place, &user("ann"))).collect();
+        let slots = slots(4, 1);
+        let own: Vec<ConnectionSlot> = (0..3).map(|_| slots.enter(HERE)).collect();
+        let pulses: Vec<_> = own[..2].iter().map(|slot| known(slot, &user("ann"))).collect();
         let requests: Vec<_> = pulses.iter().map(ConnectionTimeouts::request).collect();
         assert!(own[2].is_of(&user("ann")).is_err(), "both are busy");
         drop(requests);
         advance(GRACE).await;
         own[2].is_of(&user("ann")).unwrap();
-        assert_eq!(own.iter().filter(|place| place.leave.is_cancelled()).count(), 1);
+        assert_eq!(own.iter().filter(|slot| slot.leave.is_cancelled()).count(), 1);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::status::Refusal;
 use crate::authn::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User};
-use crate::rbac::{Resource, Verdict};
+use crate::rbac::{ResourceAttributes, Verdict};
 use crate::status::go;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
@@ -24,7 +24,7 @@ pub fn is_public(method: &Method, path: &str) -> bool {
     *method == Method::GET && matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
 }
 
-/// True where a request may be one for somebody else.
+/// Returns whether a request has headers of impersonation.
 pub(super) fn is_wish(headers: &HeaderMap) -> bool {
     headers.keys().any(is_of_wish)
 }
@@ -37,7 +37,7 @@ fn is_of_wish(name: &HeaderName) -> bool {
 pub(super) fn impersonated(
     user: &User,
     headers: &HeaderMap,
-    may: impl Fn(&Resource<'_>) -> Verdict,
+    may: impl Fn(&ResourceAttributes<'_>) -> Verdict,
 ) -> Result<Option<User>, Refusal> {
     let values = |name: &str| {
         headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -51,32 +51,37 @@ pub(super) fn impersonated(
         }
         return Err(without_user(&groups, uid.as_deref(), &extra));
     };
-    let check = |wish: Resource<'_>| match may(&wish) {
+    let check = |wish: ResourceAttributes<'_>| match may(&wish) {
         Verdict { allowed: true, .. } => Ok(()),
         Verdict { reason, .. } => Err(may_not_impersonate(user, &wish, &reason)),
     };
     check(match service_account(&name) {
         Some((namespace, name)) => {
-            Resource { plural: "serviceaccounts", name, namespace, ..Resource::default() }
+            ResourceAttributes { plural: "serviceaccounts", name, namespace, ..ResourceAttributes::default() }
         }
-        None => Resource { plural: "users", name: &name, ..Resource::default() },
+        None => ResourceAttributes { plural: "users", name: &name, ..ResourceAttributes::default() },
     })?;
     for group in &groups {
-        check(Resource { plural: "groups", name: group, ..Resource::default() })?;
+        check(ResourceAttributes { plural: "groups", name: group, ..ResourceAttributes::default() })?;
     }
     for (key, values) in &extra {
         for value in values {
-            check(Resource {
+            check(ResourceAttributes {
                 group: AUTHENTICATION,
                 plural: "userextras",
                 subresource: key,
                 name: value,
-                ..Resource::default()
+                ..ResourceAttributes::default()
             })?;
         }
     }
     if let Some(uid) = &uid {
-        check(Resource { group: AUTHENTICATION, plural: "uids", name: uid, ..Resource::default() })?;
+        check(ResourceAttributes {
+            group: AUTHENTICATION,
+            plural: "uids",
+            name: uid,
+            ..ResourceAttributes::default()
+        })?;
     }
     Ok(Some(User { groups: groups_of(&name, groups), name, uid, extra }))
 }
@@ -137,8 +142,8 @@ fn without_user(groups: &[String], uid: Option<&str>, extra: &BTreeMap<String, V
     Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", message)
 }
 
-fn may_not_impersonate(user: &User, wish: &Resource<'_>, reason: &str) -> Refusal {
-    let Resource { group, plural, subresource, name, namespace } = *wish;
+fn may_not_impersonate(user: &User, wish: &ResourceAttributes<'_>, reason: &str) -> Refusal {
+    let ResourceAttributes { group, plural, subresource, name, namespace } = *wish;
     let place = match namespace {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {}", go::quote(namespace)),
@@ -191,7 +196,10 @@ mod tests {
         let user = impersonated(&User::admin(), &wish, |_| yes()).unwrap().unwrap();
         assert_eq!(user.extra, BTreeMap::from([("acme.com/project".into(), vec!["a".into(), "b".into()])]));
         let bob = User::known("bob".to_owned(), vec![]);
-        let may = |wish: &Resource<'_>| Verdict { allowed: wish.plural == "users", reason: "so".to_owned() };
+        let may = |wish: &ResourceAttributes<'_>| Verdict {
+            allowed: wish.plural == "users",
+            reason: "so".to_owned(),
+        };
         assert_eq!(
             impersonated(&bob, &wish, may).unwrap_err().message,
             r#"userextras.authentication.k8s.io "a" is forbidden: User "bob" cannot impersonate resource "userextras/acme.com/project" in API group "authentication.k8s.io" at the cluster scope: so"#

@@ -1,4 +1,4 @@
-//! What one client, or all of them, may take of the server.
+//! Limits of one client, and of all clients together.
 
 use std::time::Duration;
 

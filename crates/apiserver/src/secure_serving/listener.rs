@@ -18,8 +18,8 @@ use tokio_rustls::{TlsAcceptor, rustls};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Api, audit::AuditLog, connection, connection_slots::Places, limits::Limits, metrics::Metrics,
-    service::Service,
+    RequestHandler, audit::AuditLog, connection, connection_slots::ConnectionSlots, limits::Limits,
+    metrics::Metrics, service::Service,
 };
 use crate::authn::Identity;
 
@@ -29,7 +29,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// Why nothing listens.
 #[derive(Debug, thiserror::Error)]
 pub enum ServingError {
-    /// Others than this machine could connect, and nobody said they may.
+    /// The address is not loopback, and that was not allowed.
     #[error("{0} can be reached from other machines; listen on 127.0.0.1 or ::1, or allow remote clients")]
     Remote(SocketAddr),
     /// The address cannot be had.
@@ -40,18 +40,18 @@ pub enum ServingError {
     Tls(#[source] rustls::Error),
 }
 
-/// Where and how to listen.
+/// Settings of the listener.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The address; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Whether the address may be one that other machines reach.
+    /// True if the address may be one that other machines reach.
     pub allow_remote: bool,
-    /// What clients may take.
+    /// The limits of clients.
     pub limits: Limits,
-    /// Where requests are logged, if they are.
+    /// The audit log, if there is one.
     pub audit: Option<AuditLog>,
-    /// Where requests are counted; an API that serves `/metrics` holds the other end.
+    /// The counters of requests; an API that serves `/metrics` shares them.
     pub metrics: Arc<Metrics>,
 }
 
@@ -84,8 +84,8 @@ impl std::fmt::Debug for SecureServer {
 }
 
 impl SecureServer {
-    /// Listens, and serves `api` to whoever `identity` knows. When this returns, connections are taken.
-    pub async fn open<A: Api>(
+    /// Listens, and serves `api` to clients that `identity` authenticates. When this returns, connections are taken.
+    pub async fn open<A: RequestHandler>(
         api: Arc<A>,
         identity: &Identity,
         settings: Settings,
@@ -105,18 +105,18 @@ impl SecureServer {
         Ok(Self { address, tls, closing: closing.drop_guard(), accepting, audit })
     }
 
-    /// Shows newer certificates to whoever connects from now on. The token and open connections stay as they are.
+    /// Uses newer certificates for new connections. The token and open connections stay as they are.
     pub fn renew(&self, identity: &Identity) -> Result<(), ServingError> {
         self.tls.send_replace(acceptor(identity)?);
         Ok(())
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where a client on this machine finds it.
+    /// The URL for clients on this machine.
     pub fn url(&self) -> String {
         let ip = match self.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -144,23 +144,23 @@ fn acceptor(identity: &Identity) -> Result<TlsAcceptor, ServingError> {
     Ok(TlsAcceptor::from(Arc::new(identity.tls().map_err(ServingError::Tls)?)))
 }
 
-async fn accept<A: Api>(
+async fn accept<A: RequestHandler>(
     listener: TcpListener,
     tls: watch::Receiver<TlsAcceptor>,
     service: Arc<Service<A>>,
 ) -> usize {
-    let places = Places::new(&service.limits);
+    let slots = ConnectionSlots::new(&service.limits);
     let mut connections = JoinSet::new();
     loop {
         select! {
             () = service.closing.cancelled() => break,
             // Forgets those that have ended.
             Some(_) = connections.join_next() => {}
-            accepted = next(&listener, &places) => match accepted {
+            accepted = next(&listener, &slots) => match accepted {
                 Ok((stream, address)) => {
-                    let place = Arc::new(places.enter(address.ip()));
+                    let slot = Arc::new(slots.enter(address.ip()));
                     let tls = tls.borrow().clone();
-                    connections.spawn(connection::serve(service.clone(), tls, stream, address, place));
+                    connections.spawn(connection::serve(service.clone(), tls, stream, address, slot));
                 }
                 Err(_) => sleep(AFTER_FAILURE).await,
             },
@@ -176,7 +176,7 @@ async fn accept<A: Api>(
 }
 
 /// The next connection, once there may be one.
-async fn next(listener: &TcpListener, places: &Places) -> io::Result<(TcpStream, SocketAddr)> {
-    places.room().await;
+async fn next(listener: &TcpListener, slots: &ConnectionSlots) -> io::Result<(TcpStream, SocketAddr)> {
+    slots.room().await;
     listener.accept().await
 }

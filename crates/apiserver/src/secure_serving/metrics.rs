@@ -1,7 +1,7 @@
 //! Metrics of secure serving, in Prometheus' text format.
 //!
 //! Written by hand: four families whose labels are a fixed set of verbs and HTTP codes. A metrics crate would add
-//! dependencies and a registry to be shared with whoever embeds the server, for no less code.
+//! dependencies and a registry to be shared with programs that embed the server, for no less code.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use super::verb::Verb;
+use super::verb::RecordedVerb;
 
 /// Upper bounds in seconds: from a read out of memory to a write that waits for a slow disk.
 const BUCKETS: [f64; 10] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0, 10.0];
@@ -24,7 +24,7 @@ const RESOURCES: usize = 256;
 /// Counters of requests by verb and code, their latency, and gauges of what is under way.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    series: Mutex<BTreeMap<(Verb, u16), ByResource>>,
+    series: Mutex<BTreeMap<(RecordedVerb, u16), ByResource>>,
     requests: AtomicI64,
     watches: AtomicI64,
     connections: AtomicI64,
@@ -69,7 +69,7 @@ impl Metrics {
     }
 
     /// A request is over. Only what was served has a `resource`: clients could make up any number of others.
-    pub(super) fn end(&self, verb: Verb, resource: &str, code: u16, watch: bool, took: Duration) {
+    pub(super) fn end(&self, verb: RecordedVerb, resource: &str, code: u16, watch: bool, took: Duration) {
         let gauge = if watch { &self.watches } else { &self.requests };
         gauge.fetch_sub(1, Relaxed);
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +142,7 @@ impl Metrics {
     }
 }
 
-fn labels(verb: Verb, code: u16, resource: &str) -> String {
+fn labels(verb: RecordedVerb, code: u16, resource: &str) -> String {
     let verb = verb.as_str();
     if resource.is_empty() {
         return format!("verb=\"{verb}\",code=\"{code}\"");
@@ -164,17 +164,17 @@ mod tests {
         let metrics = Metrics::default();
         for millis in [2, 7, 20_000] {
             metrics.begin();
-            metrics.end(Verb::Get, "", 200, false, Duration::from_millis(millis));
+            metrics.end(RecordedVerb::Get, "", 200, false, Duration::from_millis(millis));
         }
         for _ in 0..2 {
             metrics.begin();
             metrics.is_watch();
         }
-        metrics.end(Verb::Watch, "apps/deployments", 200, true, Duration::from_secs(60));
+        metrics.end(RecordedVerb::Watch, "apps/deployments", 200, true, Duration::from_secs(60));
         metrics.begin();
-        metrics.end(Verb::List, "/made-up", 404, false, Duration::ZERO);
+        metrics.end(RecordedVerb::List, "/made-up", 404, false, Duration::ZERO);
         metrics.begin();
-        metrics.end(Verb::List, "/secrets", 200, false, Duration::ZERO);
+        metrics.end(RecordedVerb::List, "/secrets", 200, false, Duration::ZERO);
         let text = metrics.render();
         for line in [
             r#"apiserver_request_total{verb="get",code="200"} 3"#,

@@ -23,19 +23,19 @@ use super::{
     audit::{AuditLog, Line, Stage, shortened},
     connection_timeouts::Busy,
     metrics::Metrics,
-    shares::Share,
-    verb::{Verb, resource_of},
+    user_budget::BudgetShare,
+    verb::{RecordedVerb, resource_of},
 };
 use crate::authn::User;
 
 /// As nginx logs a client that went away before it was answered.
 const CLIENT_GONE: u16 = 499;
 
-/// What is known of a request.
-pub(super) struct Record {
+/// The record of a request, for metrics and the audit log.
+pub(super) struct RequestRecord {
     metrics: Arc<Metrics>,
     audit: Option<Audited>,
-    verb: Verb,
+    verb: RecordedVerb,
     /// Of the path no more is kept: it may be as long as a head, and the answer, a refusal too, may wait for a client that does
     /// not read it.
     resource: String,
@@ -44,16 +44,16 @@ pub(super) struct Record {
     code: u16,
     bytes: u64,
     busy: Busy,
-    /// What the request takes of the budgets.
-    share: Option<Share>,
+    /// Its share of the budget of requests.
+    share: Option<BudgetShare>,
     /// What its body takes of the room for bodies: an answer is about as large, and there until it is read. Then what a larger
     /// answer takes.
-    room: Vec<Share>,
+    room: Vec<BudgetShare>,
     /// What a question that anybody may ask takes of its connection.
     probe: Option<OwnedSemaphorePermit>,
 }
 
-/// What only the audit log needs.
+/// The fields that only the audit log needs.
 struct Audited {
     log: AuditLog,
     method: Method,
@@ -64,7 +64,7 @@ struct Audited {
     impersonator: Option<String>,
 }
 
-impl Record {
+impl RequestRecord {
     pub fn begin<B>(
         request: &Request<B>,
         source: IpAddr,
@@ -85,7 +85,7 @@ impl Record {
             user: User::anonymous().name,
             impersonator: None,
         });
-        let verb = Verb::of(request.method(), request.uri());
+        let verb = RecordedVerb::of(request.method(), request.uri());
         metrics.begin();
         let metrics = metrics.clone();
         Self {
@@ -113,7 +113,7 @@ impl Record {
     }
 
     /// Takes what the request takes of a budget, in place of what it had.
-    pub fn takes(&mut self, share: Share) {
+    pub fn takes(&mut self, share: BudgetShare) {
         self.share = Some(share);
     }
 
@@ -123,7 +123,7 @@ impl Record {
     }
 
     /// Keeps room of the request's body, or of its answer, until the answer is sent.
-    pub fn keeps(&mut self, room: Option<Share>) {
+    pub fn keeps(&mut self, room: Option<BudgetShare>) {
         self.room.extend(room);
     }
 
@@ -168,7 +168,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for RequestRecord {
     fn drop(&mut self) {
         self.metrics.end(self.verb, &self.resource, self.code, self.watch, self.started.elapsed());
         self.log(Stage::ResponseComplete);
@@ -180,9 +180,9 @@ pub(super) struct Recorded {
     body: Body,
     /// When a watch is to end; nothing else is cut short.
     end: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    /// Whether the last frame of a watch ended before its event.
+    /// True if the last frame of a watch ended before its event.
     in_event: bool,
-    record: Record,
+    record: RequestRecord,
 }
 
 impl http_body::Body for Recorded {

@@ -20,24 +20,24 @@ use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Api, Asking, Body, Finite, Made,
+    Body, Finite, Impersonator, RequestHandler, UnsharedBytes,
     audit::AuditLog,
-    connection_slots::Place,
+    connection_slots::ConnectionSlot,
     connection_timeouts::ConnectionTimeouts,
+    decode_permits::DecodePermits,
     impersonation,
     limits::Limits,
     metrics::Metrics,
-    recorded::{Record, Recorded},
-    shares::{Share, Shares},
+    recorded::{Recorded, RequestRecord},
     status::Refusal,
-    turns::Turns,
+    user_budget::{BudgetShare, UserBudget},
     user_runtime::UserRuntime,
 };
 use crate::authn::{Certified, Token, User, authenticate};
 
 /// The unit in which room for bodies is given out: a small body costs more than its bytes.
 const ROOM: usize = 1 << 10;
-/// How much more than is taken is read of a body that is too long; as much as Go's server does.
+/// The bytes read of a body beyond its limit before the connection is closed; as many as Go's server reads.
 const SPARE: usize = 256 << 10;
 /// A client that sends nothing for so long is no longer waited for, if its body is too long anyway.
 const LULL: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ const LULL: Duration = Duration::from_millis(500);
 /// As many questions that anybody may ask are answered at a time on one connection.
 pub(super) const PROBES: usize = 8;
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Service<A> {
     api: Arc<A>,
     token: Token,
@@ -53,24 +53,24 @@ pub(super) struct Service<A> {
     pub metrics: Arc<Metrics>,
     pub closing: CancellationToken,
     audit: Option<AuditLog>,
-    room: Arc<Shares>,
-    requests: Arc<Shares>,
-    watches: Arc<Shares>,
-    turns: Turns,
+    room: Arc<UserBudget>,
+    requests: Arc<UserBudget>,
+    watches: Arc<UserBudget>,
+    turns: DecodePermits,
     users: UserRuntime,
 }
 
-/// What a connection knows of its other end.
+/// The peer of a connection.
 pub(super) struct Peer {
     pub address: IpAddr,
     pub certified: Option<Certified>,
     pub pulse: Arc<ConnectionTimeouts>,
-    pub place: Arc<Place>,
+    pub slot: Arc<ConnectionSlot>,
     /// What a client that does not read its answers can hold of this connection with questions that anybody may ask.
     pub probes: Arc<Semaphore>,
 }
 
-impl<A: Api> Service<A> {
+impl<A: RequestHandler> Service<A> {
     pub fn new(
         api: Arc<A>,
         token: Token,
@@ -81,14 +81,14 @@ impl<A: Api> Service<A> {
     ) -> Self {
         // Room for less than one body would refuse it for ever.
         let body = limits.body_bytes.div_ceil(ROOM);
-        let room = Shares::new(limits.bodies_bytes.div_ceil(ROOM), body);
+        let room = UserBudget::new(limits.bodies_bytes.div_ceil(ROOM), body);
         Self {
             api,
             token,
             room,
-            requests: Shares::new(limits.requests, 1),
-            watches: Shares::new(limits.watches, 1),
-            turns: Turns::new(limits.decoded_bytes, limits.body_bytes),
+            requests: UserBudget::new(limits.requests, 1),
+            watches: UserBudget::new(limits.watches, 1),
+            turns: DecodePermits::new(limits.decoded_bytes, limits.body_bytes),
             users: UserRuntime::default(),
             limits: Arc::new(limits),
             metrics,
@@ -104,7 +104,8 @@ impl<A: Api> Service<A> {
         request: Request<Incoming>,
     ) -> Result<Response<Recorded>, Infallible> {
         let busy = peer.pulse.request();
-        let mut record = Record::begin(&request, peer.address, &self.metrics, self.audit.as_ref(), busy);
+        let mut record =
+            RequestRecord::begin(&request, peer.address, &self.metrics, self.audit.as_ref(), busy);
         let is_head = request.method() == Method::HEAD;
         let answer = self.answer(&mut record, &peer, request).await;
         let (mut head, mut body) = answer.unwrap_or_else(Refusal::into_response).into_parts();
@@ -118,7 +119,7 @@ impl<A: Api> Service<A> {
 
     async fn answer(
         &self,
-        record: &mut Record,
+        record: &mut RequestRecord,
         peer: &Peer,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, Refusal> {
@@ -130,7 +131,7 @@ impl<A: Api> Service<A> {
         }
         let user = authenticate(peer.certified.as_ref(), &head.headers, &self.token, SystemTime::now())?;
         record.is_of(&user, None);
-        peer.place.is_of(&user)?;
+        peer.slot.is_of(&user)?;
         let is_public = impersonation::is_public(&head.method, head.uri.path());
         if is_public {
             // Whoever watches over the server is answered whatever strangers hold, each on a connection of its own.
@@ -142,12 +143,12 @@ impl<A: Api> Service<A> {
         if user.is_anonymous() && !is_public {
             return Err(Refusal::unauthorized());
         }
-        // Budgets are of whoever asks, whomever they ask to be.
+        // Requests count against the budgets of the impersonator.
         let asking = user.clone();
         let user = match self.impersonated(&user, &head.headers).await? {
             Some(wanted) => {
                 record.is_of(&wanted, Some(&user));
-                head.extensions.insert(Asking(user));
+                head.extensions.insert(Impersonator(user));
                 wanted
             }
             None => user,
@@ -181,7 +182,7 @@ impl<A: Api> Service<A> {
         if is_watch(&head, &body) {
             record.takes(self.watches.take(&asking, 1).ok_or_else(Refusal::busy)?);
         }
-        if let Some(Made(bytes)) = head.extensions.get()
+        if let Some(UnsharedBytes(bytes)) = head.extensions.get()
             && *bytes > length
         {
             // Not waited for: the answer is there already.
@@ -192,7 +193,7 @@ impl<A: Api> Service<A> {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Whom a user asks to be. Each part of the wish goes through all rules, so that it is judged where the user's work is done.
+    /// Authorizes impersonation. Each part goes through all rules, so that is done on the threads of the user.
     async fn impersonated(&self, user: &User, headers: &HeaderMap) -> Result<Option<User>, Refusal> {
         if !impersonation::is_wish(headers) {
             return Ok(None);
@@ -215,7 +216,7 @@ impl<A: Api> Service<A> {
     }
 
     /// The whole body, and the room it takes until the answer is sent.
-    async fn read(&self, user: &User, body: Incoming) -> Result<(Bytes, Option<Share>), Refusal> {
+    async fn read(&self, user: &User, body: Incoming) -> Result<(Bytes, Option<BudgetShare>), Refusal> {
         if body.is_end_stream() {
             return Ok((Bytes::new(), None));
         }
@@ -265,13 +266,13 @@ fn without_content(head: &mut response::Parts, body: &Body) -> Body {
     http_body_util::Empty::new().boxed_unsync()
 }
 
-/// What has no known length is a watch, unless it says otherwise.
+/// A body of unknown length is a watch, unless it is marked as finite.
 fn is_watch(head: &response::Parts, body: &Body) -> bool {
     let is_finite = head.extensions.get::<Finite>().is_some();
     !is_finite && !body.is_end_stream() && body.size_hint().exact().is_none()
 }
 
-/// True of methods whose body nobody looks at: what it took would be held while the request waits for something else.
+/// Returns whether the body of a method is ignored: reading it would hold room while the request waits for something else.
 fn brings_nothing(method: &Method) -> bool {
     ![Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
 }

@@ -69,7 +69,7 @@ impl Drop for UserRuntime {
     }
 }
 
-type Made = (Body, Option<Result<Frame<Bytes>, Infallible>>);
+type NextFrame = (Body, Option<Result<Frame<Bytes>, Infallible>>);
 
 /// A body whose frames are made on other threads, one at a time and only when one is asked for.
 struct Relayed {
@@ -77,7 +77,7 @@ struct Relayed {
     /// The body, unless it is away.
     body: Option<Body>,
     /// The frame that is being made.
-    next: Option<AbortOnDropHandle<Made>>,
+    next: Option<AbortOnDropHandle<NextFrame>>,
     hint: SizeHint,
     ended: bool,
 }

@@ -1,10 +1,10 @@
-//! What a request does, in one word: kube-apiserver's verbs, for metrics and the audit log.
+//! The verb of a request as kube-apiserver names it, for metrics and the audit log.
 
 use http::{Method, Uri};
 
 /// A verb of the API, or the method of a request that is not about resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verb {
+pub(super) enum RecordedVerb {
     Create,
     Delete,
     DeleteCollection,
@@ -20,7 +20,7 @@ pub(super) enum Verb {
     Watch,
 }
 
-impl Verb {
+impl RecordedVerb {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -154,7 +154,7 @@ mod tests {
             ("DELETE", "/apis/g/v1/things", "deletecollection"),
             ("DELETE", "/apis/g/v1/things/b", "delete"),
         ] {
-            let found = Verb::of(&method.parse().unwrap(), &uri.parse().unwrap());
+            let found = RecordedVerb::of(&method.parse().unwrap(), &uri.parse().unwrap());
             assert_eq!(found.as_str(), verb, "{method} {uri}");
         }
     }

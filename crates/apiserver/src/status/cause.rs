@@ -1,4 +1,4 @@
-//! What is wrong with one field, as a `Status` lists it.
+//! The causes of a `Status`: one for each invalid field.
 
 use std::{borrow::Cow, collections::HashSet};
 

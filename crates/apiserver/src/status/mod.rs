@@ -130,7 +130,7 @@ pub enum ApiError {
         kind: GroupResource,
         /// Of the object; empty for options.
         name: String,
-        /// What is wrong.
+        /// The errors of the fields.
         causes: Vec<Cause>,
     },
     /// 422: the operations of a JSON patch fail on the object.
@@ -145,11 +145,11 @@ pub enum ApiError {
     /// 403.
     #[error("{}", forbidden_text(resource.as_ref(), name, why))]
     Forbidden {
-        /// What was asked for; `None` for paths that are no resources.
+        /// The resource; `None` for paths that are no resources.
         resource: Option<GroupResource>,
         /// Of the object; empty for collections.
         name: String,
-        /// Who may not do what.
+        /// The reason of the refusal.
         why: String,
     },
     /// 405, from a path that exists and a method it does not have.
@@ -166,17 +166,17 @@ pub enum ApiError {
     /// 406.
     #[error("{message}")]
     NotAcceptable {
-        /// What could be had instead.
+        /// The media types that are served.
         message: String,
-        /// Whether `details` is an empty object, as where the router refuses, or absent.
+        /// True if `details` is an empty object, as where the router refuses, or absent.
         routed: bool,
     },
     /// 415.
     #[error("{message}")]
     UnsupportedMediaType {
-        /// What could be sent instead.
+        /// The media types that are accepted.
         message: String,
-        /// Whether `details` is an empty object, as where the router refuses, or absent.
+        /// True if `details` is an empty object, as where the router refuses, or absent.
         routed: bool,
     },
     /// 410: history that was asked for is compacted.
@@ -201,7 +201,7 @@ pub enum ApiError {
     /// 504: the operation may still complete.
     #[error("Timeout: {message}")]
     Timeout {
-        /// What took too long.
+        /// The operation that timed out.
         message: String,
         /// When to come back.
         retry_after_seconds: u32,
@@ -385,7 +385,7 @@ impl ApiError {
     }
 }
 
-/// What is sent.
+/// The response to a request that failed: code, headers and body.
 impl ApiError {
     /// The HTTP code.
     pub fn code(&self) -> StatusCode {

@@ -1,4 +1,4 @@
-//! Storing an object that is new: its name, its birth, its namespace.
+//! Creation of an object: its name, the fields of the server, its namespace.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::track::{Tracking, counts_generations};
 use super::{Storage, Target, Written, admit, encode, write_error};
 use crate::builtin::rules;
-use crate::object::create::{self, Birth};
+use crate::object::create::{self, Creation};
 use crate::object::{Meta, metadata_mut};
 use crate::rbac;
 use crate::request::path::{Verb, authorization_namespace, forbidden_resource};
@@ -15,7 +15,7 @@ use crate::request::write::WriteOptions;
 use crate::status::{ApiError, GroupResource};
 use crate::store::{Key, Object, WriteError};
 
-/// How many more names are drawn for an object whose first one was taken; as many as Kubernetes does.
+/// The number of further names drawn for an object whose generated name is taken; as many as in Kubernetes.
 const NAMES: usize = 7;
 
 impl Storage {
@@ -33,7 +33,6 @@ impl Storage {
             return Err(terminating(target, &object));
         }
         let stated_version = Meta::of(&object).resource_version().map(str::to_owned);
-        admit::take_emptied(target, &mut object);
         if tracking != Tracking::Done {
             self.track(target, None, &mut object, options, manager);
         }
@@ -45,7 +44,7 @@ impl Storage {
             metadata_mut(&mut object).insert("name".into(), name.into());
         }
         let (uid, now) = (self.source.uid(), self.source.now());
-        let birth = Birth {
+        let creation = Creation {
             namespace: target.namespace.as_deref(),
             uid: &uid,
             now: &now,
@@ -53,14 +52,14 @@ impl Storage {
             from_body: tracking == Tracking::Update,
             drop_status: target.served.version.status && resource.custom,
         };
-        create::prepare(&mut object, &birth);
+        create::prepare(&mut object, &creation);
         if !resource.custom {
             rules::prepare_create(&resource.group, &resource.kind, &mut object);
         }
         self.check_grant(target, "", &object, None, options)?;
-        admit::validate(target, &object, None)?;
+        admit::validate(target, &object, None, None)?;
         admit::warn(target, &object, None, options);
-        encode::settle(target, &mut object);
+        encode::drop_unstored(target, &mut object);
         self.check_namespace(target)?;
         let name = Meta::of(&object).name().unwrap_or_default().to_owned();
         if tracking != Tracking::Update {
@@ -86,7 +85,7 @@ impl Storage {
         Ok(Written { object: encode::to_bytes(target, &stored), created: true })
     }
 
-    /// The answer to a dry run, which keeps nothing.
+    /// The result of a dry run, which stores nothing.
     fn as_if_added(
         &self,
         target: &Target,
@@ -97,7 +96,7 @@ impl Storage {
         if self.store.get(&target.key(name)).is_some() {
             return Err(self.taken(target, name));
         }
-        // Nobody looked at the version, and it is told as it came.
+        // The stated version was not checked, and is shown as it was sent.
         if let Some(version) = stated_version {
             metadata_mut(&mut object).insert("resourceVersion".into(), version.into());
         }
@@ -105,12 +104,12 @@ impl Storage {
         Ok(Written { object: object.to_string().into(), created: true })
     }
 
-    /// Whoever changes an object that is not there makes it, and must be allowed to: their request was judged as a change. The
-    /// name is known here, so a rule that names the object counts.
+    /// Authorizes the `create` of an update or an apply that creates the object: the request was authorized as a change. The
+    /// name is known here, so rules with resource names count.
     fn check_create(&self, target: &Target, name: &str, options: &WriteOptions) -> Result<(), ApiError> {
         let Some(user) = &options.user else { return Ok(()) };
         let resource = &target.served.resource;
-        let wanted = rbac::Resource {
+        let wanted = rbac::ResourceAttributes {
             group: &resource.group,
             plural: &resource.plural,
             subresource: "",
@@ -118,7 +117,7 @@ impl Storage {
             namespace: authorization_namespace(target.namespace.as_deref(), &resource.plural, Some(name))
                 .unwrap_or_default(),
         };
-        let object = rbac::Object::Resource(wanted);
+        let object = rbac::Attributes::Resource(wanted);
         let verdict = self.rbac.authorize(&self.store, user, Verb::Create.as_str(), &object);
         if verdict.allowed {
             return Ok(());
@@ -126,7 +125,7 @@ impl Storage {
         Err(forbidden_resource(&user.name, Verb::Create, &wanted, &verdict.reason))
     }
 
-    /// What was stored, or the answer to whoever wanted it to be.
+    /// The stored object, or the error for the client.
     fn stored(
         &self,
         target: &Target,
@@ -139,7 +138,7 @@ impl Storage {
         })
     }
 
-    /// The answer where the name of a new object is taken.
+    /// The error where the name of a new object is taken.
     fn taken(&self, target: &Target, name: &str) -> ApiError {
         let there = self.get_value(target, name).unwrap_or_default();
         if Meta::of(&there).deletion_timestamp().is_some() {
@@ -149,7 +148,7 @@ impl Storage {
         ApiError::already_exists(&target.served.resource, name)
     }
 
-    /// Stores a new object whose generated name was taken: under another one, if one is found soon.
+    /// Stores a new object whose generated name was taken under another one.
     async fn add_drawn(&self, target: &Target, mut object: Value) -> Result<Arc<Object>, ApiError> {
         let mut tries = NAMES;
         loop {
@@ -167,12 +166,12 @@ impl Storage {
         }
     }
 
-    /// Nothing is created in a namespace that is not there, or is going.
+    /// Refuses a creation in a namespace that does not exist or is terminating.
     fn check_namespace(&self, target: &Target) -> Result<(), ApiError> {
         let Some(name) = target.namespace.as_deref().filter(|_| target.served.resource.namespaced) else {
             return Ok(());
         };
-        // Where namespaces are not served at all, as in a test of a few kinds, every name is one.
+        // Where namespaces are not served, as in a test of a few kinds, every name is allowed.
         if self.registry.current().find("", "v1", "namespaces").is_none() {
             return Ok(());
         }
@@ -190,7 +189,7 @@ impl Storage {
     }
 }
 
-/// Objects of a definition that is deleted only go.
+/// The error for a creation while the CRD is being deleted.
 fn terminating(target: &Target, object: &Value) -> ApiError {
     ApiError::Forbidden {
         resource: Some(GroupResource::of(&target.served.resource)),

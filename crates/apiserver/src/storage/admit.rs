@@ -1,4 +1,4 @@
-//! What a body must be before it counts as an object: known fields, defaults, valid metadata, schema and rules.
+//! Admission: known fields, defaults, valid metadata, schema and rules.
 
 use std::collections::HashSet;
 
@@ -22,32 +22,56 @@ use crate::status::{ApiError, Cause, GroupResource, go};
 /// Replicas are 32 bits wide.
 const MOST_REPLICAS: i64 = i32::MAX as i64;
 
-/// How an object came about; what is wrong with it is told accordingly.
+/// The kind of request that an object results from; errors are worded accordingly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It is the body of the request.
+    /// The body of a create or an update.
     Body,
-    /// A patch made it; the text is what errors show of the patch.
+    /// A merge patch; the text is shown in errors.
     Patch(String),
-    /// A strategic merge patch made it, likewise.
+    /// A strategic merge patch; the text is shown in errors.
     StrategicPatch(String),
-    /// A JSON patch made it, likewise.
+    /// A JSON patch; the text is shown in errors.
     JsonPatch(String),
-    /// An apply made it; the text names what was applied.
+    /// A server-side apply; the text names the applied object.
     Apply(String),
 }
 
-/// Drops unknown fields and fills in defaults. What was dropped is an error or a warning, as the client wants.
-pub fn shape(
+/// An object with known fields only, and with defaults.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// The object, without empty optional fields.
+    pub object: Value,
+    /// The dropped empty map that an immutable object may not have.
+    pub emptied: Option<&'static str>,
+}
+
+/// Drops unknown fields and fills in defaults. Dropped fields are an error or a warning, as the request asks for.
+pub fn admit(
     target: &Target,
-    object: &mut Value,
+    mut object: Value,
     options: &WriteOptions,
     origin: &Origin,
-) -> Result<(), ApiError> {
+) -> Result<Admitted, ApiError> {
+    // Decoding drops empty maps.
+    let emptied = emptied_map(target, &object);
+    let mut problems = normalize(target, &mut object, origin)?;
+    if matches!(origin, Origin::Patch(_) | Origin::StrategicPatch(_)) {
+        // A patched object is read with its members in order.
+        problems.sort();
+    }
+    report_fields(&target.served.resource, &target.served.version.name, options, origin, problems)?;
+    // The `stringData` of a Secret may have filled it.
+    let emptied = emptied.filter(|name| object.get(name).is_none());
+    Ok(Admitted { object, emptied })
+}
+
+/// Drops unknown fields and fills in defaults; returns a problem for each field that was dropped.
+fn normalize(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let resource = &target.served.resource;
-    let told = if resource.custom {
+    if resource.custom {
         let metadata = object.get("metadata").filter(|metadata| metadata.is_object());
-        let checked = metadata.map(|metadata| check_metadata(said(metadata, origin)));
+        let checked = metadata.map(|metadata| check_metadata(client_metadata(metadata, origin)));
         if let (Some(Err(_)), Origin::Apply(_)) = (&checked, origin) {
             drop_malformed_metadata(metadata_mut(object));
         } else if let Some(Err(error)) = checked {
@@ -56,36 +80,30 @@ pub fn shape(
         for name in ["labels", "annotations"] {
             let texts = object.get_mut("metadata").and_then(|metadata| metadata.get_mut(name));
             let texts = texts.and_then(Value::as_object_mut).into_iter().flatten();
-            // As Go reads nothing into a map of texts.
+            // Go decodes null in a map of strings as an empty string.
             texts.filter(|(_, value)| value.is_null()).for_each(|(_, value)| *value = "".into());
         }
-        shape_custom(target, object, origin)?
+        normalize_custom(target, object, origin)
     } else {
-        let told = shape_builtin(target, object, origin)?;
+        let problems = normalize_builtin(target, object, origin)?;
         rules::apply_defaults(&resource.group, &resource.kind, object);
-        // What is applied has been compared with its type; of what that leaves open nobody asks.
-        if matches!(origin, Origin::Apply(_)) { Vec::new() } else { told }
-    };
-    let mut told = told;
-    if matches!(origin, Origin::Patch(_) | Origin::StrategicPatch(_)) {
-        // A patched object is read with its members in order.
-        told.sort();
+        // An apply has been checked against its type already.
+        Ok(if matches!(origin, Origin::Apply(_)) { Vec::new() } else { problems })
     }
-    judge_fields(resource, &target.served.version.name, options, origin, told)
 }
 
-/// Refuses or tells what a body of a built-in kind says twice, and what it says of fields that nobody knows.
-pub fn judge_body(
+/// Refuses a body of a built-in kind for its duplicate and unknown fields, or warns of them.
+pub fn report_body(
     resource: &Resource,
     options: &WriteOptions,
     unknown_fields: &[String],
 ) -> Result<(), ApiError> {
     let unknown = unknown_fields.iter().map(|path| body::unknown_field(path)).collect();
-    judge_fields(resource, &resource.storage_version, options, &Origin::Body, unknown)
+    report_fields(resource, &resource.storage_version, options, &Origin::Body, unknown)
 }
 
-/// Refuses or tells what a write says twice, and what it says of fields that nobody knows.
-fn judge_fields(
+/// Refuses a write for its duplicate and unknown fields, or warns of them, as its field validation says.
+fn report_fields(
     resource: &Resource,
     version: &str,
     options: &WriteOptions,
@@ -102,9 +120,9 @@ fn judge_fields(
         FieldValidation::Ignore => return Ok(()),
     };
     if !resource.custom && *origin == Origin::Body {
-        // Of a field that a type does not have, nobody looks how often it is there.
+        // An unknown field is not reported as a duplicate one too.
         let unknown: HashSet<_> =
-            unknown.iter().filter_map(|told| told.strip_prefix("unknown field ")).collect();
+            unknown.iter().filter_map(|problem| problem.strip_prefix("unknown field ")).collect();
         repeated.retain(|problem| {
             !problem.strip_prefix("duplicate field ").is_some_and(|path| unknown.contains(path))
         });
@@ -115,16 +133,16 @@ fn judge_fields(
         let text = format!("error strict decoding YAML: error converting YAML to JSON: {first}");
         return Err(ApiError::BadRequest(text));
     }
-    let told: Vec<String> = repeated.into_iter().map(of_patch).chain(unknown).collect();
+    let problems: Vec<String> = repeated.into_iter().map(of_patch).chain(unknown).collect();
     match options.field_validation {
-        FieldValidation::Strict if !told.is_empty() => Err(match origin {
+        FieldValidation::Strict if !problems.is_empty() => Err(match origin {
             Origin::Patch(patch) | Origin::StrategicPatch(patch) | Origin::JsonPatch(patch) => {
-                wrong_patch(patch, &format!("strict decoding error: {}", told.join(", ")))
+                invalid_patch(patch, &format!("strict decoding error: {}", problems.join(", ")))
             }
-            Origin::Body | Origin::Apply(_) => body::strict_error(&resource.kind, version, &told),
+            Origin::Body | Origin::Apply(_) => body::strict_error(&resource.kind, version, &problems),
         }),
         FieldValidation::Warn => {
-            for warning in told {
+            for warning in problems {
                 options.warnings.add(warning);
             }
             Ok(())
@@ -133,8 +151,8 @@ fn judge_fields(
     }
 }
 
-/// What a client says in metadata. Who manages which field is the server's own word in what was applied, and most of it.
-fn said(metadata: &Value, origin: &Origin) -> Value {
+/// The metadata that a client has sent: after an apply, without the managed fields, which are the server's.
+fn client_metadata(metadata: &Value, origin: &Origin) -> Value {
     match (metadata, origin) {
         (Value::Object(members), Origin::Apply(_)) => {
             let members = members.iter().filter(|(name, _)| *name != "managedFields");
@@ -144,10 +162,10 @@ fn said(metadata: &Value, origin: &Origin) -> Value {
     }
 }
 
-fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
+fn normalize_custom(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let of_metadata = object.get_mut("metadata").map(|metadata| {
-        let said = said(metadata, origin);
-        drop_unknown_metadata(metadata, said)
+        let sent = client_metadata(metadata, origin);
+        drop_unknown_metadata(metadata, sent)
     });
     let of_metadata = of_metadata.unwrap_or_default();
     let unknown = target.served.schema.prune(object);
@@ -162,12 +180,11 @@ fn shape_custom(target: &Target, object: &mut Value, origin: &Origin) -> Result<
     Ok(of_metadata.into_iter().chain(unknown).map(|path| body::unknown_field(&path)).collect())
 }
 
-/// Built-in kinds are read as Go's types would read them.
-fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
+/// Reads an object of a built-in kind as Go's types read it.
+fn normalize_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result<Vec<String>, ApiError> {
     let resource = &target.served.resource;
-    // An explicitly empty managedFields is not the same as nothing said of them.
-    let forgets = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
-    let emptied = take_emptied(target, object);
+    // An explicitly empty managedFields is not the same as a missing one.
+    let resets_managers = object["metadata"]["managedFields"].as_array().is_some_and(Vec::is_empty);
     if let Origin::Apply(_) | Origin::StrategicPatch(_) = origin {
         convert(&resource.group, &resource.kind, object)
             .map_err(|error| undecodable(target, &error.to_string(), origin))?;
@@ -178,42 +195,30 @@ fn shape_builtin(target: &Target, object: &mut Value, origin: &Origin) -> Result
     };
     let decoded = decoded.map_err(|error| undecodable(target, &error.to_string(), origin))?;
     *object = decoded.object;
-    if forgets {
+    if resets_managers {
         metadata_mut(object).insert("managedFields".into(), Value::Array(Vec::new()));
     }
-    put_emptied(object, emptied);
     Ok(decoded.unknown_fields.iter().map(|path| body::unknown_field(path)).collect())
 }
 
-/// Takes out the maps that a write empties on purpose. They are not stored and nobody manages them; but where an object
-/// is immutable, an empty map is not the same as none. Gives the one of which that is true; `data` of a ConfigMap is not one.
-pub fn take_emptied(target: &Target, object: &mut Value) -> Option<&'static str> {
-    let judged = match &*target.served.store_name {
+/// The map that a write of a Secret or a `ConfigMap` sets to an empty one, if kube-apiserver distinguishes that from a
+/// missing one where the object is immutable. It does not so for the `data` of a `ConfigMap`.
+fn emptied_map(target: &Target, object: &Value) -> Option<&'static str> {
+    let name = match &*target.served.store_name {
         "/secrets" => "data",
         "/configmaps" => "binaryData",
         _ => return None,
     };
-    let Value::Object(members) = object else { return None };
-    let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
-    let emptied = members.get(judged).is_some_and(is_empty);
-    members.retain(|name, value| !(matches!(name.as_str(), "data" | "binaryData") && is_empty(value)));
-    emptied.then_some(judged)
+    object.get(name).and_then(Value::as_object).is_some_and(Map::is_empty).then_some(name)
 }
 
-/// Puts it back, to be judged.
-pub fn put_emptied(object: &mut Value, emptied: Option<&str>) {
-    if let Some(name) = emptied {
-        object[name] = Value::Object(Map::new());
-    }
-}
-
-fn wrong_patch(patch: &str, error: &str) -> ApiError {
+fn invalid_patch(patch: &str, error: &str) -> ApiError {
     let what = format!("Invalid value: {}: {error}", go::quote(patch));
     let causes = vec![Cause::new("FieldValueInvalid", what, "patch")];
     ApiError::Invalid { kind: GroupResource::default(), name: String::new(), causes }
 }
 
-/// What is said of an object that has a value of the wrong type.
+/// The error for an object that has a value of the wrong type.
 fn undecodable(target: &Target, error: &str, origin: &Origin) -> ApiError {
     let resource = &target.served.resource;
     let (group, kind, version) = (&resource.group, &resource.kind, &target.served.version.name);
@@ -222,7 +227,7 @@ fn undecodable(target: &Target, error: &str, origin: &Origin) -> ApiError {
             "{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"
         )),
         Origin::Patch(patch) | Origin::StrategicPatch(patch) | Origin::JsonPatch(patch) => {
-            wrong_patch(patch, error)
+            invalid_patch(patch, error)
         }
         Origin::Apply(about) => ApiError::Unclassified(format!(
             "failed to convert new object ({about}) to proper version: unable to convert unstructured object to \
@@ -231,14 +236,19 @@ fn undecodable(target: &Target, error: &str, origin: &Origin) -> ApiError {
     }
 }
 
-/// Refuses what is not valid, on its own and as a change of `old`.
-pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+/// Refuses an object that is not valid, by itself or as a change of `old`.
+pub fn validate(
+    target: &Target,
+    object: &Value,
+    old: Option<&Value>,
+    emptied: Option<&str>,
+) -> Result<(), ApiError> {
     let resource = &target.served.resource;
     let mut errors = metadata::validate(object);
-    errors.extend(old.and_then(|old| late_finalizers(object, old)));
-    errors.extend(old.map(|old| other_identity(object, old)).unwrap_or_default());
+    errors.extend(old.and_then(|old| added_finalizers(object, old)));
+    errors.extend(old.map(|old| changed_identity(object, old)).unwrap_or_default());
     if resource.custom {
-        errors = judge_custom(target, errors, object, old);
+        errors = validate_custom(target, errors, object, old);
     } else {
         let (group, kind) = (resource.group.as_str(), resource.kind.as_str());
         // Some built-in kinds allow other names, such as `system:node`; their rules say so.
@@ -265,33 +275,33 @@ pub fn validate(target: &Target, object: &Value, old: Option<&Value>) -> Result<
         let broken = match &old {
             None => rules::validate_create(group, kind, object),
             Some(old) if target.status => rules::validate_status_update(group, kind, object, old),
-            Some(old) => rules::validate_update(group, kind, object, old),
+            Some(old) => rules::validate_update(group, kind, object, old, emptied),
         };
         if (group, kind) == ("", "Event") && !broken.is_empty() {
-            // Their rules know nothing of metadata, which is judged only after them.
+            // The metadata of events is validated only after their rules.
             errors.clear();
         }
         errors.extend(broken);
     }
-    // What is wrong by itself needs no room.
+    // The room for definitions is only checked for valid ones.
     if let (Some(room), true, false) = (&target.served.room, errors.is_empty(), target.status) {
-        errors.extend(room.judge(object, old));
+        errors.extend(room.check(object, old));
     }
     refuse(target, object, &errors)
 }
 
-/// Adds what the schema of a custom object, its rules and its scale have against it.
-fn judge_custom(
+/// Adds the errors of the schema, the rules and the scale of a custom object.
+fn validate_custom(
     target: &Target,
     errors: Vec<FieldError>,
     object: &Value,
     old: Option<&Value>,
 ) -> Vec<FieldError> {
     let mut errors = target.served.schema.validate_after(errors, object, old);
-    errors.extend(wrong_replicas(target, object));
-    errors.extend(wrong_selector(target, object));
+    errors.extend(invalid_replicas(target, object));
+    errors.extend(invalid_selector(target, object));
     if target.status {
-        // The status is judged by itself then, and names its members from there.
+        // The status is validated by itself then: paths in messages begin below it.
         for error in &mut errors {
             if let Some(rest) = error.detail.strip_prefix("status.") {
                 error.detail = rest.to_owned();
@@ -301,24 +311,24 @@ fn judge_custom(
     errors
 }
 
-/// Tells what is valid and yet hardly meant.
+/// Warns of valid values that are likely mistakes.
 pub fn warn(target: &Target, object: &Value, old: Option<&Value>, options: &WriteOptions) {
     let resource = &target.served.resource;
     if target.status {
         return;
     }
-    let told = if resource.custom {
+    let warnings = if resource.custom {
         rules::warnings::of_finalizers(object, old)
     } else {
         rules::warnings::warnings(&resource.group, &resource.kind, object, old)
     };
-    for warning in told {
+    for warning in warnings {
         options.warnings.add(warning);
     }
 }
 
-/// What the scale of an object would show must be a number that can be shown.
-fn wrong_replicas(target: &Target, object: &Value) -> Option<FieldError> {
+/// The replicas of an object must be a number that its scale can show.
+fn invalid_replicas(target: &Target, object: &Value) -> Option<FieldError> {
     let scale = target.served.version.scale.as_ref()?;
     let path = if target.status { &scale.status_replicas } else { &scale.spec_replicas };
     let found = path.split('.').skip(1).try_fold(object, |value, name| value.get(name))?;
@@ -334,8 +344,8 @@ fn wrong_replicas(target: &Target, object: &Value) -> Option<FieldError> {
     Some(rules::invalid(&at, number, detail))
 }
 
-/// The selector of a scale is judged with the status.
-fn wrong_selector(target: &Target, object: &Value) -> Option<FieldError> {
+/// The selector of a scale is part of the status, and must be a string.
+fn invalid_selector(target: &Target, object: &Value) -> Option<FieldError> {
     let scale = target.served.version.scale.as_ref().filter(|_| target.status)?;
     let path = scale.label_selector.as_ref()?;
     let found = path.split('.').skip(1).try_fold(object, |value, name| value.get(name))?;
@@ -356,8 +366,8 @@ fn accessor_error(path: &str, found: &Value, expected: &str) -> String {
     format!("{path} accessor error: {} is of the type {of}, expected {expected}", text::in_message(found))
 }
 
-/// An object keeps its uid, and when and how it was deleted. A replacement that names another uid was refused before.
-fn other_identity(object: &Value, old: &Value) -> Vec<FieldError> {
+/// The uid of an object and the time and grace period of its deletion are immutable.
+fn changed_identity(object: &Value, old: &Value) -> Vec<FieldError> {
     let seconds = [object, old].map(|object| object["metadata"].get("deletionGracePeriodSeconds"));
     let (new, old) = (Meta::of(object), Meta::of(old));
     let members = [
@@ -368,31 +378,31 @@ fn other_identity(object: &Value, old: &Value) -> Vec<FieldError> {
     let path = FieldPath::root().field("metadata");
     let immutable = |name: &str, value: Value| rules::invalid(&path.field(name), value, "field is immutable");
     let mut errors: Vec<FieldError> = wrong.map(|(name, value)| immutable(name, value.into())).collect();
-    let [stated, kept] = seconds;
-    if let Some(stated) = stated.filter(|_| stated != kept) {
-        errors.push(immutable("deletionGracePeriodSeconds", stated.clone()));
+    let [new, old] = seconds;
+    if let Some(seconds) = new.filter(|_| new != old) {
+        errors.push(immutable("deletionGracePeriodSeconds", seconds.clone()));
     }
     errors
 }
 
-/// What is being deleted waits for the finalizers it has, and for no new ones.
-fn late_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
+/// No finalizer can be added to an object that is being deleted.
+fn added_finalizers(object: &Value, old: &Value) -> Option<FieldError> {
     let (new, old) = (Meta::of(object), Meta::of(old));
     old.deletion_timestamp()?;
     let known: HashSet<&str> = old.finalizers().collect();
-    let mut late: Vec<String> =
+    let mut added: Vec<String> =
         new.finalizers().filter(|name| !known.contains(name)).map(|name| format!("{name:?}")).collect();
-    late.sort();
-    late.dedup();
+    added.sort();
+    added.dedup();
     let path = FieldPath::root().field("metadata").field("finalizers");
     let what = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-        late.join(", ")
+        added.join(", ")
     );
-    (!late.is_empty()).then(|| FieldError::new(&path, FieldErrorKind::Forbidden, None, what))
+    (!added.is_empty()).then(|| FieldError::new(&path, FieldErrorKind::Forbidden, None, what))
 }
 
-/// An error with its causes, if there is one.
+/// Fails with the errors, if there are any.
 pub fn refuse(target: &Target, object: &Value, errors: &[FieldError]) -> Result<(), ApiError> {
     if errors.is_empty() {
         return Ok(());
@@ -401,7 +411,7 @@ pub fn refuse(target: &Target, object: &Value, errors: &[FieldError]) -> Result<
     Err(ApiError::invalid(&target.served.resource, Meta::of(object).name().unwrap_or_default(), causes))
 }
 
-/// Refuses a body that is about something else than the path, and says in which namespace it is.
+/// Refuses an object that does not match the path, and sets its namespace.
 pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Result<(), ApiError> {
     if !target.served.resource.namespaced && Meta::of(object).namespace().is_some() {
         metadata_mut(object).remove("namespace");
@@ -413,7 +423,7 @@ pub fn fits_path(target: &Target, object: &mut Value, name: Option<&str>) -> Res
     Ok(())
 }
 
-/// Refuses a body that is about something else than the path.
+/// Refuses an object whose kind, name or namespace does not match the path.
 pub fn check_path(target: &Target, object: &Value, name: Option<&str>) -> Result<(), ApiError> {
     let served = &target.served;
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();

@@ -23,16 +23,16 @@ pub fn to_store(target: &Target, object: &Value) -> store::Value {
     encode(object, &crate::resource::api_version(&resource.group, &resource.storage_version))
 }
 
-/// What the store is given of an object, if that is no larger than an object may be.
+/// The stored form of an object, unless it is larger than an object may be.
 pub fn to_store_within_bounds(target: &Target, object: &Value) -> Result<store::Value, ApiError> {
     let value = to_store(target, object);
     bounds::check(object, value.len())?;
     Ok(value)
 }
 
-/// What an object loses on its way through the store: what the version that is stored, or the one of the path, has no
-/// field for, and the difference between an empty list and none.
-pub fn settle(target: &Target, object: &mut Value) {
+/// Drops what the store does not keep: fields that the storage version or the version of the path does not have, and the
+/// difference between an empty list and a missing one.
+pub fn drop_unstored(target: &Target, object: &mut Value) {
     let served = &target.served;
     if served.resource.custom {
         if let Some(stored) = &served.stored_schema {
@@ -184,7 +184,7 @@ pub fn as_read(target: &Target, object: &mut Value) {
     }
 }
 
-/// Whether storing `new` would change what is stored; `old` is that in the version of the path.
+/// Returns whether storing `new` would change what is stored; `old` is that in the version of the path.
 pub fn changes(target: &Target, stored: &Object, old: &Value, new: &Value) -> bool {
     // What is written again moves to the storage version.
     if older_version(target, stored).is_some() {
@@ -199,7 +199,7 @@ pub fn changes(target: &Target, stored: &Object, old: &Value, new: &Value) -> bo
     !update::is_no_change(&stored, new)
 }
 
-/// Whether an object was written before its definition was as it is, or through a version that is another.
+/// Returns whether an object was written before its definition was as it is, or through a version that is another.
 fn may_lack_defaults(target: &Target, object: &Object) -> bool {
     let served = &target.served;
     served.versions_differ || served.defaults_since.is_some_and(|since| object.revision().get() < since)
@@ -210,7 +210,7 @@ pub fn may_grow(target: &Target, object: &Object) -> bool {
     target.served.grows && may_lack_defaults(target, object)
 }
 
-/// Whether a stored object is being deleted. Nearly none is, and it is not parsed to see that.
+/// Returns whether a stored object is being deleted. Nearly none is, and it is not parsed to see that.
 pub fn is_deleting(object: &Object) -> bool {
     const KEY: &[u8] = b"\"deletionTimestamp\":";
     if !object.bytes().windows(KEY.len()).any(|window| window == KEY) {
@@ -229,7 +229,7 @@ pub fn to_bytes(target: &Target, object: &Object) -> Bytes {
     }
 }
 
-/// Whether the bytes of a stored object are those of the version of the path.
+/// Returns whether the bytes of a stored object are those of the version of the path.
 pub fn is_as_stored(target: &Target, object: &Object) -> bool {
     let as_stored = target.served.version.name == target.served.resource.storage_version;
     as_stored

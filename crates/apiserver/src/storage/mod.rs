@@ -1,4 +1,4 @@
-//! What each verb does: from a parsed request to the store and back, without HTTP.
+//! The verbs, without HTTP: from a parsed request to the store and back.
 //!
 //! ```text
 //! read:   get, list, watch         straight from the store's memory
@@ -9,7 +9,7 @@
 mod add;
 mod admit;
 mod encode;
-mod patched;
+mod patch;
 mod preconditions;
 mod read;
 mod remove;
@@ -27,7 +27,7 @@ use crate::registry::{Registry, Served};
 use crate::status::ApiError;
 use crate::store::{Key, Object, Store, WriteError};
 
-pub use admit::judge_body;
+pub use admit::report_body;
 pub use encode::{is_as_stored, may_grow, to_bytes, to_value};
 pub use read::{Listed, selected};
 pub use write::{Change, PatchBody};
@@ -44,11 +44,11 @@ pub trait Source: Send + Sync + 'static {
 
 /// The verbs on one store and one registry.
 pub struct Storage {
-    /// Where objects are.
+    /// The store of objects.
     pub store: Store,
-    /// What is served.
+    /// The served resources.
     pub registry: Registry,
-    /// Who may do what.
+    /// The authorizer.
     pub rbac: Rbac,
     /// Threads of the server itself, once it has some.
     pub(crate) threads: OnceLock<Handle>,
@@ -61,30 +61,30 @@ impl std::fmt::Debug for Storage {
     }
 }
 
-/// What a request is about.
+/// The resource, namespace and subresource of a request.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The resource, in the version of the path.
     pub served: Arc<Served>,
     /// The namespace of the path.
     pub namespace: Option<String>,
-    /// Whether it is about `/status`.
+    /// True if it is about `/status`.
     pub status: bool,
 }
 
 impl Target {
-    /// What the store calls an object of this target.
+    /// The key of an object of this target.
     pub fn key(&self, name: &str) -> Key {
         Key::new(Arc::clone(&self.served.store_name), self.namespace.as_deref().unwrap_or_default(), name)
     }
 }
 
-/// What a write did.
+/// The result of a write.
 #[derive(Debug)]
 pub struct Written {
     /// The object as it is now, in the version of the path: mostly the very bytes that are stored.
     pub object: Bytes,
-    /// Whether it is new.
+    /// True if it is new.
     pub created: bool,
 }
 
@@ -106,7 +106,7 @@ impl Storage {
     }
 }
 
-/// What a refused write is to a client that asked for it.
+/// The error of the store as the client sees it.
 fn write_error(target: &Target, name: &str, error: &WriteError) -> ApiError {
     let resource = &target.served.resource;
     match error {

@@ -1,25 +1,27 @@
-//! Which object a write is for: the version and the uid that it names.
+//! Preconditions of a write: the resource version and the uid that it states.
 
 use serde_json::Value;
 
-use super::{Change, PatchBody, Target};
+use super::admit::Admitted;
+use super::write::Edit;
+use super::{PatchBody, Target};
 use crate::builtin::rules;
 use crate::object::Meta;
 use crate::request::write::WriteOptions;
 use crate::status::{ApiError, Cause, GroupResource, go};
 
-/// Whether a change says which version of the object it is meant for.
-pub(super) fn names_version(change: &Change) -> bool {
-    match change {
-        Change::Replace(object)
-        | Change::Patch(PatchBody::Merge(object) | PatchBody::Strategic(object) | PatchBody::Apply(object)) => {
+/// Returns whether a change states the resource version of the object.
+pub(super) fn states_version(edit: &Edit<'_>) -> bool {
+    match edit {
+        Edit::Replace(Admitted { object, .. })
+        | Edit::Patch(PatchBody::Merge(object) | PatchBody::Strategic(object) | PatchBody::Apply(object)) => {
             Meta::of(object).resource_version().is_some()
         }
-        Change::Patch(PatchBody::Json(_)) => false,
+        Edit::Patch(PatchBody::Json(_)) => false,
     }
 }
 
-/// Some kinds are only replaced by who says what is replaced.
+/// Refuses an update without a resource version, for kinds that require one.
 pub(super) fn needs_version(target: &Target, name: &str, new: &Value) -> Result<(), ApiError> {
     let resource = &target.served.resource;
     let unconditional =
@@ -32,7 +34,7 @@ pub(super) fn needs_version(target: &Target, name: &str, new: &Value) -> Result<
     Err(ApiError::Invalid { kind: GroupResource::of(resource), name: name.to_owned(), causes: vec![cause] })
 }
 
-/// A version is a number; anything else is told in Go's words.
+/// Refuses a resource version that is not a number, with the error of Go.
 pub(super) fn version_number(object: &Value) -> Result<(), ApiError> {
     match Meta::of(object).resource_version() {
         Some(version) if version.parse::<u64>().is_err() => Err(ApiError::Unclassified(format!(
@@ -43,7 +45,7 @@ pub(super) fn version_number(object: &Value) -> Result<(), ApiError> {
     }
 }
 
-/// Where upstream's store has an object, which some messages show.
+/// The key of an object in etcd, which some messages of kube-apiserver show.
 pub(super) fn registry_key(target: &Target, name: &str, options: &WriteOptions) -> String {
     let resource = &target.served.resource;
     let place = match (resource.custom, &*resource.group, &*resource.plural) {
@@ -58,7 +60,7 @@ pub(super) fn registry_key(target: &Target, name: &str, options: &WriteOptions) 
     format!("{root}/{place}{namespace}/{name}")
 }
 
-/// A replacement that names an object by its uid is for that one alone.
+/// Refuses an update that states another uid.
 pub(super) fn check_uid(
     target: &Target,
     name: &str,
@@ -75,6 +77,7 @@ pub(super) fn check_uid(
     }
 }
 
+/// Refuses a write that states another resource version.
 pub(super) fn check_version(target: &Target, name: &str, live: &Value, new: &Value) -> Result<(), ApiError> {
     match Meta::of(new).resource_version().filter(|version| *version != "0") {
         Some(wanted) if Some(wanted) != Meta::of(live).resource_version() => {

@@ -16,21 +16,21 @@ use crate::request::cursor::{self, Cursor};
 use crate::request::query::{ListFrom, ListOptions};
 use crate::request::selector::LabelSelector;
 use crate::status::ApiError;
-use crate::store::{At, Continue, Filter, Key, Object, Page, Query, ReadError, Revision, Watcher};
+use crate::store::{At, Continue, Filter, Key, ListQuery, Object, Page, ReadError, Revision, Watcher};
 
-/// How long a read waits for a revision of the future; as long as Kubernetes does.
+/// The time that a read waits for a future revision; as long as in Kubernetes.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A collection, or a page of it.
 #[derive(Debug)]
 pub struct Listed {
-    /// The objects, shared with the store: nothing is copied before somebody reads it.
+    /// The objects, shared with the store: nothing is copied before it is read.
     pub items: Vec<Arc<Object>>,
     /// The revision of the whole list.
     pub revision: Revision,
-    /// Where the next page starts.
+    /// The continue token of the next page.
     pub next: Option<String>,
-    /// How many objects follow, where that is known.
+    /// The number of objects that follow, where that is known.
     pub remaining: Option<usize>,
 }
 
@@ -133,7 +133,7 @@ impl Storage {
     ) -> Result<Page, ApiError> {
         // A selector of one namespace is as good as a path.
         let chosen = options.fields.exact("metadata.namespace").filter(|_| target.served.resource.namespaced);
-        let query = Query {
+        let query = ListQuery {
             resource: &target.served.store_name,
             namespace: target.namespace.as_deref().or(chosen),
             limit,
@@ -170,7 +170,7 @@ fn is_filtered(options: &ListOptions) -> bool {
     !options.labels.is_empty() || !options.fields.is_empty()
 }
 
-/// Whether a list is of one object at most, by its name.
+/// Returns whether a list is of one object at most, by its name.
 fn is_one(target: &Target, options: &ListOptions) -> bool {
     let placed = target.namespace.is_some()
         || !target.served.resource.namespaced
@@ -178,7 +178,7 @@ fn is_one(target: &Target, options: &ListOptions) -> bool {
     placed && options.fields.exact("metadata.name").is_some()
 }
 
-/// Whether upstream answers from a cache, which shows in what it does not do then.
+/// Returns whether upstream answers from a cache, which shows in what it does not do then.
 fn is_cached(target: &Target) -> bool {
     &*target.served.store_name != "/events"
 }

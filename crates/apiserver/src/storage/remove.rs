@@ -8,7 +8,7 @@ use super::{Storage, Target, encode, write_error};
 use crate::builtin::rules;
 use crate::object::delete::{self, Deletion, Propagation};
 use crate::object::{Meta, metadata_mut};
-use crate::request::delete::{self as request, DeleteOptions};
+use crate::request::delete::DeleteOptions;
 use crate::request::query::ListOptions;
 use crate::request::write::WriteOptions;
 use crate::resource::crd::{self, CLEANUP_FINALIZER};
@@ -16,7 +16,7 @@ use crate::status::{self, ApiError, GroupResource};
 use crate::store::{Key, WriteError};
 
 const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
-/// Namespaces that nobody deletes. As upstream's NamespaceLifecycle, which does not count `kube-node-lease` among them.
+/// Namespaces that cannot be deleted; as in kube-apiserver's NamespaceLifecycle, `kube-node-lease` is not among them.
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 impl Storage {
@@ -35,7 +35,7 @@ impl Storage {
             let now = self.source.now();
             let deletion = match hold_definition(target, &object, &now) {
                 Some(held) => Deletion::Mark(held),
-                None if is_emptied(target, &object) => Deletion::Waiting,
+                None if is_terminating(target, &object) => Deletion::Waiting,
                 None => delete::begin(&object, propagation(target, options), &now),
             };
             let value = match deletion {
@@ -67,15 +67,15 @@ impl Storage {
             };
             match outcome {
                 Ok(answer) => return Ok(answer),
-                // Somebody changed it meanwhile: decide anew.
+                // Another write was faster: decide anew.
                 Err(WriteError::Conflict { .. }) => {}
                 Err(error) => return Err(write_error(target, name, &error)),
             }
         }
     }
 
-    /// Changes the metadata of an object, if it is still the one of that uid; one that waits for nothing any more goes. This is the
-    /// server's own work: what a tenant wrote into a definition, rules and defaults, neither holds it up nor keeps it from being done.
+    /// Changes the metadata of an object, if it still has that uid; one without finalizers is deleted then. This is the server's
+    /// own work: rules and defaults that a tenant wrote into a CRD cannot prevent it.
     pub async fn edit_metadata(
         &self,
         target: &Target,
@@ -101,27 +101,27 @@ impl Storage {
             };
             match written {
                 Ok(_) => return Ok(()),
-                // Somebody changed it meanwhile: change what it is now.
+                // Another write was faster: try again on its result.
                 Err(WriteError::Conflict { .. }) => {}
                 Err(error) => return Err(write_error(target, name, &error)),
             }
         }
     }
 
-    /// Sets the finalizers in the spec of a namespace; one that waits for nothing any more goes.
+    /// Sets the finalizers in the spec of a namespace; a terminating one without finalizers is deleted.
     pub async fn finalize(&self, target: &Target, name: &str, finalizers: &Value) -> Result<Value, ApiError> {
         self.set_finalizers(target, name, finalizers, None).await
     }
 
-    /// Sets them to those of a namespace that a client sends to `/finalize`, the one way for clients to do so.
+    /// Sets the finalizers to those of a namespace that a client sends to `/finalize`.
     pub async fn finalize_as(
         &self,
         target: &Target,
         name: &str,
-        mut body: Value,
+        body: Value,
         options: &WriteOptions,
     ) -> Result<Value, ApiError> {
-        admit::shape(target, &mut body, options, &Origin::Body)?;
+        let mut body = admit::admit(target, body, options, &Origin::Body)?.object;
         admit::fits_path(target, &mut body, Some(name))?;
         version_number(&body)?;
         let finalizers = body["spec"].get("finalizers").cloned().unwrap_or_else(|| json!([]));
@@ -155,7 +155,7 @@ impl Storage {
             };
             match written {
                 Ok(stored) => return Ok(encode::to_value(target, &stored)),
-                // Somebody changed it meanwhile: change what it is now.
+                // Another write was faster: try again on its result.
                 Err(WriteError::Conflict { .. }) => {}
                 Err(error) => return Err(write_error(target, name, &error)),
             }
@@ -173,7 +173,7 @@ impl Storage {
         self.delete_each(target, keys, options).await
     }
 
-    /// Deletes these objects, one after the other. They may be many, and change meanwhile: what waits is their names.
+    /// Deletes these objects one after the other. Only keys are held meanwhile: the objects may be many, and may change.
     pub async fn delete_each(
         &self,
         target: &Target,
@@ -195,8 +195,8 @@ impl Storage {
 /// Refuses to delete a namespace that the system needs.
 fn check_immortal(target: &Target, name: &str, object: &Value) -> Result<(), ApiError> {
     let is_one = &*target.served.store_name == "/namespaces" && IMMORTAL.contains(&name);
-    // Of one that is being deleted already, nobody is asked.
-    if !is_one || is_emptied(target, object) {
+    // A namespace that is being deleted already is not checked.
+    if !is_one || is_terminating(target, object) {
         return Ok(());
     }
     Err(ApiError::Forbidden {
@@ -206,14 +206,13 @@ fn check_immortal(target: &Target, name: &str, object: &Value) -> Result<(), Api
     })
 }
 
-/// A namespace that is being emptied waits for that, whatever a second request says of dependents.
-fn is_emptied(target: &Target, object: &Value) -> bool {
+/// Returns whether a namespace is terminating and has finalizers: a second deletion changes nothing then.
+fn is_terminating(target: &Target, object: &Value) -> bool {
     let waits = object["spec"]["finalizers"].as_array().is_some_and(|finalizers| !finalizers.is_empty());
     &*target.served.store_name == "/namespaces" && Meta::of(object).deletion_timestamp().is_some() && waits
 }
 
-/// A definition that is deleted for the first time stays until its objects are gone, whatever the request says of
-/// dependents.
+/// Marks a CRD that is deleted for the first time: it stays until its objects are gone, whatever the propagation policy.
 fn hold_definition(target: &Target, object: &Value, now: &str) -> Option<Value> {
     let resource = &target.served.resource;
     let is_definition = resource.kind == "CustomResourceDefinition" && !resource.custom;
@@ -235,7 +234,7 @@ fn hold_definition(target: &Target, object: &Value, now: &str) -> Option<Value> 
 fn check(target: &Target, name: &str, object: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
     let meta = Meta::of(object);
     let resource = &target.served.resource;
-    // These look at the conditions themselves, before the store does.
+    // These resources check the preconditions by themselves, with messages of their own.
     if matches!(&*target.served.store_name, "/namespaces" | DEFINITIONS) {
         let conditions = [
             ("UID", &options.uid, meta.uid()),
@@ -268,17 +267,17 @@ fn propagation(target: &Target, options: &DeleteOptions) -> Option<Propagation> 
         return None;
     }
     match (options.propagation, options.orphan_dependents) {
-        (Some(request::Propagation::Foreground), _) => Some(Propagation::Foreground),
-        // Namespaces take the older way to say it for more than others do.
+        (Some(Propagation::Foreground), _) => Some(Propagation::Foreground),
+        // For namespaces the deprecated field means foreground.
         (None, Some(false)) if &*target.served.store_name == "/namespaces" => Some(Propagation::Foreground),
-        (Some(request::Propagation::Background), _) | (None, Some(false)) => Some(Propagation::Background),
-        (Some(request::Propagation::Orphan), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some(Propagation::Background), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some(Propagation::Orphan), _) | (None, Some(true)) => Some(Propagation::Orphan),
         (None, None) => None,
     }
 }
 
 fn gone(target: &Target, name: &str, object: &Value) -> Value {
-    // Of service accounts the object is told, of all others only that it went.
+    // The deletion of a service account is answered with the object, all others with a Status.
     if &*target.served.store_name == "/serviceaccounts" {
         return object.clone();
     }

@@ -56,7 +56,7 @@ impl Storage {
         Ok(scale_of(scale, &object))
     }
 
-    /// What is applied to the scale is applied to the field of the object that it stands for.
+    /// Applies a scale to the field of the object that it stands for.
     async fn apply_scale(
         &self,
         target: &Target,

@@ -1,4 +1,4 @@
-//! Who manages which field: what a write makes of `managedFields`.
+//! Field management of writes.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::resource::Version;
 use crate::resource::api_version;
 use crate::status::{ApiError, Cause};
 
-/// Where the replicas are in each version.
+/// The path of the replicas in each version.
 fn replica_paths(target: &Target) -> Vec<(String, Option<FieldSet>)> {
     let resource = &target.served.resource;
     let path = |version: &Version| {
@@ -29,7 +29,7 @@ fn replicas(target: &Target, object: &Value) -> i64 {
     found.and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Whether fields are still to be tracked.
+/// The state of field tracking of a new object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tracking {
     Update,
@@ -86,7 +86,7 @@ impl Storage {
             let version = api_version(&served.resource.group, &version.name);
             match part_of(target) {
                 Part::Whole => reset,
-                // Of a custom resource, other versions are judged without it.
+                // As in kube-apiserver, other versions of a custom resource do not reset it.
                 Part::AllButStatus if served.resource.custom && version != served.api_version => reset,
                 Part::AllButStatus => reset.and(&version, FieldSet::of_fields(&[&["status"]])),
                 Part::Status => reset.and(&version, FieldSet::of_fields(&[&["metadata"], &["spec"]])),

@@ -1,15 +1,15 @@
 //! Writes: create, replace, patch, apply.
 //!
-//! A change is a function of the object that is there. It runs again when somebody else was faster, unless the
-//! client named the version it wants to change.
+//! A change is a function of the live object. It runs again after a conflict, unless the client has stated the
+//! resource version that it changes.
 
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::admit::{self, Origin};
-use super::patched::patched;
+use super::admit::{self, Admitted, Origin};
+use super::patch::apply_patch;
 use super::preconditions::{
-    check_uid, check_version, names_version, needs_version, registry_key, version_number,
+    check_uid, check_version, needs_version, registry_key, states_version, version_number,
 };
 use super::track::{Tracking, counts_generations, part_of};
 use super::{Storage, Target, Written, encode, write_error};
@@ -24,7 +24,7 @@ use crate::resource::crd;
 use crate::status::ApiError;
 use crate::store::{self, Revision, WriteError};
 
-/// How often a change is tried again because somebody else was faster; as many as Kubernetes does.
+/// The number of attempts of a change that meets conflicts; as many as in Kubernetes.
 const TRIES: usize = 5;
 
 /// A patch of one of the four kinds.
@@ -40,30 +40,36 @@ pub enum PatchBody {
     Apply(Value),
 }
 
-/// What a request does to an object.
+/// The change that a request makes to an object.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Puts this in its place.
+    /// Replaces the object.
     Replace(Value),
-    /// Changes a part of it.
+    /// Changes a part of the object.
     Patch(PatchBody),
 }
 
+/// A change on its way to the store: a replacement is admitted once, a patch with each live object that it is tried on.
+pub(super) enum Edit<'a> {
+    Replace(Admitted),
+    Patch(&'a PatchBody),
+}
+
 impl Storage {
-    /// Adds an object.
+    /// Creates an object.
     pub async fn create(
         &self,
         target: &Target,
-        mut object: Value,
+        object: Value,
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Written, ApiError> {
-        admit::shape(target, &mut object, options, &Origin::Body)?;
+        let mut object = admit::admit(target, object, options, &Origin::Body)?.object;
         admit::fits_path(target, &mut object, None)?;
         self.add(target, object, options, manager, Tracking::Update).await
     }
 
-    /// Changes an object; an apply makes one that is not there.
+    /// Changes an object; an apply creates a missing one.
     pub async fn change(
         &self,
         target: &Target,
@@ -72,27 +78,24 @@ impl Storage {
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Written, ApiError> {
-        let shaped;
-        let change = match change {
-            // A body is judged before anybody looks whether there is something to replace.
+        let edit = match change {
+            // A replacement is admitted before the live object is looked up.
             Change::Replace(object) => {
-                let mut object = object.clone();
-                admit::shape(target, &mut object, options, &Origin::Body)?;
-                admit::fits_path(target, &mut object, Some(name))?;
+                let mut admitted = admit::admit(target, object.clone(), options, &Origin::Body)?;
+                admit::fits_path(target, &mut admitted.object, Some(name))?;
                 check_name(name)?;
-                shaped = Change::Replace(object);
-                &shaped
+                Edit::Replace(admitted)
             }
-            Change::Patch(_) => change,
+            Change::Patch(patch) => Edit::Patch(patch),
         };
         let mut tries = TRIES;
         loop {
             let Some(live) = self.store.get(&target.key(name)) else {
-                return self.change_nothing(target, name, change, options, manager).await;
+                return self.change_missing(target, name, &edit, options, manager).await;
             };
             let revision = live.revision();
             let old = encode::to_value(target, &live);
-            let new = self.changed(target, name, &old, change, options, manager)?;
+            let new = self.changed(target, name, &old, &edit, options, manager)?;
             if !encode::changes(target, &live, &old, &new) {
                 return Ok(Written { object: encode::to_bytes(target, &live), created: false });
             }
@@ -109,27 +112,27 @@ impl Storage {
             drop((old, new));
             match self.put(target, name, ready, revision).await {
                 Ok(object) => return Ok(Written { object, created: false }),
-                Err(WriteError::Conflict { .. }) if tries > 1 && !names_version(change) => tries -= 1,
+                Err(WriteError::Conflict { .. }) if tries > 1 && !states_version(&edit) => tries -= 1,
                 Err(error) => return Err(write_error(target, name, &error)),
             }
         }
     }
 
-    /// A change of an object that is not there.
-    async fn change_nothing(
+    /// Changes an object that does not exist: creates it, where the change may.
+    async fn change_missing(
         &self,
         target: &Target,
         name: &str,
-        change: &Change,
+        edit: &Edit<'_>,
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Written, ApiError> {
         let resource = &target.served.resource;
-        let applied = match change {
-            // Through its scale, it was there a moment ago.
+        let applied = match edit {
+            // A scale has been read from the object a moment ago.
             _ if target.status || options.through_scale => return Err(ApiError::not_found(resource, name)),
-            Change::Patch(PatchBody::Apply(applied)) => applied,
-            Change::Replace(object)
+            Edit::Patch(PatchBody::Apply(applied)) => applied,
+            Edit::Replace(Admitted { object, .. })
                 if !resource.custom && rules::allows_create_on_update(&resource.group, &resource.kind) =>
             {
                 if let Some(uid) = Meta::of(object).uid() {
@@ -142,8 +145,9 @@ impl Storage {
             }
             _ => return Err(ApiError::not_found(resource, name)),
         };
-        let mut object = self.applied(target, None, applied, options, manager)?;
-        admit::shape(target, &mut object, options, &Origin::Apply(managed_fields::object_text(applied)))?;
+        let object = self.applied(target, None, applied, options, manager)?;
+        let origin = Origin::Apply(managed_fields::object_text(applied));
+        let mut object = admit::admit(target, object, options, &origin)?.object;
         if let Some(uid) = Meta::of(&object).uid() {
             return Err(ApiError::uid_of_apply(resource, name, uid));
         }
@@ -152,7 +156,7 @@ impl Storage {
         self.add(target, object, options, manager, Tracking::Done).await
     }
 
-    /// Nobody gives rights away that they do not have.
+    /// Refuses a role or a binding that grants rights which its author does not have.
     pub(super) fn check_grant(
         &self,
         target: &Target,
@@ -167,29 +171,30 @@ impl Storage {
         self.rbac.check_grant(&self.store, user, &grant)
     }
 
-    /// What a request makes of the object that is there, before the server puts its own in.
-    fn wanted(
+    /// The admitted result of a change, before the server sets its own fields.
+    fn edited(
         &self,
         target: &Target,
         name: &str,
         live: &Value,
-        change: &Change,
+        edit: &Edit<'_>,
         options: &WriteOptions,
         manager: &str,
-    ) -> Result<Value, ApiError> {
-        let (mut new, origin) = match change {
-            Change::Replace(object) => {
+    ) -> Result<Admitted, ApiError> {
+        let (new, origin) = match edit {
+            Edit::Replace(admitted) => {
+                let object = &admitted.object;
                 check_uid(target, name, live, object, options)?;
                 version_number(object)?;
                 needs_version(target, name, object)?;
-                return Ok(object.clone());
+                return Ok(admitted.clone());
             }
-            Change::Patch(PatchBody::Apply(applied)) => {
+            Edit::Patch(PatchBody::Apply(applied)) => {
                 let about = Origin::Apply(managed_fields::object_text(applied));
                 (self.applied(target, Some(live), applied, options, manager)?, about)
             }
-            Change::Patch(body) => {
-                let (new, rest) = patched(target, live, body)?;
+            Edit::Patch(body) => {
+                let (new, rest) = apply_patch(target, live, body)?;
                 let origin = match (body, rest) {
                     (_, Some(rest)) => Origin::StrategicPatch(managed_fields::text::in_message(&rest)),
                     (PatchBody::Json(_), None) => Origin::JsonPatch(new.to_string()),
@@ -200,35 +205,36 @@ impl Storage {
         };
         let applies = matches!(origin, Origin::Apply(_));
         let untouched = applies && target.served.versions_differ && is_untouched(live, &new);
-        admit::shape(target, &mut new, options, &origin)?;
-        admit::fits_path(target, &mut new, Some(name))?;
-        version_number(&new)?;
+        let mut admitted = admit::admit(target, new, options, &origin)?;
+        let new = &mut admitted.object;
+        admit::fits_path(target, new, Some(name))?;
+        version_number(new)?;
         if untouched {
-            // Nothing is filled in where nothing was applied but what is there.
+            // An apply that changes no value adds no defaults either.
             let managed = new["metadata"]["managedFields"].take();
-            new = live.clone();
-            metadata_mut(&mut new).insert("managedFields".into(), managed);
+            *new = live.clone();
+            metadata_mut(new).insert("managedFields".into(), managed);
         }
-        Ok(new)
+        Ok(admitted)
     }
 
-    /// What a change makes of the object that is there, ready to be stored.
+    /// The result of a change, ready to be stored.
     fn changed(
         &self,
         target: &Target,
         name: &str,
         live: &Value,
-        change: &Change,
+        edit: &Edit<'_>,
         options: &WriteOptions,
         manager: &str,
     ) -> Result<Value, ApiError> {
         let part = part_of(target);
-        let applies = matches!(change, Change::Patch(PatchBody::Apply(_)));
-        let mut new = self.wanted(target, name, live, change, options, manager)?;
+        let applies = matches!(edit, Edit::Patch(PatchBody::Apply(_)));
+        let Admitted { object: mut new, emptied } =
+            self.edited(target, name, live, edit, options, manager)?;
         check_version(target, name, live, &new)?;
         let stated = ["uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
             .map(|name| (name, new["metadata"].get(name).cloned()));
-        let emptied = admit::take_emptied(target, &mut new);
         if !applies {
             self.track(target, Some(live), &mut new, options, manager);
         }
@@ -236,30 +242,28 @@ impl Storage {
         if applies {
             managed_fields::keep_times(live, &mut new);
         }
-        // What a client says of these is judged, although it is the server that says it in the end.
+        // Values that a client states for fields of the server are validated as well.
         for (name, value) in stated {
-            // What is being deleted keeps its time.
+            // An object that is being deleted keeps its timestamp.
             let kept = name == "deletionTimestamp" && Meta::of(live).deletion_timestamp().is_some();
-            // The store leaves it out, but nothing is stored.
+            // A dry run shows it, although the store leaves it out.
             let kept = kept || part == Part::Status || (name == "selfLink" && !options.dry_run);
-            let said = value.filter(|value| value.is_string() || value.is_number());
-            if let (Some(value), false) = (said, kept) {
+            let stated = value.filter(|value| value.is_string() || value.is_number());
+            if let (Some(value), false) = (stated, kept) {
                 metadata_mut(&mut new).insert(name.into(), value);
             }
         }
         self.check_grant(target, name, &new, Some(live), options)?;
-        admit::put_emptied(&mut new, emptied);
-        admit::validate(target, &new, Some(live))?;
+        admit::validate(target, &new, Some(live), emptied)?;
         admit::warn(target, &new, Some(live), options);
-        admit::take_emptied(target, &mut new);
-        // What goes does not go through the store.
+        // An object that is removed is not encoded for the store.
         if !delete::is_finished(&new) {
-            encode::settle(target, &mut new);
+            encode::drop_unstored(target, &mut new);
         }
         Ok(new)
     }
 
-    /// Puts a changed object in its place; one that waits for nothing any more goes instead.
+    /// Stores a changed object, or deletes it once its last finalizer is gone.
     async fn put(
         &self,
         target: &Target,
@@ -269,9 +273,9 @@ impl Storage {
     ) -> Result<Bytes, WriteError> {
         let key = target.key(name);
         match ready {
-            Ready::Gone(told) => {
+            Ready::Deleted(shown) => {
                 self.store.delete(key, Some(expected)).await?;
-                Ok(told)
+                Ok(shown)
             }
             Ready::Stored(value) => {
                 let stored = self.store.update(key, value, Some(expected)).await?;
@@ -283,22 +287,22 @@ impl Storage {
 
 /// A changed object on its way to the store.
 enum Ready {
-    /// It goes. What the request made of it is told, although it was never stored.
-    Gone(Bytes),
-    /// It is stored.
+    /// The object is deleted; the response shows the result of the request, which is never stored.
+    Deleted(Bytes),
+    /// The object is stored.
     Stored(store::Value),
 }
 
 impl Ready {
     fn of(target: &Target, new: &Value, revision: Revision) -> Result<Self, ApiError> {
         if delete::is_finished(new) {
-            return Ok(Self::Gone(with_version(new.clone(), revision).to_string().into()));
+            return Ok(Self::Deleted(with_version(new.clone(), revision).to_string().into()));
         }
         encode::to_store_within_bounds(target, new).map(Self::Stored)
     }
 }
 
-/// Puts in what is the server's, and takes back what a write of this part does not reach.
+/// Sets the fields of the server, and restores those that a write of this part does not reach.
 fn prepare(target: &Target, live: &Value, new: &mut Value, part: Part) {
     let resource = &target.served.resource;
     if !resource.custom && target.status {
@@ -308,7 +312,7 @@ fn prepare(target: &Target, live: &Value, new: &mut Value, part: Part) {
     }
     update::prepare(live, new, part);
     if !resource.custom && resource.kind == "CustomResourceDefinition" && !target.status {
-        // A version to be stored in joins the others, although nobody writes the status.
+        // A new storage version is added to `status.storedVersions` by a write of the spec.
         crd::prepare_update(new, live);
     }
     if let (Some(given), false) = (live["metadata"].get("generation"), counts_generations(target)) {
@@ -316,7 +320,7 @@ fn prepare(target: &Target, live: &Value, new: &mut Value, part: Part) {
     }
 }
 
-/// Whether a write left an object as it was, but for its managers.
+/// Returns whether a write changes nothing but the managed fields.
 fn is_untouched(live: &Value, new: &Value) -> bool {
     let mut same = new.clone();
     match live["metadata"].get("managedFields") {

@@ -74,14 +74,14 @@ pub enum WriteError {
     /// The disk or the store's quota is full; the store goes on and a later write may succeed.
     #[error("no room to write: {reason}")]
     Full {
-        /// What the database says.
+        /// The error of the database.
         reason: Arc<str>,
     },
     /// The database failed, now or earlier; reads go on, writes need a restart. If this very write met the failure, it
     /// may still be found after the restart.
     #[error("the store takes no more writes: {reason}")]
     ReadOnly {
-        /// What the database said.
+        /// The error of the database.
         reason: Arc<str>,
     },
     /// The store was closed before the write was made.
@@ -95,7 +95,7 @@ pub(crate) struct Draft {
     pub(crate) state: State,
     pub(crate) events: Vec<Event>,
     now: Millis,
-    /// What the objects may take.
+    /// The limit for all objects together, in bytes.
     most: usize,
 }
 

@@ -14,7 +14,7 @@ pub enum OpenError {
     /// The file system refused.
     #[error("{attempt} {path}")]
     File {
-        /// What was attempted.
+        /// The attempted operation.
         attempt: &'static str,
         /// On which file or folder.
         path: PathBuf,
@@ -63,13 +63,13 @@ pub enum OpenError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The database could not be used, for a reason other than damage.
     #[error("{attempt} {path}")]
     Database {
-        /// What was attempted.
+        /// The attempted operation.
         attempt: &'static str,
         /// The file.
         path: PathBuf,

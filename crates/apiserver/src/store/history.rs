@@ -13,7 +13,7 @@ use super::{
 /// A group of commits copies the last chunk at most once, so this is also small.
 const CHUNK: usize = 128;
 
-/// What an event costs besides its bytes: the object, its key and its place in the history.
+/// The memory of an event besides its bytes: the object, its key and its place in the history.
 const OVERHEAD: usize = 256;
 
 /// One change of one object.

@@ -1,4 +1,4 @@
-//! Where changes are made to last, as the writer sees it.
+//! The durable journal, as the writer sees it.
 
 use std::{fmt, sync::Arc};
 

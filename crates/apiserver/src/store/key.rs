@@ -1,4 +1,4 @@
-//! What names an object, and what orders changes.
+//! Keys of objects, and revisions.
 
 use std::{fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ use std::{fmt, sync::Arc};
 pub struct Revision(u64);
 
 impl Revision {
-    /// Where a new, empty store stands.
+    /// The revision of a new, empty store.
     pub const START: Self = Self(1);
 
     /// The revision with this number.
@@ -56,7 +56,7 @@ impl Key {
     }
 
     /// The place within the resource.
-    pub(crate) fn place(&self) -> Place<'_> {
+    pub(crate) fn place(&self) -> NamespacedName<'_> {
         (&self.namespace, &self.name)
     }
 }
@@ -73,4 +73,4 @@ impl fmt::Display for Key {
 }
 
 /// Namespace and name: what objects of one resource are ordered by.
-pub(crate) type Place<'a> = (&'a str, &'a str);
+pub(crate) type NamespacedName<'a> = (&'a str, &'a str);

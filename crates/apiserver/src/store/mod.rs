@@ -3,7 +3,7 @@
 //! It knows keys, bytes and revisions; nothing of HTTP and no kind of object.
 //!
 //! - **One sequence.** Every change takes the next [`Revision`]; none is given out twice, across crashes too.
-//! - **Reads** come from an immutable [`Snapshot`] in memory: they wait for nobody and see one revision.
+//! - **Reads** come from an immutable [`Snapshot`] in memory: they never wait and see one revision.
 //! - **Writes** go through one thread, which groups what is queued into one commit. A write that was answered survives
 //!   `kill -9` and a loss of power; one that failed is not seen, not even in part. When the disk fails in the midst of a
 //!   commit, the store turns read-only rather than guess.
@@ -51,7 +51,7 @@ pub use self::{
     history::Event,
     key::{Key, Revision},
     object::{Object, Value},
-    snapshot::{At, Continue, Page, Query, ReadError, Snapshot},
+    snapshot::{At, Continue, ListQuery, Page, ReadError, Snapshot},
     sqlite::recover::{Lost, Recovery},
     stats::{Histogram, Stats},
     watch::{Filter, WatchError, Watcher},
@@ -69,10 +69,10 @@ use self::{
 /// Writes that may wait for the writer; further callers wait for room. Two full groups: one being written, one ready.
 const QUEUE: usize = 1024;
 
-/// How a store is opened.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How much history to keep.
+    /// The limits of the history.
     pub history: HistoryLimits,
     /// Tells the age of history.
     pub clock: Arc<dyn Clock>,
@@ -100,7 +100,7 @@ impl Default for Options {
     }
 }
 
-/// What the writer, the readers and the watchers share.
+/// State that the writer, the readers and the watchers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: RwLock<Arc<State>>,
@@ -143,7 +143,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The writer ends when nobody can queue any more.
+        // The writer ends when the last sender is dropped.
         self.queue = None;
         if let Some(writer) = self.writer.take() {
             // A panic there has been reported by its own thread.
@@ -207,7 +207,7 @@ impl Store {
     }
 
     /// A list, or a page of it.
-    pub fn list(&self, query: &Query<'_>) -> Result<Page, ReadError> {
+    pub fn list(&self, query: &ListQuery<'_>) -> Result<Page, ReadError> {
         self.snapshot().list(query)
     }
 

@@ -15,10 +15,10 @@ use bytes::Bytes;
 
 use super::key::{Key, Revision};
 
-/// What an object takes besides its bytes: its key, and its place in a table.
+/// The memory of an object besides its bytes: its key, and its place in a table.
 const OVERHEAD: usize = 256;
 
-/// What is to be stored: bytes, with or without a gap for the revision.
+/// A value to store: bytes, with or without a gap for the revision.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Value {
     before: Bytes,
@@ -42,7 +42,7 @@ impl Value {
         self.before.len() + self.after.as_ref().map_or(0, Bytes::len)
     }
 
-    /// Whether there are no bytes at all.
+    /// Returns whether there are no bytes at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -72,27 +72,27 @@ pub struct Object {
     pub(crate) revision: Revision,
     pub(crate) created: Revision,
     pub(crate) bytes: Bytes,
-    /// Where the revision stands in `bytes`.
+    /// The position of the revision in `bytes`.
     pub(crate) stamp: Option<usize>,
-    pub(crate) part: Part,
+    pub(crate) part: CachedRange,
 }
 
 /// The place of a part of the bytes that readers look for, once one has found it. It says nothing of the object.
 #[derive(Clone, Default)]
-pub(crate) struct Part(OnceLock<Option<Range<u32>>>);
+pub(crate) struct CachedRange(OnceLock<Option<Range<u32>>>);
 
-impl PartialEq for Part {
+impl PartialEq for CachedRange {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Part {}
+impl Eq for CachedRange {}
 
 impl Object {
     pub(crate) fn new(key: Key, value: Value, created: Revision, revision: Revision) -> Arc<Self> {
         let (bytes, stamp) = value.fill(revision);
-        Arc::new(Self { key, revision, created, bytes, stamp, part: Part::default() })
+        Arc::new(Self { key, revision, created, bytes, stamp, part: CachedRange::default() })
     }
 
     /// The last state of an object as its deletion shows it: the same bytes with the revision of the deletion.
@@ -105,7 +105,7 @@ impl Object {
                 fill(&bytes[..at], revision, &bytes[end..])
             }
         };
-        let part = Part::default();
+        let part = CachedRange::default();
         Arc::new(Self { key: key.clone(), revision, created: *created, bytes, stamp: *stamp, part })
     }
 
@@ -150,7 +150,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// How many decimal digits a revision has.
+/// The number of decimal digits of a revision.
 pub(crate) fn digits(revision: Revision) -> usize {
     revision.get().checked_ilog10().map_or(1, |log| log as usize + 1)
 }

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use super::{
     history::History,
-    key::{Key, Place, Revision},
+    key::{Key, NamespacedName, Revision},
     object::Object,
     table::Table,
 };
@@ -35,7 +35,7 @@ pub enum ReadError {
     },
 }
 
-/// Which revision a list is to show.
+/// The revision that a list shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum At {
     /// The newest one.
@@ -47,7 +47,7 @@ pub enum At {
     Exactly(Revision),
 }
 
-/// Where the next page of a list starts. It names its revision, so it needs nothing kept for it.
+/// The position of the next page of a list. It names its revision, so the store keeps nothing for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continue {
     /// The revision of the first page.
@@ -58,16 +58,16 @@ pub struct Continue {
     pub name: String,
 }
 
-/// What to list.
+/// The parameters of a list.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Query<'a> {
+pub struct ListQuery<'a> {
     /// The resource.
     pub resource: &'a str,
     /// One namespace, or all of them.
     pub namespace: Option<&'a str>,
     /// The most objects to return; 0 means all.
     pub limit: usize,
-    /// Which revision; without meaning when `from` is given, which names its own.
+    /// The revision; ignored if `from` is given, which names its own.
     pub at: At,
     /// The end of the page before.
     pub from: Option<&'a Continue>,
@@ -80,9 +80,9 @@ pub struct Page {
     pub objects: Vec<Arc<Object>>,
     /// The revision at which these were the objects; a watch from here misses nothing.
     pub revision: Revision,
-    /// Where the next page starts; `None` when this is the last.
+    /// The position of the next page; `None` on the last page.
     pub next: Option<Continue>,
-    /// How many objects, not regarding any filter, come after this page.
+    /// The number of objects after this page, whether a filter matches them or not.
     pub remaining: usize,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct State {
     /// History holds every change after this revision.
     pub(crate) compacted: Revision,
     pub(crate) tables: BTreeMap<Arc<str>, Arc<Table>>,
-    /// What the objects in the tables take.
+    /// The bytes of all objects in the tables.
     pub(crate) bytes: usize,
     pub(crate) history: History,
 }
@@ -120,7 +120,7 @@ impl State {
         Arc::make_mut(self.tables.entry(resource.clone()).or_default())
     }
 
-    /// Whether history can tell what happened after `revision`.
+    /// Returns whether history can tell what happened after `revision`.
     pub(crate) fn check(&self, revision: Revision) -> Result<(), ReadError> {
         if revision > self.revision {
             Err(ReadError::Future { asked: revision, current: self.revision })
@@ -132,7 +132,7 @@ impl State {
     }
 
     /// The revision a query is about.
-    fn resolve(&self, query: &Query<'_>) -> Result<Revision, ReadError> {
+    fn resolve(&self, query: &ListQuery<'_>) -> Result<Revision, ReadError> {
         let revision = match (query.from, query.at) {
             (Some(from), _) => from.revision,
             (None, At::Exactly(revision)) => revision,
@@ -149,8 +149,12 @@ impl State {
         Ok(revision)
     }
 
-    /// What the objects changed after `revision` were at it; `None` for one that was not there.
-    fn undo(&self, query: &Query<'_>, revision: Revision) -> BTreeMap<Place<'_>, Option<&Arc<Object>>> {
+    /// The objects that changed after `revision`, as they were at it; `None` for one that did not exist.
+    fn undo(
+        &self,
+        query: &ListQuery<'_>,
+        revision: Revision,
+    ) -> BTreeMap<NamespacedName<'_>, Option<&Arc<Object>>> {
         let after = query.from.map(|from| (from.namespace.as_str(), from.name.as_str()));
         let in_range = |key: &Key| {
             *key.resource == *query.resource
@@ -165,7 +169,7 @@ impl State {
         earlier
     }
 
-    fn list(&self, query: &Query<'_>, matches: &dyn Fn(&Object) -> bool) -> Result<Page, ReadError> {
+    fn list(&self, query: &ListQuery<'_>, matches: &dyn Fn(&Object) -> bool) -> Result<Page, ReadError> {
         let revision = self.resolve(query)?;
         let after = query.from.map(|from| (from.namespace.as_str(), from.name.as_str()));
         let table = self.tables.get(query.resource);
@@ -237,20 +241,20 @@ impl Snapshot {
     }
 
     /// A list, or a page of it.
-    pub fn list(&self, query: &Query<'_>) -> Result<Page, ReadError> {
+    pub fn list(&self, query: &ListQuery<'_>) -> Result<Page, ReadError> {
         self.0.list(query, &|_| true)
     }
 
     /// A list, or a page of it, of the objects that match; the limit counts these.
     pub fn list_matching(
         &self,
-        query: &Query<'_>,
+        query: &ListQuery<'_>,
         matches: impl Fn(&Object) -> bool,
     ) -> Result<Page, ReadError> {
         self.0.list(query, &matches)
     }
 
-    /// How many objects a resource has, in one namespace or in all.
+    /// The number of objects of a resource, in one namespace or in all.
     pub fn count(&self, resource: &str, namespace: Option<&str>) -> usize {
         self.0.tables.get(resource).map_or(0, |table| match namespace {
             None => table.len(),

@@ -24,7 +24,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use self::{
     chain::Commit,
     files::{Files, Load},
-    head::{Found, Head, Record},
+    head::{CommitRecord, Found, Head},
     row::Loaded,
 };
 use super::{
@@ -81,7 +81,7 @@ impl Database {
             None => files.adopt(&connection, &folder, &loaded)?,
         };
         let (revision, compacted) = (loaded.state.revision, loaded.state.compacted);
-        let head = files.write_head(&Record::of(&commit, revision), found)?;
+        let head = files.write_head(&CommitRecord::of(&commit, revision), found)?;
         files.close_tidily(&connection)?;
         // The log is made by the first use of the database above; its name has to last too.
         folder.sync()?;
@@ -133,7 +133,7 @@ impl Database {
     fn failed(&self, error: &rusqlite::Error) -> JournalError {
         let reason = Arc::from(error.to_string());
         // Only lack of room is known to leave everything as it was, and only if SQLite has left the transaction (it
-        // does so when the guard above is dropped). After a failed write or sync nobody knows what is on disk.
+        // does so when the guard above is dropped). After a failed write or sync the content of the disk is unknown.
         if error.sqlite_error_code() == Some(ErrorCode::DiskFull) && self.connection.is_autocommit() {
             JournalError::Full(reason)
         } else {
@@ -144,7 +144,7 @@ impl Database {
     /// The commit is on disk. Where only the record finds no room (a file system that copies on write), it stays one
     /// behind until the next commit: that is no reason to take no more writes.
     fn write_head(&self) -> Result<(), JournalError> {
-        match self.head.write(&Record::of(&self.commit, self.revision)) {
+        match self.head.write(&CommitRecord::of(&self.commit, self.revision)) {
             Err(error)
                 if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) =>
             {

@@ -81,7 +81,7 @@ pub struct Stats {
     pub read_only: Option<Arc<str>>,
 }
 
-/// What the writer measures.
+/// The measurements of the writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Readings {
     pub(crate) commit_seconds: Histogram,

@@ -8,7 +8,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use super::{
-    key::{Place, Revision},
+    key::{NamespacedName, Revision},
     object::Object,
 };
 
@@ -45,7 +45,7 @@ impl Table {
         self.len
     }
 
-    pub(crate) fn get(&self, place: Place<'_>) -> Option<&Arc<Object>> {
+    pub(crate) fn get(&self, place: NamespacedName<'_>) -> Option<&Arc<Object>> {
         let chunk = self.chunks.get(self.chunk_of(place)?)?;
         search(chunk, place).ok().and_then(|at| chunk.get(at))
     }
@@ -74,7 +74,7 @@ impl Table {
         }
     }
 
-    pub(crate) fn remove(&mut self, place: Place<'_>) -> Option<Arc<Object>> {
+    pub(crate) fn remove(&mut self, place: NamespacedName<'_>) -> Option<Arc<Object>> {
         let index = self.chunk_of(place)?;
         let at = search(&self.chunks[index], place).ok()?;
         let chunk = Arc::make_mut(&mut self.chunks[index]);
@@ -96,7 +96,7 @@ impl Table {
     pub(crate) fn range<'a>(
         &'a self,
         namespace: Option<&'a str>,
-        after: Option<Place<'_>>,
+        after: Option<NamespacedName<'_>>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
         let (chunk, at) = self.start(namespace, after);
         let rest = self.chunks.get(chunk..).unwrap_or_default();
@@ -106,8 +106,8 @@ impl Table {
             .take_while(move |object| namespace.is_none_or(|namespace| *object.key.namespace == *namespace))
     }
 
-    /// Where a range starts: a chunk, and the number of its objects to pass over.
-    fn start(&self, namespace: Option<&str>, after: Option<Place<'_>>) -> (usize, usize) {
+    /// The start of a range: a chunk, and the number of its objects to skip.
+    fn start(&self, namespace: Option<&str>, after: Option<NamespacedName<'_>>) -> (usize, usize) {
         let head = namespace.map(|namespace| (namespace, ""));
         let (place, inclusive) = match (head, after) {
             (None, None) => return (0, 0),
@@ -123,7 +123,7 @@ impl Table {
     }
 
     /// The only chunk that may hold the place; `None` when there are no chunks.
-    fn chunk_of(&self, place: Place<'_>) -> Option<usize> {
+    fn chunk_of(&self, place: NamespacedName<'_>) -> Option<usize> {
         if self.chunks.is_empty() {
             return None;
         }
@@ -132,7 +132,7 @@ impl Table {
     }
 }
 
-fn search(chunk: &Chunk, place: Place<'_>) -> Result<usize, usize> {
+fn search(chunk: &Chunk, place: NamespacedName<'_>) -> Result<usize, usize> {
     chunk.binary_search_by(|object| -> Ordering { object.key.place().cmp(&place) })
 }
 

@@ -32,7 +32,7 @@ pub enum WatchError {
     /// History has dropped events this watcher had not taken yet.
     #[error("watcher at revision {at} fell behind: history starts at {compacted}")]
     TooSlow {
-        /// How far the watcher had come.
+        /// The last revision that the watcher has seen.
         at: Revision,
         /// The oldest revision history still reaches.
         compacted: Revision,
@@ -42,7 +42,7 @@ pub enum WatchError {
     Closed,
 }
 
-/// Which changes to watch.
+/// The changes that a watcher selects.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// One resource, or all of them.
@@ -160,7 +160,7 @@ impl Hub {
         Self { bells: Mutex::new(Some(HashMap::new())), count: AtomicUsize::new(0) }
     }
 
-    /// How many watchers there are.
+    /// The number of watchers.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }

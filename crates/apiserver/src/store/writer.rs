@@ -36,7 +36,7 @@ const GROUP_BYTES: usize = 4 << 20;
 const LEAST_CUT: usize = 256;
 const MOST_CUT: usize = 2048;
 
-/// How much history to keep. The first limit to be reached counts, give or take some hundred changes.
+/// The limits of the history. The first one reached counts, give or take some hundred changes.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryLimits {
     /// The oldest change. Checked when something is written: a store at rest keeps what it has.
@@ -89,7 +89,7 @@ impl Writer {
                 }
                 Command::Compact { revision, answer } => {
                     let revision = revision.min(self.shared.state().revision);
-                    // Whoever asked may be gone.
+                    // The caller may be gone.
                     let _ = answer.send(self.compact(journal.as_mut(), revision));
                 }
                 Command::Close { answer } => {
@@ -189,7 +189,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Also when the thread panics: nobody waits for events that cannot come.
+    /// Also when the thread panics: watchers must not wait for events that cannot come.
     fn drop(&mut self) {
         self.shared.hub.close();
     }

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use capt_apiserver::{
     request::{
         accept::{self, Endpoint},
-        body::{self, Decoded},
+        body::{self, DecodedBody},
         delete::DeleteOptions,
-        path::{ResourcePath, Target, Verb},
+        path::{RequestPath, ResourcePath, Verb},
         query::{GetOptions, ListOptions, Query},
-        write::{FieldValidation, Write, WriteOptions},
+        write::{FieldValidation, WriteKind, WriteOptions},
     },
     resource::{Column, Resource, Version},
     status::{ApiError, Cause},
@@ -95,17 +95,17 @@ pub fn resources() -> Vec<Resource> {
 /// `Ok` where a store would have to be asked.
 pub fn answer(sent: &Sent) -> Result<(), ApiError> {
     let (path, raw) = sent.path.split_once('?').unwrap_or((&sent.path, ""));
-    match Target::parse(path) {
-        Target::Resource(path) => resource_answer(sent, &path, &Query::parse(raw)),
-        Target::UnknownResource => Err(ApiError::UnknownResource),
-        Target::Unknown => Err(ApiError::PageNotFound),
-        Target::CoreVersions | Target::Groups | Target::Version if sent.method != "GET" => {
+    match RequestPath::parse(path) {
+        RequestPath::Resource(path) => resource_answer(sent, &path, &Query::parse(raw)),
+        RequestPath::UnknownResource => Err(ApiError::UnknownResource),
+        RequestPath::Unknown => Err(ApiError::PageNotFound),
+        RequestPath::CoreVersions | RequestPath::Groups | RequestPath::Version if sent.method != "GET" => {
             Err(ApiError::MethodNotAllowed)
         }
-        Target::CoreVersions => {
+        RequestPath::CoreVersions => {
             accept::negotiate_discovery(sent.header("accept"), Endpoint::BuiltIn).map(drop)
         }
-        Target::Groups => accept::negotiate_discovery(sent.header("accept"), Endpoint::Custom).map(drop),
+        RequestPath::Groups => accept::negotiate_discovery(sent.header("accept"), Endpoint::Custom).map(drop),
         _ => Ok(()),
     }
 }
@@ -152,10 +152,13 @@ fn resource_answer(sent: &Sent, path: &ResourcePath, query: &Query) -> Result<()
             path.check_name()?;
             GetOptions::parse(query).map(drop)
         }
-        Verb::Create | Verb::Update => {
-            write(sent, query, resource, if verb == Verb::Create { Write::Create } else { Write::Update })
-        }
-        Verb::Patch => WriteOptions::parse(query, Write::Patch(patch_type.unwrap())).map(drop),
+        Verb::Create | Verb::Update => write(
+            sent,
+            query,
+            resource,
+            if verb == Verb::Create { WriteKind::Create } else { WriteKind::Update },
+        ),
+        Verb::Patch => WriteOptions::parse(query, WriteKind::Patch(patch_type.unwrap())).map(drop),
         Verb::Delete | Verb::DeleteCollection => {
             if verb == Verb::DeleteCollection {
                 ListOptions::parse(query)?;
@@ -186,20 +189,21 @@ fn read_many(
     }
 }
 
-fn write(sent: &Sent, query: &Query, resource: &Resource, kind: Write) -> Result<(), ApiError> {
+fn write(sent: &Sent, query: &Query, resource: &Resource, kind: WriteKind) -> Result<(), ApiError> {
     let endpoint = if resource.custom { Endpoint::Custom } else { Endpoint::BuiltIn };
     let format = accept::body_format(sent.header("content-type"), endpoint)?;
     let options = WriteOptions::parse(query, kind)?;
     let bytes = Bytes::copy_from_slice(sent.body.as_bytes());
     let kind_of = (&*resource.group, &*resource.kind);
-    let decoded = body::decode_kind(&bytes, format, kind_of, |_| Err("yaml: not here".to_owned()));
-    let Decoded { mut value, repeated } = decoded.map_err(|error| error.of_kind(&resource.kind, &bytes))?;
+    let decoded = body::decode_kind(&bytes, format, kind_of);
+    let DecodedBody { mut value, repeated } =
+        decoded.map_err(|error| error.of_kind(&resource.kind, &bytes))?;
     body::check_kind(&mut value, resource, "v1", &bytes)?;
     let problems = repeated.problems();
     if options.field_validation == FieldValidation::Strict && !problems.is_empty() {
         return Err(body::strict_error(&resource.kind, "v1", &problems));
     }
-    if value["metadata"]["name"].is_null() && kind == Write::Create {
+    if value["metadata"]["name"].is_null() && kind == WriteKind::Create {
         let cause = Cause::required("metadata.name", "name or generateName is required");
         return Err(ApiError::invalid(resource, "", vec![cause]));
     }
@@ -213,6 +217,6 @@ fn delete(sent: &Sent, query: &Query) -> Result<(), ApiError> {
     let format = accept::body_format(sent.header("content-type"), Endpoint::BuiltIn)?;
     let bytes = Bytes::copy_from_slice(sent.body.as_bytes());
     let kind = ("", "DeleteOptions");
-    let decoded = body::decode_kind(&bytes, format, kind, |_| Err("yaml: not here".to_owned()));
+    let decoded = body::decode_kind(&bytes, format, kind);
     DeleteOptions::from_body(&decoded.map_err(|error| error.of_options())?.value).map(drop)
 }

@@ -2,7 +2,7 @@
 
 use capt_apiserver::{
     output::partial::{not_many, not_one},
-    request::path::{Target, forbidden_path},
+    request::path::{RequestPath, forbidden_path},
     status::ApiError,
 };
 use serde_json::{Value, json};
@@ -410,8 +410,8 @@ async fn rights() {
         let headers = vec![("impersonate-user", nobody.to_owned())];
         let sent = Sent { method, path: path.to_owned(), headers, body: String::new() };
         let parsed = method.parse().unwrap();
-        let ours = match Target::parse(path) {
-            Target::Resource(path) => path.forbidden(nobody, path.verb(&parsed, false).unwrap(), ""),
+        let ours = match RequestPath::parse(path) {
+            RequestPath::Resource(path) => path.forbidden(nobody, path.verb(&parsed, false).unwrap(), ""),
             _ => forbidden_path(nobody, &parsed, path, ""),
         };
         compare(&sent, &Err(ours), &real.ask(&sent).await).unwrap();

@@ -106,7 +106,7 @@ fn judge(case: &Case, object: &mut Value, old: Option<&Value>) -> Vec<Value> {
         }
         Some(old) => {
             builtin::prepare_update(group, kind, object, old);
-            builtin::validate_update(group, kind, object, old)
+            builtin::validate_update(group, kind, object, old, None)
         }
     };
     causes.extend(errors.iter().map(|error| json!([error.reason(), error.path.to_string(), error.body()])));

@@ -7,7 +7,7 @@ use crate::go::text;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expr {
     pub position: usize,
-    /// How many expressions are nested in each other here, this one included.
+    /// The nesting depth of the expression, itself included.
     pub depth: usize,
     pub kind: ExprKind,
 }
@@ -164,7 +164,7 @@ impl Expr {
     }
 }
 
-/// What is wrong with an expression, and where.
+/// An error in an expression, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub position: usize,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::cel::ast::{Comprehension, Entry, Expr, ExprKind, Issue, Issues, Literal, Loop};
-use crate::cel::late::{Late, Typed};
+use crate::cel::deferred::{DeferredChecks, Typed};
 use crate::cel::signatures::{self, Overload};
 use crate::cel::types::{Substitution, Type, is_more_general};
 
@@ -42,14 +42,14 @@ pub(crate) fn infer<'n>(expr: &Expr, variables: &[(&str, Type<'n>)]) -> Result<T
         scope: variables.iter().map(|(name, t)| ((*name).to_owned(), t.clone())).collect(),
         subst: Substitution::default(),
         issues: Issues::default(),
-        late: Late::default(),
+        deferred: DeferredChecks::default(),
         in_format: 0,
         found: HashMap::new(),
     };
     checker.expr(expr);
     let mut issues = checker.issues;
     if issues.is_empty() {
-        issues = checker.late.finish(&checker.subst);
+        issues = checker.deferred.finish(&checker.subst);
     }
     let types = Types { subst: checker.subst, found: checker.found };
     types.finish(expr)?;
@@ -82,8 +82,8 @@ struct Checker<'n> {
     scope: Vec<(String, Type<'n>)>,
     subst: Substitution<'n>,
     issues: Issues,
-    late: Late<'n>,
-    /// How many calls of `format` this is in; literals there may mix types.
+    deferred: DeferredChecks<'n>,
+    /// The number of enclosing calls of `format`; literals there may mix types.
     in_format: usize,
     found: HashMap<*const Expr, Type<'n>>,
 }
@@ -211,7 +211,7 @@ impl<'n> Checker<'n> {
             }
             _ => args.iter().map(|arg| self.expr(arg)).collect(),
         };
-        self.late.arguments(function, target.is_some(), args);
+        self.deferred.arguments(function, target.is_some(), args);
         if let Some(target) = target {
             let namespaced = target.qualified_name().map(|prefix| format!("{prefix}.{function}"));
             if let Some(name) = namespaced
@@ -233,7 +233,7 @@ impl<'n> Checker<'n> {
         let ExprKind::List(entries) = &list.kind else { return self.expr(list) };
         let args: Vec<Typed<'n>> =
             entries.iter().map(|entry| (entry.value.position, self.entry_value(entry))).collect();
-        self.late.template(position, template, args);
+        self.deferred.template(position, template, args);
         self.found.insert(std::ptr::from_ref(list), Type::list(Type::Dyn));
         Type::list(Type::Dyn)
     }
@@ -294,7 +294,7 @@ impl<'n> Checker<'n> {
             });
         }
         if self.in_format == 0 {
-            self.late.uniform(elements);
+            self.deferred.uniform(elements);
         }
         common.unwrap_or_else(|| self.subst.fresh())
     }
@@ -473,7 +473,7 @@ mod tests {
 
     use crate::Schema;
 
-    /// What is told of a rule; nothing if it compiles.
+    /// The errors of a rule; none if it compiles.
     fn told(rule: &str) -> String {
         let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}]});
         Schema::compile(&schema).map_or_else(|errors| errors[0].detail.clone(), |_| String::new())

@@ -10,7 +10,7 @@ use crate::cel::library::size_of;
 use crate::cel::ops;
 use crate::cel::value::{EvalError, Str, Val};
 
-/// What tells a scalar from others as `==` does.
+/// The identity of a scalar under `==`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key<'a> {
     Null,

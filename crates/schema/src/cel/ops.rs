@@ -13,7 +13,7 @@ use crate::cel::value::{EvalError, Evaluated, JsonMap, List, MapVal, Val};
 use crate::go::{text, time};
 use crate::node::ListType;
 
-/// What an operator costs on these operands; none if it is not one.
+/// The cost of an operator on these operands; none if it is not one.
 pub(crate) fn cost(function: &str, args: &[Val<'_>]) -> Option<u64> {
     let text = |length: usize| u64::try_from(length.div_ceil(10)).unwrap_or(u64::MAX);
     Some(match (function, args) {
@@ -234,7 +234,7 @@ impl<'a> Known<'a> {
         Ok(())
     }
 
-    /// What is looked up; none for elements that are no scalars.
+    /// The key to look up; none for elements that are no scalars.
     fn key(&self, element: &Val<'a>, cost: &Cost) -> Result<Option<Key<'a>>, EvalError> {
         // It is hashed.
         let key_of = |value: &Val<'a>| -> Result<_, EvalError> {

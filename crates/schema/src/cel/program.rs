@@ -19,13 +19,13 @@ pub(crate) struct Program {
     pub expr: Expr,
     /// The patterns that are written out in the expression.
     patterns: HashMap<String, CompiledPattern>,
-    /// Whether the variable `oldSelf` occurs.
+    /// True if the variable `oldSelf` occurs.
     pub uses_old_self: bool,
     /// The most one evaluation can cost, by the bounds of the schema.
     pub max_cost: u64,
 }
 
-/// What a program must evaluate to.
+/// The expected type of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Bool,

@@ -1,4 +1,4 @@
-//! What is wrong with the rules of a schema: they do not compile, or could cost too much.
+//! Errors of the rules of a schema: they do not compile, or could cost too much.
 
 use serde_json::{Value, json};
 
@@ -26,17 +26,17 @@ pub(crate) struct Report {
     expensive: Vec<(FieldPath, u64)>,
 }
 
-/// Where the rules of a node are.
+/// The position of the rules of a node.
 pub(crate) struct Site<'a> {
     pub path: &'a FieldPath,
     /// The highest schema above whose parts cannot be told apart across an update.
     pub uncorrelatable: Option<&'a FieldPath>,
-    /// How many values there can be, if bounded.
+    /// The maximal number of values, if bounded.
     pub cardinality: Option<u64>,
 }
 
 impl Report {
-    /// Judges the rules of one node.
+    /// Checks the rules of one node.
     pub fn rules(&mut self, node: &Node, site: &Site<'_>) {
         let path = site.path.field("x-kubernetes-validations");
         if let Some(Err(error @ RuleError::Untyped)) = node.rules.first().map(|rule| &rule.program) {

@@ -20,13 +20,13 @@ use crate::validate::{Correlated, Errors, MapList};
 const MAX_MESSAGE: usize = 5 * 1024;
 
 /// One rule. It is kept even if it does not compile, since defaults are validated, and tell
-/// about it, before rules are judged.
+/// about it, before rules are evaluated.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(super) source: RawRule,
     pub(super) program: Result<Program, RuleError>,
     pub(super) message: Option<Result<Program, RuleError>>,
-    /// Where in the value the error is, if not at the value itself.
+    /// The path of the error below the value, if it is not at the value itself.
     field_path: Vec<Segment>,
 }
 
@@ -358,7 +358,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a rule's expressions see.
+/// The variables of a rule's expressions.
 struct Context<'p, 'a> {
     place: &'p Place<'a>,
     resource: bool,

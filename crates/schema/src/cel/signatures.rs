@@ -273,18 +273,18 @@ const NAMESPACED: [&str; 9] = [
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub member: bool,
-    pub args: Vec<Pattern>,
-    pub result: Pattern,
+    pub args: Vec<TypePattern>,
+    pub result: TypePattern,
 }
 
 /// A type in a signature; it refers to no schema, so it can be shared between threads.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Pattern {
+pub(crate) enum TypePattern {
     Simple(&'static str),
-    List(Box<Pattern>),
-    Map(Box<Pattern>, Box<Pattern>),
-    Optional(Box<Pattern>),
-    TypeOf(Box<Pattern>),
+    List(Box<TypePattern>),
+    Map(Box<TypePattern>, Box<TypePattern>),
+    Optional(Box<TypePattern>),
+    TypeOf(Box<TypePattern>),
     Parameter(u8),
 }
 
@@ -400,26 +400,26 @@ const SIMPLE: [&str; 16] = [
     "null",
 ];
 
-fn pattern(text: &str) -> Option<Pattern> {
+fn pattern(text: &str) -> Option<TypePattern> {
     let nested =
         |prefix: &str| text.strip_prefix(prefix)?.strip_prefix('(')?.strip_suffix(')').map(split_args);
     if let Some(args) = nested("list") {
-        return Some(Pattern::List(Box::new(pattern(args.first()?)?)));
+        return Some(TypePattern::List(Box::new(pattern(args.first()?)?)));
     }
     if let Some(args) = nested("map") {
-        return Some(Pattern::Map(Box::new(pattern(args.first()?)?), Box::new(pattern(args.get(1)?)?)));
+        return Some(TypePattern::Map(Box::new(pattern(args.first()?)?), Box::new(pattern(args.get(1)?)?)));
     }
     if let Some(args) = nested("optional") {
-        return Some(Pattern::Optional(Box::new(pattern(args.first()?)?)));
+        return Some(TypePattern::Optional(Box::new(pattern(args.first()?)?)));
     }
     if let Some(args) = nested("type") {
-        return Some(Pattern::TypeOf(Box::new(pattern(args.first()?)?)));
+        return Some(TypePattern::TypeOf(Box::new(pattern(args.first()?)?)));
     }
     if let Some(name) = SIMPLE.iter().find(|name| **name == text) {
-        return Some(Pattern::Simple(name));
+        return Some(TypePattern::Simple(name));
     }
     match text.as_bytes() {
-        [letter @ b'A'..=b'Z'] => Some(Pattern::Parameter(letter - b'A')),
+        [letter @ b'A'..=b'Z'] => Some(TypePattern::Parameter(letter - b'A')),
         _ => None,
     }
 }
@@ -438,9 +438,9 @@ impl Overload {
     }
 }
 
-fn instantiate<'n>(pattern: &Pattern, fresh: &mut impl FnMut(u8) -> Type<'n>) -> Type<'n> {
+fn instantiate<'n>(pattern: &TypePattern, fresh: &mut impl FnMut(u8) -> Type<'n>) -> Type<'n> {
     match pattern {
-        Pattern::Simple(name) => match *name {
+        TypePattern::Simple(name) => match *name {
             "bool" => Type::Bool,
             "int" => Type::Int,
             "uint" => Type::Uint,
@@ -458,14 +458,14 @@ fn instantiate<'n>(pattern: &Pattern, fresh: &mut impl FnMut(u8) -> Type<'n>) ->
             "format" => Type::Opaque(FORMAT),
             _ => Type::Dyn,
         },
-        Pattern::List(element) => Type::list(instantiate(element, fresh)),
-        Pattern::Map(key, value) => {
+        TypePattern::List(element) => Type::list(instantiate(element, fresh)),
+        TypePattern::Map(key, value) => {
             let key = instantiate(key, fresh);
             Type::map(key, instantiate(value, fresh))
         }
-        Pattern::Optional(value) => Type::optional(instantiate(value, fresh)),
-        Pattern::TypeOf(of) => Type::Type(Rc::new(instantiate(of, fresh))),
-        Pattern::Parameter(i) => fresh(*i),
+        TypePattern::Optional(value) => Type::optional(instantiate(value, fresh)),
+        TypePattern::TypeOf(of) => Type::Type(Rc::new(instantiate(of, fresh))),
+        TypePattern::Parameter(i) => fresh(*i),
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) enum Type<'n> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectType<'n> {
     pub node: &'n Node,
-    /// Whether it also has what every resource has.
+    /// True if it also has what every resource has.
     pub resource: bool,
 }
 
@@ -156,11 +156,11 @@ const MOST_PARTS: usize = 1_000;
 /// Parts that are looked at for all types of one expression; the longest expression with usual types takes a fourth of it.
 const MOST_WORK: usize = 4_000_000;
 
-/// What variables of types stand for, so far.
+/// The bindings of type variables, so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Substitution<'n> {
     bound: Vec<Option<Type<'n>>>,
-    /// What was bound before, in the order of binding.
+    /// The earlier bindings, in the order of binding.
     undo: Vec<(usize, Option<Type<'n>>)>,
     /// Parts looked at so far.
     work: Cell<usize>,
@@ -173,7 +173,7 @@ impl<'n> Substitution<'n> {
         Type::Var(self.bound.len() - 1)
     }
 
-    /// Whether a type was too large to be looked at; what was said of types since then means nothing.
+    /// Returns whether a type was too large to be looked at; what was said of types since then means nothing.
     pub fn is_too_large(&self) -> bool {
         self.too_large.get()
     }
@@ -193,7 +193,7 @@ impl<'n> Substitution<'n> {
         self.any_part(t, &mut 0, &|_| false);
     }
 
-    /// Whether a part of the type, with variables replaced, is as asked for; true as well if it has too many.
+    /// Returns whether a part of the type, with variables replaced, is as asked for; true as well if it has too many.
     fn any_part(&self, t: &Type<'n>, parts: &mut usize, wanted: &impl Fn(&Type<'n>) -> bool) -> bool {
         if !self.count(parts) {
             return true;
@@ -234,7 +234,7 @@ impl<'n> Substitution<'n> {
         }
     }
 
-    /// Whether a value of type `actual` can be where `expected` is asked for; binds variables
+    /// Returns whether a value of type `actual` can be where `expected` is asked for; binds variables
     /// on the way, and leaves them as they were if the answer is no.
     pub fn assign(&mut self, expected: &Type<'n>, actual: &Type<'n>) -> bool {
         self.assign_all(std::slice::from_ref(expected), std::slice::from_ref(actual))
@@ -341,7 +341,7 @@ impl<'n> Substitution<'n> {
     }
 }
 
-/// Whether `a` is `b` with parts left open.
+/// Returns whether `a` is `b` with parts left open.
 pub(crate) fn is_more_general(a: &Type<'_>, b: &Type<'_>) -> bool {
     match (a, b) {
         (Type::Dyn | Type::Error | Type::Var(_), _) => true,

@@ -269,7 +269,7 @@ fn string<'a>(text: &'a str, format: &str, cost: &Cost) -> Evaluated<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct List<'a> {
     elements: Elements<'a>,
-    /// How the schema tells elements apart; it decides on equality and addition.
+    /// The list type, by which elements are compared; it decides on equality and addition.
     pub identity: Option<&'a ListType>,
 }
 
@@ -301,7 +301,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether it is a part of the object.
+    /// Returns whether it is a part of the object.
     pub fn is_json(&self) -> bool {
         matches!(self.elements, Elements::Json(..))
     }
@@ -336,7 +336,7 @@ pub(crate) struct JsonMap<'a> {
 }
 
 impl<'a> JsonMap<'a> {
-    /// Whether members are properties, written as identifiers, rather than keys of a map.
+    /// Returns whether members are properties, written as identifiers, rather than keys of a map.
     fn has_properties(&self) -> bool {
         self.object.resource || !self.object.node.properties.is_empty()
     }

@@ -10,8 +10,8 @@ use crate::validate::formats::Format;
 pub(crate) fn node(props: &Props) -> Node {
     let items = props.items_schema().map(|items| Box::new(node(items)));
     let additional = props.additional_properties.as_ref().map(|additional| match additional {
-        raw::Additional::Allowed(allowed) => Additional::Allowed(*allowed),
-        raw::Additional::Schema(schema) => Additional::Schema(Box::new(node(schema))),
+        raw::RawAdditional::Allowed(allowed) => Additional::Allowed(*allowed),
+        raw::RawAdditional::Schema(schema) => Additional::Schema(Box::new(node(schema))),
     });
     Node {
         kind: Kind::parse(&props.kind),

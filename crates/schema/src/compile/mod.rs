@@ -40,7 +40,7 @@ pub(crate) fn compile(schema: &Value) -> Result<Node, Vec<FieldError>> {
     });
     errors.extend(not_structural);
     let default_errors = node.as_ref().map(defaults::check).unwrap_or_default();
-    // Rules are judged only if the schema they see is right.
+    // Rules are checked only if their schema is valid.
     let judged = node.as_ref().filter(|_| default_errors.is_empty());
     errors.extend(default_errors);
     errors.extend(openapi::check(&props, judged));

@@ -5,17 +5,17 @@ use serde_json::Value;
 
 use crate::cel::report::{Report, Site};
 use crate::compile::field_path;
-use crate::compile::raw::{Additional, Items, Props, RawRule};
+use crate::compile::raw::{Items, Props, RawAdditional, RawRule};
 use crate::error::FieldError;
 use crate::node::{Kind, Node, is_type_or_object_meta};
 use crate::path::FieldPath;
-use crate::validate::told::Errors;
+use crate::validate::errors::Errors;
 
 /// The reasons a rule may give.
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What is known on the way down.
+/// The context on the way down.
 #[derive(Clone, Default)]
 struct Context {
     /// Why a default is not allowed here, if it is not.
@@ -23,12 +23,12 @@ struct Context {
     inside_metadata: bool,
     /// The highest schema above whose parts cannot be told apart across an update.
     uncorrelatable: Option<FieldPath>,
-    /// How many values of this schema an object can have, if bounded.
+    /// The maximal number of values of this schema in an object, if bounded.
     cardinality: Option<u64>,
 }
 
 /// Schema errors, then those of rules. `node` is the compiled schema, if it could be compiled
-/// and its defaults are right; without it, rules are not judged.
+/// and its defaults are right; without it, rules are not checked.
 pub(crate) fn check(root: &Props, node: Option<&Node>) -> Vec<FieldError> {
     let mut walk = Walk { schema: Errors::default(), rules: Report::default() };
     let context = Context { cardinality: Some(1), ..Context::default() };
@@ -37,7 +37,7 @@ pub(crate) fn check(root: &Props, node: Option<&Node>) -> Vec<FieldError> {
     walk.schema.into_inner().into_iter().chain(rules).chain(sum).collect()
 }
 
-/// How many children of one kind a value of this schema can have, if bounded.
+/// The maximal number of children of one kind of a value of this schema, if bounded.
 fn max_children(props: &Props) -> Option<u64> {
     let bound = match props.kind.as_str() {
         "object" if props.additional_properties.is_some() => props.max_properties,
@@ -66,7 +66,7 @@ impl Walk {
         for (i, rule) in props.validations.iter().enumerate() {
             self.rule(rule, node, &path.field("x-kubernetes-validations").index(i));
         }
-        // A rule cannot be judged before the schema it sees is right.
+        // A rule cannot be checked before its schema is valid.
         if self.schema.len() == before
             && let Some(node) = node
         {
@@ -116,7 +116,7 @@ impl Walk {
                 "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             );
         }
-        let exclusive = !matches!(props.additional_properties, None | Some(Additional::Allowed(true)));
+        let exclusive = !matches!(props.additional_properties, None | Some(RawAdditional::Allowed(true)));
         if exclusive && !props.properties.is_empty() {
             self.forbid(
                 path,

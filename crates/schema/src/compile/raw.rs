@@ -1,4 +1,4 @@
-//! The schema as written: JSON decoded into typed keywords, nothing judged yet.
+//! The schema as written: JSON decoded into typed keywords, not validated yet.
 //!
 //! A keyword of the wrong JSON type is an error here, as it is when an API server decodes a
 //! CRD; an unknown keyword is ignored, as there. Nesting is bounded so that every later walk
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{FieldError, FieldErrorKind};
 use crate::path::FieldPath;
-use crate::validate::told::Errors;
+use crate::validate::errors::Errors;
 
 /// No schema of a real CRD comes near; the CRDs of Cluster API and Crossplane stay below 40.
 const MAX_DEPTH: usize = 128;
@@ -42,7 +42,7 @@ pub(crate) struct Props {
     pub required: Vec<String>,
     pub items: Option<Items>,
     pub properties: BTreeMap<String, Props>,
-    pub additional_properties: Option<Additional>,
+    pub additional_properties: Option<RawAdditional>,
     pub all_of: Vec<Props>,
     pub any_of: Vec<Props>,
     pub one_of: Vec<Props>,
@@ -54,7 +54,7 @@ pub(crate) struct Props {
     pub list_map_keys: Vec<String>,
     pub map_type: Option<String>,
     pub validations: Vec<RawRule>,
-    /// Whether it names its dialect, which no CRD may.
+    /// True if it names its dialect, which no CRD may.
     pub names_dialect: bool,
     /// Keywords of JSON Schema that no CRD may use, in the order of [`UNSUPPORTED`].
     pub unsupported: Vec<&'static str>,
@@ -72,7 +72,7 @@ pub(crate) enum Items {
 }
 
 #[derive(Debug)]
-pub(crate) enum Additional {
+pub(crate) enum RawAdditional {
     Allowed(bool),
     Schema(Box<Props>),
 }
@@ -98,12 +98,12 @@ impl Props {
 
     pub fn additional_schema(&self) -> Option<&Props> {
         match &self.additional_properties {
-            Some(Additional::Schema(schema)) => Some(schema),
+            Some(RawAdditional::Schema(schema)) => Some(schema),
             _ => None,
         }
     }
 
-    /// Whether nothing here or below is beyond what a structural schema can express.
+    /// Returns whether nothing here or below is beyond what a structural schema can express.
     pub fn is_expressible(&self) -> bool {
         let nested = self.properties.values().chain(&self.all_of).chain(&self.any_of).chain(&self.one_of);
         self.unsupported.is_empty()
@@ -282,8 +282,8 @@ impl<'v> Keywords<'_, '_, 'v> {
         if let Some(value) = self.get("additionalProperties") {
             let path = self.path.field("additionalProperties");
             props.additional_properties = Some(match value {
-                Value::Bool(allowed) => Additional::Allowed(*allowed),
-                schema => Additional::Schema(Box::new(self.decoder.props(schema, &path))),
+                Value::Bool(allowed) => RawAdditional::Allowed(*allowed),
+                schema => RawAdditional::Schema(Box::new(self.decoder.props(schema, &path))),
             });
         }
         if let Some(members) = self.read("properties", "object", Value::as_object) {

@@ -1,13 +1,13 @@
-//! What makes a schema structural.
+//! The rules of structural schemas.
 //!
 //! Types are stated outside of `allOf`, `anyOf`, `oneOf` and `not`; what is inside of these
 //! only restricts values, and only of fields stated outside; `metadata` is implied.
 
-use crate::compile::raw::{Additional, Items, Props};
+use crate::compile::raw::{Items, Props, RawAdditional};
 use crate::error::FieldError;
 use crate::path::FieldPath;
 use crate::patterns;
-use crate::validate::told::Errors;
+use crate::validate::errors::Errors;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
@@ -126,7 +126,7 @@ fn metadata(props: &Props, level: Level, path: &FieldPath, errors: &mut Errors) 
     }
 }
 
-/// Whether nothing but the name is restricted. Defaults are judged elsewhere.
+/// Returns whether nothing but the name is restricted. Defaults are validated elsewhere.
 fn is_plain_metadata(metadata: &Props) -> bool {
     let names_only = metadata.properties.keys().all(|name| name == "name" || name == "generateName");
     names_only
@@ -231,7 +231,7 @@ fn nested_validation(nested: &Props, skip_any_of: bool, path: &FieldPath, errors
     for (name, property) in &nested.properties {
         nested_validation(property, false, &path.field("properties").key(name), errors);
     }
-    let allows_more = !matches!(nested.additional_properties, None | Some(Additional::Allowed(false)));
+    let allows_more = !matches!(nested.additional_properties, None | Some(RawAdditional::Allowed(false)));
     let forbidden: [(bool, &str, &str); 13] = [
         (!nested.kind.is_empty(), "type", "must be empty to be structural"),
         (allows_more, "additionalProperties", "must be undefined to be structural"),

@@ -1,7 +1,7 @@
 //! Mail addresses as `net/mail` reads them: `local@domain`, bare or in angle brackets after a
 //! display name. Comments and encoded words are not read, groups neither.
 
-/// Whether `text` is one address.
+/// Returns whether `text` is one address.
 pub(crate) fn is_address(text: &str) -> bool {
     let text = text.trim_matches(|c| c == ' ' || c == '\t');
     match text.strip_suffix('>').and_then(|rest| rest.rsplit_once('<')) {

@@ -18,7 +18,7 @@ pub(crate) fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
     parts.next().is_none().then_some(IpAddr::V4(Ipv4Addr::from(octets)))
 }
 
-/// Whether this is a network in CIDR notation, leading zeros allowed.
+/// Returns whether this is a network in CIDR notation, leading zeros allowed.
 pub(crate) fn is_cidr_sloppy(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let Some(address) = parse_ip_sloppy(address) else { return false };

@@ -51,7 +51,7 @@ fn push_escaped(out: &mut String, c: char, delimiter: char) {
     }
 }
 
-/// Whether Go prints the character as it is: letters, marks, numbers, punctuation, symbols and the ASCII space.
+/// Returns whether Go prints the character as it is: letters, marks, numbers, punctuation, symbols and the ASCII space.
 ///
 /// `char` knows controls and white space; what is left out by hand is format, private use and what is no character.
 pub fn is_printable(c: char) -> bool {

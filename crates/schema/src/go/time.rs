@@ -121,7 +121,7 @@ static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$").ok()
 });
 
-/// Whether the `date-time` format takes this.
+/// Returns whether the `date-time` format takes this.
 pub(crate) fn is_format_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut halves = lower.split('t');

@@ -6,7 +6,7 @@ use crate::error::FieldError;
 use crate::go::text;
 use crate::node::Node;
 use crate::path::{FieldPath, Trail};
-use crate::validate::told::Errors;
+use crate::validate::errors::Errors;
 use crate::validate::value::{Matching, checked};
 
 /// Checks them all. Nothing inside of them correlates with an old value.

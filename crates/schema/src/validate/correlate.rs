@@ -1,4 +1,4 @@
-//! Which part of the old object a part of the new one came from.
+//! Correlation of the parts of an object with those of the old one.
 //!
 //! Members correlate by name, elements of a list only if it is a map by keys. What has no
 //! counterpart is new, so nothing about it is forgiven.
@@ -40,7 +40,7 @@ impl<'a> Correlated<'a> {
         Some(Self::new(new, old, self.node.items.as_deref()?))
     }
 
-    /// Whether nothing changed, so far as the schema can tell.
+    /// Returns whether nothing changed, so far as the schema can tell.
     pub fn is_unchanged(&self) -> bool {
         *self.equal.get_or_init(|| self.compare())
     }

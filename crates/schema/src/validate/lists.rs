@@ -10,7 +10,7 @@ use crate::node::{ListType, Node};
 use crate::path::Trail;
 use crate::validate::is_enough;
 
-/// Whether an object that is already stored breaks a rule; then an update may, too.
+/// Returns whether an object that is already stored breaks a rule; then an update may, too.
 pub(crate) fn is_violated(node: &Node, value: &Value) -> bool {
     let mut errors = Vec::new();
     check(node, value, Trail::ROOT, &mut errors);

@@ -7,16 +7,16 @@
 mod compositions;
 mod correlate;
 pub(crate) mod enumeration;
+pub(crate) mod errors;
 pub(crate) mod formats;
 mod lists;
 mod numbers;
 mod resource;
-pub(crate) mod told;
 mod value;
 
 pub(crate) use correlate::{Correlated, MapList};
+pub(crate) use errors::Errors;
 pub(crate) use resource::{check as check_resources, check_one as check_resource};
-pub(crate) use told::Errors;
 pub(crate) use value::{Matching, check_within as check_values};
 
 use serde_json::Value;
@@ -56,7 +56,7 @@ pub(crate) fn object(
 /// About how many bytes errors may have together, far more than anybody reads.
 const MOST_TOLD: usize = 16 << 20;
 
-/// Whether so much was found that no more is looked for below `trail`.
+/// Returns whether so much was found that no more is looked for below `trail`.
 fn is_enough(errors: &[FieldError], trail: Trail<'_>) -> bool {
     // What an error takes besides its path is about as much as a short one.
     !errors.is_empty() && errors.len().saturating_mul(64 + trail.len()) > MOST_TOLD

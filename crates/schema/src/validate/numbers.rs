@@ -14,7 +14,7 @@ use crate::validate::formats::Check;
 /// Beyond this, a double no longer tells integers apart.
 const MAX_JSON_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// Whether a double is an integer, give or take what division leaves behind.
+/// Returns whether a double is an integer, give or take what division leaves behind.
 #[expect(clippy::float_cmp, reason = "a whole double equals its own truncation")]
 pub(crate) fn is_json_integer(value: f64) -> bool {
     if !value.is_finite() || !(-MAX_JSON_INTEGER - 1.0..=MAX_JSON_INTEGER).contains(&value) {
@@ -142,7 +142,7 @@ struct Range<'a> {
 }
 
 impl Range<'_> {
-    /// Whether `value` fits; if not, says so without a field, as an API server does.
+    /// Returns whether `value` fits; if not, says so without a field, as an API server does.
     fn check(&self, value: Num, prefix: &str, errors: &mut Vec<FieldError>) -> bool {
         let format = self.node.checks.format.as_ref();
         let check = format.map(|format| format.check);

@@ -16,9 +16,9 @@ use crate::path::Trail;
 use crate::patterns::matching_cost;
 use crate::validate::Correlated;
 use crate::validate::compositions::compositions;
+use crate::validate::errors::Errors;
 use crate::validate::formats::Check;
 use crate::validate::numbers;
-use crate::validate::told::Errors;
 
 /// Checks `value`, forgiving what did not change since `correlated`'s old value.
 pub(crate) fn check(
@@ -32,7 +32,7 @@ pub(crate) fn check(
     errors.extend(matching.exceeded.into_inner());
 }
 
-/// The same with a budget that more than this value shares. Whoever has it asks it for its error at the end.
+/// The same with a budget that more than this value shares. Its owner asks it for its error at the end.
 pub(crate) fn check_within(
     node: &Node,
     value: &Value,
@@ -134,7 +134,7 @@ pub(super) fn checked(
     passed
 }
 
-/// Whether to find out if a value has changed takes no longer than to check it, which is not needed then. It would for each
+/// Returns whether to find out if a value has changed takes no longer than to check it, which is not needed then. It would for each
 /// object within an object, down to the last.
 fn is_cheap(node: &Node, value: &Value, trail: Trail<'_>) -> bool {
     let checks = &node.checks;
@@ -169,7 +169,7 @@ fn keywords(
         Value::Number(number) => {
             passed += 2;
             let mut found = Vec::new();
-            // Where nobody reads them, errors have no long names.
+            // Errors that are only counted have no long names.
             let trail = if errors.counts_only() { Trail::ROOT } else { trail };
             numbers::check(node, number, trail, &mut found);
             errors.extend(found);

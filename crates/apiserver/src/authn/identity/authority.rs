@@ -136,7 +136,7 @@ impl Authority {
     }
 }
 
-/// What the CA signs.
+/// The certificates that the CA signs.
 pub(super) enum Leaf {
     Server(Vec<(String, ServerName<'static>)>),
     Admin,

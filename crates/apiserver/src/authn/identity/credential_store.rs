@@ -15,7 +15,7 @@ use super::{IdentityError, der, files, random};
 const TOKEN_BYTES: usize = 32;
 const KEY_MARK: &str = "-----BEGIN PRIVATE KEY-----";
 
-/// Where the identity is kept.
+/// The folder of the identity.
 pub(super) enum CredentialStore {
     Folder(PathBuf),
     /// Remembers nothing.

@@ -1,4 +1,4 @@
-//! Who the server is, and who its administrator is: a CA, two certificates signed by it, and a bearer token.
+//! Identity of the server and of its administrator: a CA, two certificates signed by it, and a bearer token.
 //!
 //! Kept in `<data folder>/pki` and the same on every start, so a kubeconfig stays good:
 //!
@@ -52,7 +52,7 @@ pub enum IdentityError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// Not a name or an address a certificate can carry.
@@ -122,7 +122,7 @@ impl Identity {
         self.token.as_str()
     }
 
-    /// How the server proves itself, and what it asks of client certificates.
+    /// The TLS configuration of the server: its certificate, and the CA of client certificates.
     pub(crate) fn tls(&self) -> Result<rustls::ServerConfig, rustls::Error> {
         let provider = provider();
         let (chain, key) = self.server.parse().map_err(rustls::Error::General)?;

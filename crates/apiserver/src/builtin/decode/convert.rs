@@ -12,7 +12,7 @@ use serde_json::{Number, Value};
 use super::{
     super::{
         definitions::{self, Package},
-        schema::{Definition, Shape, Type},
+        schema::{Definition, DefinitionKind, Type},
     },
     DecodeError, decode_schemas, describe, go, scalar,
 };
@@ -36,7 +36,7 @@ pub enum ConvertError {
     Collection {
         /// `slice` or `map`.
         wanted: &'static str,
-        /// What it is instead.
+        /// The value found.
         found: &'static str,
     },
     /// No structure.
@@ -58,7 +58,7 @@ pub fn convert(group: &str, kind: &str, object: &mut Value) -> Result<(), Conver
     }
 }
 
-/// Where a value is: the structure and its field.
+/// The position of a value: the structure and its field.
 type Place<'a> = (&'a str, &'a str);
 
 fn structure(package: Package, definition: &Definition, object: &mut Value) -> Result<(), ConvertError> {
@@ -124,23 +124,25 @@ fn value(kind: Type, value: &mut Value, place: Place<'_>) -> Result<(), ConvertE
 
 fn named(package: Package, name: &'static str, value: &mut Value) -> Result<(), ConvertError> {
     let Some(definition) = definitions::find(package, name) else { return Ok(()) };
-    match definition.shape {
-        Shape::Time => match value {
+    match definition.kind {
+        DefinitionKind::Time => match value {
             Value::String(text) => Ok(scalar::time(text, name == "MicroTime").map(drop)?),
             other => Err(DecodeError::Alone { found: describe(other), wanted: "string".to_owned() }.into()),
         },
-        Shape::Quantity => {
+        DefinitionKind::Quantity => {
             if let Value::Number(number) = value {
                 *value = scalar::go_number(number).into();
             }
             *value = scalar::quantity(value)?;
             Ok(())
         }
-        Shape::Schemas => Ok(decode_schemas(name, value)?),
-        Shape::Any | Shape::Open => Ok(()),
-        Shape::Kind | Shape::Answer | Shape::Envelope | Shape::Part | Shape::AtomicPart => {
-            structure(package, definition, value)
-        }
+        DefinitionKind::Schemas => Ok(decode_schemas(name, value)?),
+        DefinitionKind::Any | DefinitionKind::Open => Ok(()),
+        DefinitionKind::Kind
+        | DefinitionKind::Answer
+        | DefinitionKind::Envelope
+        | DefinitionKind::Part
+        | DefinitionKind::AtomicPart => structure(package, definition, value),
     }
 }
 

@@ -1,9 +1,9 @@
-//! What Go's types have that the tables do not say: names of their own, and an order of their fields.
+//! Facts about Go's types that the tables lack: their names, and the order of their fields.
 
 use super::super::{
     definitions::Package,
     protobuf::numbers,
-    schema::{Definition, Shape, Type},
+    schema::{Definition, DefinitionKind, Type},
 };
 
 /// Lists and maps that have a name of their own, by structure and field.
@@ -107,8 +107,8 @@ pub(super) fn field_order(
 ) -> impl Iterator<Item = &'static str> + use<> {
     let own = ORDERS.iter().find(|(name, _)| *name == definition.name);
     let names = own.map_or_else(|| numbers::names(package, definition.name), |(_, names)| names);
-    let type_meta: &[&str] = match definition.shape {
-        Shape::Kind | Shape::Answer | Shape::Envelope => &["kind", "apiVersion"],
+    let type_meta: &[&str] = match definition.kind {
+        DefinitionKind::Kind | DefinitionKind::Answer | DefinitionKind::Envelope => &["kind", "apiVersion"],
         _ => &[],
     };
     type_meta.iter().chain(names).copied().filter(|name| !name.is_empty())

@@ -1,4 +1,4 @@
-//! What becomes of the body of a request for a built-in kind.
+//! Decoding of objects of built-in kinds, as Go's types read them.
 //!
 //! Kubernetes decodes such bodies into Go structs and encodes those again. That has effects that clients see, and
 //! this module has the same: unknown fields are dropped and named, a value of the wrong type is refused in Go's
@@ -15,7 +15,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::{
     definitions::{self, Package},
-    schema::{Definition, Field, Shape, Type},
+    schema::{Definition, DefinitionKind, Field, Type},
 };
 use crate::json::kind_of;
 
@@ -35,7 +35,7 @@ pub enum DecodeError {
     /// A value of another JSON type than the field has.
     #[error("json: cannot unmarshal {found} into Go struct field {structure}.{field} of type {wanted}")]
     Type {
-        /// What was found: `string`, or `number 1.5`.
+        /// The value found: `string`, or `number 1.5`.
         found: String,
         /// Type of the innermost struct.
         structure: &'static str,
@@ -47,7 +47,7 @@ pub enum DecodeError {
     /// The whole body is of the wrong type.
     #[error("json: cannot unmarshal {found} into Go value of type v1.{kind}")]
     NotAnObject {
-        /// What was found.
+        /// The value found.
         found: String,
         /// The kind.
         kind: String,
@@ -55,7 +55,7 @@ pub enum DecodeError {
     /// A part that decodes itself is of the wrong type.
     #[error("json: cannot unmarshal {found} into Go value of type {wanted}")]
     Alone {
-        /// What was found.
+        /// The value found.
         found: String,
         /// Go's name of the type.
         wanted: String,
@@ -79,7 +79,7 @@ pub enum DecodeError {
     /// A stand-in for a schema that is none.
     #[error("boolean or JSON schema expected")]
     NoSchema,
-    /// A quantity in a unit that nobody knows.
+    /// A quantity with an unknown suffix.
     #[error("unable to parse quantity's suffix")]
     Suffix,
     /// Not a quantity.
@@ -97,10 +97,10 @@ pub struct Decoded {
     pub unknown_fields: Vec<String>,
 }
 
-/// How many unknown fields are told; as many as upstream's reader of JSON tells of a body.
+/// The number of unknown fields that are reported; the limit of kube-apiserver's JSON decoder.
 const STRICT_ERRORS: usize = 100;
 
-/// Whether there is a built-in kind of this name.
+/// Returns whether there is a built-in kind of this name.
 pub fn is_kind(group: &str, kind: &str) -> bool {
     definitions::find_kind(group, kind).is_some()
 }
@@ -110,7 +110,7 @@ pub fn decode(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeErr
     decode_with(Walk::default(), group, kind, body)
 }
 
-/// Decodes what [`convert`] made. Places in maps are told without the key there, as it is upstream.
+/// Decodes what [`convert()`] made. Places in maps are told without the key there, as it is upstream.
 pub fn decode_converted(group: &str, kind: &str, body: Value) -> Result<Decoded, DecodeError> {
     decode_with(Walk { keyless: true, ..Walk::default() }, group, kind, body)
 }
@@ -163,7 +163,7 @@ pub fn drop_malformed_metadata(metadata: &mut Map<String, Value>) {
     metadata.retain(|name, value| check_metadata(json!({name: value})).is_ok());
 }
 
-/// What is wrong with the types of the metadata of any object, in Go's words.
+/// Checks the types of the metadata of any object, with Go's messages.
 pub fn check_metadata(metadata: Value) -> Result<(), DecodeError> {
     let Some(definition) = definitions::find(Package::Meta, "ObjectMeta") else { return Ok(()) };
     let mut walk = Walk { silent: true, ..Walk::default() };
@@ -173,7 +173,7 @@ pub fn check_metadata(metadata: Value) -> Result<(), DecodeError> {
     walk.saved.map_or(Ok(()), Err)
 }
 
-/// What a type that decodes itself says of a value that is handed to it alone.
+/// The error of a Go type with its own decoder, for a value that is decoded by itself.
 fn decode_schemas(name: &str, value: &Value) -> Result<(), DecodeError> {
     let root = Place { structure: "JSONSchemaProps", field: String::new(), strict: String::new() };
     Walk::default().schemas(name, value.clone(), &root).map(drop).map_err(|error| match error {
@@ -192,11 +192,11 @@ struct Walk {
     unknown: Vec<String>,
     /// The first value that does not fit.
     saved: Option<DecodeError>,
-    /// Whether the error that is on its way ends everything.
+    /// True if the error that is on its way ends everything.
     ended: bool,
-    /// How numbers are told that do not fit: as they were written, or as Go writes them.
+    /// The notation of numbers in errors: as they were written, or as Go writes them.
     number: fn(&Number) -> String,
-    /// Whether places in maps are told without their key.
+    /// True if places in maps are told without their key.
     keyless: bool,
     /// Inside of types that decode themselves: what they drop is not told.
     silent: bool,
@@ -215,7 +215,7 @@ impl Default for Walk {
     }
 }
 
-/// Where the walk is, as errors name it and as unknown fields are named.
+/// The position of the walk, in the notation of errors and in that of unknown fields.
 struct Place {
     structure: &'static str,
     field: String,
@@ -270,7 +270,7 @@ impl Walk {
                 continue;
             }
             let value = self.value(field.kind, value, &place.member(definition.name, &name));
-            if let Some(value) = self.settle(value)?
+            if let Some(value) = self.collect_error(value)?
                 && is_shown(field, &value)
             {
                 decoded.insert(name, value);
@@ -287,7 +287,7 @@ impl Walk {
     }
 
     /// Puts an error aside that does not end everything.
-    fn settle(&mut self, decoded: Result<Value, DecodeError>) -> Result<Option<Value>, DecodeError> {
+    fn collect_error(&mut self, decoded: Result<Value, DecodeError>) -> Result<Option<Value>, DecodeError> {
         match decoded {
             Ok(value) => Ok(Some(value)),
             Err(error @ (DecodeError::Type { .. } | DecodeError::Base64(_))) if !self.ended => {
@@ -341,7 +341,7 @@ impl Walk {
             return Ok(zero(kind));
         }
         let value = self.value(kind, value, place);
-        Ok(self.settle(value)?.unwrap_or_default())
+        Ok(self.collect_error(value)?.unwrap_or_default())
     }
 
     fn named(
@@ -352,8 +352,8 @@ impl Walk {
         place: &Place,
     ) -> Result<Value, DecodeError> {
         let Some(definition) = definitions::find(package, name) else { return Ok(value) };
-        match definition.shape {
-            Shape::Time => match &value {
+        match definition.kind {
+            DefinitionKind::Time => match &value {
                 Value::String(text) => scalar::time(text, name == "MicroTime"),
                 other => Err(DecodeError::NoTime {
                     found: describe(other),
@@ -361,11 +361,11 @@ impl Walk {
                     field: place.field.clone(),
                 }),
             },
-            Shape::Quantity => scalar::quantity(&value),
-            Shape::Any => Ok(value),
-            Shape::Schemas => self.schemas(name, value, place),
-            Shape::Open if value.is_object() => Ok(value),
-            Shape::Open => Err(place.mismatch(&value, Type::Of(package, name))),
+            DefinitionKind::Quantity => scalar::quantity(&value),
+            DefinitionKind::Any => Ok(value),
+            DefinitionKind::Schemas => self.schemas(name, value, place),
+            DefinitionKind::Open if value.is_object() => Ok(value),
+            DefinitionKind::Open => Err(place.mismatch(&value, Type::Of(package, name))),
             _ => self.structure(package, definition, value, place),
         }
     }
@@ -393,7 +393,7 @@ impl Walk {
     }
 }
 
-/// Whether a field that was given is kept: Go omits optional fields that are empty, unless they are pointers.
+/// Returns whether a field that was given is kept: Go omits optional fields that are empty, unless they are pointers.
 fn is_shown(field: &Field, value: &Value) -> bool {
     field.pointer || field.required || field.always || is_embedded(field.kind) || !is_zero(value)
 }
@@ -409,7 +409,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// What stands for a field that was not given, if anything does.
+/// The value of a missing field, where Go writes one.
 fn zero_of_absent(field: &Field) -> Option<Value> {
     let shown =
         !field.pointer && (field.required || field.always || is_embedded(field.kind) || is_time(field.kind));
@@ -419,13 +419,14 @@ fn zero_of_absent(field: &Field) -> Option<Value> {
 /// Structs within structs are never omitted.
 fn is_embedded(kind: Type) -> bool {
     let Type::Of(package, name) = kind else { return false };
-    definitions::find(package, name)
-        .is_some_and(|definition| matches!(definition.shape, Shape::Part | Shape::AtomicPart))
+    definitions::find(package, name).is_some_and(|definition| {
+        matches!(definition.kind, DefinitionKind::Part | DefinitionKind::AtomicPart)
+    })
 }
 
 fn is_time(kind: Type) -> bool {
     let Type::Of(package, name) = kind else { return false };
-    definitions::find(package, name).is_some_and(|definition| definition.shape == Shape::Time)
+    definitions::find(package, name).is_some_and(|definition| definition.kind == DefinitionKind::Time)
 }
 
 fn zero(kind: Type) -> Value {

@@ -86,7 +86,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// How a text leaves a layout.
+/// The deviation of a text from a layout.
 enum Mismatch<'a> {
     /// The rest of the text from there on, and what the layout has there.
     Layout { rest: &'a str, element: &'static str },

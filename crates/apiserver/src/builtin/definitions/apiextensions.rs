@@ -3,7 +3,7 @@
 use super::Package::{Apiextensions, Meta};
 use crate::builtin::schema::{
     Definition,
-    Shape::{Any, Kind, Part, Schemas},
+    DefinitionKind::{Any, Kind, Part, Schemas},
     Type::{Atomic, Bool, Bytes, Double, Int32, Int64, Keyed, Map, Of, Text},
     define, field,
 };

@@ -3,7 +3,7 @@
 use super::Package::{Authentication, Authorization, Meta};
 use crate::builtin::schema::{
     Definition,
-    Shape::{Answer, Part},
+    DefinitionKind::{Answer, Part},
     Type::{Atomic, Bool, List, Map, Of, Text},
     define, field,
 };

@@ -3,7 +3,7 @@
 use super::Package::{Core, Meta};
 use crate::builtin::schema::{
     Definition,
-    Shape::{AtomicPart, Kind, Open, Part},
+    DefinitionKind::{AtomicPart, Kind, Open, Part},
     Type::{Atomic, Bool, Bytes, Int32, Keyed, Map, Of, Text},
     define, field,
 };

@@ -3,7 +3,7 @@
 use super::Package::{Core, Events, Meta};
 use crate::builtin::schema::{
     Definition,
-    Shape::{Kind, Part},
+    DefinitionKind::{Kind, Part},
     Type::{Int32, Of, Text},
     define, field,
 };

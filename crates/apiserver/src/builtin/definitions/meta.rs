@@ -1,9 +1,9 @@
-//! What all kinds share: metadata, options, answers.
+//! Definitions that all kinds share: metadata, options, responses.
 
 use super::Package::{Autoscaling, Meta, Runtime};
 use crate::builtin::schema::{
     Definition,
-    Shape::{Answer, AtomicPart, Envelope, Open, Part, Quantity, Time},
+    DefinitionKind::{Answer, AtomicPart, Envelope, Open, Part, Quantity, Time},
     Type::{Atomic, Bool, Int32, Int64, Keyed, Map, Of, Set, Text},
     define, field,
 };

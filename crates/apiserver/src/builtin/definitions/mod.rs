@@ -14,7 +14,7 @@ mod rbac;
 
 use serde_json::{Map, Value, json};
 
-use super::schema::{Definition, Shape, schemas_of};
+use super::schema::{Definition, DefinitionKind, schemas_of};
 
 /// A Go package of Kubernetes: definitions are named after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,10 @@ pub(super) fn find_kind(group: &str, kind: &str) -> Option<(Package, &'static De
     tables.flat_map(|(package, table)| table.iter().map(|definition| (*package, definition))).find(
         |(_, definition)| {
             definition.name == kind
-                && matches!(definition.shape, Shape::Kind | Shape::Answer | Shape::Envelope)
+                && matches!(
+                    definition.kind,
+                    DefinitionKind::Kind | DefinitionKind::Answer | DefinitionKind::Envelope
+                )
         },
     )
 }

@@ -3,7 +3,7 @@
 use super::Package::{Core, Meta, Resource};
 use crate::builtin::schema::{
     Definition,
-    Shape::{Kind, Part},
+    DefinitionKind::{Kind, Part},
     Type::{Atomic, Bool, Int32, Int64, Keyed, Map, Of, Set, Text},
     define, field,
 };

@@ -3,7 +3,7 @@
 use super::Package::{Meta, Rbac};
 use crate::builtin::schema::{
     Definition,
-    Shape::{AtomicPart, Kind, Part},
+    DefinitionKind::{AtomicPart, Kind, Part},
     Type::{Atomic, Of, Text},
     define, field,
 };

@@ -18,12 +18,12 @@ use jiff::Timestamp;
 use serde_json::{Map, Number, Value, json};
 
 use super::definitions::{self, Package};
-use super::schema::{Definition, Shape, Type};
+use super::schema::{Definition, DefinitionKind, Type};
 use crate::bounds::{self, MAX_VALUES};
 use crate::json;
 use wire::{Reader, Wire, WireError};
 
-/// What every body begins with.
+/// The magic number of every body.
 const MAGIC: &[u8] = b"k8s\0";
 /// Only schemas nest in schemas; as deep as JSON may.
 const DEEPEST: usize = 128;
@@ -48,7 +48,7 @@ pub enum ProtobufError {
     Object(#[from] ObjectError),
 }
 
-/// What is wrong inside of the envelope.
+/// An invalid object in the envelope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// The bytes are no message.
@@ -61,13 +61,13 @@ pub enum ObjectError {
         message: &'static str,
         /// Number of the field.
         number: u64,
-        /// How its value is written.
+        /// Its wire type.
         wire: u8,
     },
     /// The field is of another type.
     #[error("proto: wrong wireType = {form} for field {field}")]
     Form {
-        /// How the value is written.
+        /// The wire type of the value.
         form: u8,
         /// The field.
         field: String,
@@ -167,7 +167,7 @@ fn message(
     Ok(())
 }
 
-/// Where a value is, and how many were read before it.
+/// The depth of a value, and the number of values read before it.
 #[derive(Clone, Copy)]
 struct Level<'a> {
     depth: usize,
@@ -277,9 +277,9 @@ fn named(
     bytes: &[u8],
     level: Level<'_>,
 ) -> Result<Value, ObjectError> {
-    match definition.shape {
-        Shape::Time => time(bytes, definition.name == "MicroTime"),
-        Shape::Quantity => {
+    match definition.kind {
+        DefinitionKind::Time => time(bytes, definition.name == "MicroTime"),
+        DefinitionKind::Quantity => {
             let mut text: &[u8] = b"0";
             let mut fields = Reader::new(bytes);
             while let Some((number, value)) = fields.field()? {
@@ -289,9 +289,13 @@ fn named(
             }
             Ok(String::from_utf8_lossy(text).into())
         }
-        Shape::Open | Shape::Any => raw_json(bytes, level),
-        Shape::Schemas => schemas(definition, bytes, level),
-        Shape::Kind | Shape::Answer | Shape::Envelope | Shape::Part | Shape::AtomicPart => {
+        DefinitionKind::Open | DefinitionKind::Any => raw_json(bytes, level),
+        DefinitionKind::Schemas => schemas(definition, bytes, level),
+        DefinitionKind::Kind
+        | DefinitionKind::Answer
+        | DefinitionKind::Envelope
+        | DefinitionKind::Part
+        | DefinitionKind::AtomicPart => {
             let mut object = match before {
                 Some(Value::Object(object)) => object,
                 _ => Map::new(),

@@ -14,7 +14,7 @@ pub enum WireError {
     Tag {
         /// Number of the field.
         number: u64,
-        /// How its value is written.
+        /// Its wire type.
         wire: u8,
     },
 }

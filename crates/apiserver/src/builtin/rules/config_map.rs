@@ -37,8 +37,8 @@ pub(super) fn validate(config: &Value) -> Vec<FieldError> {
     errors
 }
 
-pub(super) fn validate_update(config: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = secret::frozen(config, old, &["data", "binaryData"]);
+pub(super) fn validate_update(config: &Value, old: &Value, emptied: Option<&str>) -> Vec<FieldError> {
+    let mut errors = secret::changed_immutable(config, old, &["data", "binaryData"], emptied);
     errors.extend(validate(config));
     errors
 }

@@ -1,4 +1,4 @@
-//! What Go says of a text that should be a JSON object.
+//! Go's errors for a text that should be a JSON object.
 
 use serde_json::Value;
 

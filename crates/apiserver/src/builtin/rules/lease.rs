@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{get, invalid, path};
 
-/// Coordinated elections are off by default upstream, and their fields are dropped; nobody here would act on them.
+/// Coordinated elections are off by default upstream, and their fields are dropped; they would have no effect here.
 pub(super) fn prepare(lease: &mut Value) {
     if let Some(Value::Object(spec)) = lease.get_mut("spec") {
         spec.shift_remove("strategy");

@@ -4,11 +4,11 @@
 //! body -> decode -> prepare_* (defaults, fields a client may not set) -> validate_* -> store
 //! ```
 //!
-//! Everything here expects decoded objects (see [`super::decode`]). Metadata is judged elsewhere, for all kinds
-//! alike; [`name_rule`] tells what is particular to a kind. Events are judged in the shape of the core group,
+//! Everything here expects decoded objects (see [`super::decode()`]). Metadata is validated elsewhere, for all kinds
+//! alike; [`name_rule`] tells what is particular to a kind. Events are validated in the shape of the core group,
 //! whichever group was asked for: the group only decides how strict the rules are.
 //!
-//! Whoever looks at what may be many stops at [`is_enough`]: what is told of each takes far more than it does.
+//! Rules over unbounded lists stop at [`is_enough`]: an error takes far more memory than the item it is about.
 
 mod config_map;
 mod event;
@@ -34,7 +34,7 @@ const MAX_DATA: usize = 1024 * 1024;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// How objects of a built-in kind may be called.
+/// The rule for names of a built-in kind.
 pub fn name_rule(group: &str, kind: &str) -> NameRule {
     match (group, kind) {
         ("", "Namespace") => NameRule::Label,
@@ -62,12 +62,12 @@ pub(crate) fn finalizers(group: &str, kind: &str, names: &[&str]) -> Vec<FieldEr
     errors
 }
 
-/// Whether an update of an object that does not exist creates it.
+/// Returns whether an update of an object that does not exist creates it.
 pub fn allows_create_on_update(group: &str, kind: &str) -> bool {
     matches!((group, kind), ("" | "events.k8s.io", "Event") | ("coordination.k8s.io", "Lease") | (RBAC, _))
 }
 
-/// Whether an update may leave out the revision it replaces.
+/// Returns whether an update may leave out the revision it replaces.
 pub fn allows_unconditional_update(group: &str, kind: &str) -> bool {
     !matches!(
         (group, kind),
@@ -75,12 +75,12 @@ pub fn allows_unconditional_update(group: &str, kind: &str) -> bool {
     )
 }
 
-/// Whether `metadata.generation` counts the changes of the spec.
+/// Returns whether `metadata.generation` counts the changes of the spec.
 pub fn tracks_generation(group: &str, kind: &str) -> bool {
     (group, kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
-/// What admission adds to an object that is about to be created.
+/// Applies admission plugins that change an object on creation.
 pub(crate) fn admit_create(group: &str, kind: &str, object: &mut Value) {
     if (group, kind) == ("", "Node") {
         node::admit_create(object);
@@ -154,11 +154,18 @@ pub fn validate_create(group: &str, kind: &str, object: &Value) -> Vec<FieldErro
     }
 }
 
-/// All that is wrong with an object that is about to replace `old`.
-pub fn validate_update(group: &str, kind: &str, object: &Value, old: &Value) -> Vec<FieldError> {
+/// All errors of an object that is about to replace `old`. `emptied` is the map that it sets to an empty one and that is not
+/// stored: an immutable object may not do so.
+pub fn validate_update(
+    group: &str,
+    kind: &str,
+    object: &Value,
+    old: &Value,
+    emptied: Option<&str>,
+) -> Vec<FieldError> {
     match (group, kind) {
-        ("", "Secret") => secret::validate_update(object, old),
-        ("", "ConfigMap") => config_map::validate_update(object, old),
+        ("", "Secret") => secret::validate_update(object, old, emptied),
+        ("", "ConfigMap") => config_map::validate_update(object, old, emptied),
         ("" | "events.k8s.io", "Event") => event::validate_update(object, old, group),
         ("", "Node") => node::validate_update(object, old),
         (RBAC, "RoleBinding" | "ClusterRoleBinding") => {

@@ -16,7 +16,7 @@ pub(super) const STANDARD_FINALIZERS: [&str; 3] = [FINALIZER, "orphan", "foregro
 
 pub(super) fn apply_defaults(namespace: &mut Value) {
     let name = text(namespace, &["metadata", "name"]).to_owned();
-    // A generated name is judged before the label repeats it.
+    // A generated name is validated before the label repeats it.
     let generated = !text(namespace, &["metadata", "generateName"]).is_empty();
     if !name.is_empty() && (!generated || dns_label(&name).is_empty()) {
         if !get(namespace, &["metadata", "labels"]).is_object() {

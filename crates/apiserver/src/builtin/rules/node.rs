@@ -31,7 +31,7 @@ fn join_ranges(node: &mut Value) {
     }
 }
 
-/// What a node was once configured by is no longer taken.
+/// Drops `spec.configSource` and `status.config`, which are no longer supported.
 pub(super) fn drop_configuration(node: &mut Value) {
     for (part, name) in [("spec", "configSource"), ("status", "config")] {
         if let Some(part) = node.get_mut(part).and_then(Value::as_object_mut) {
@@ -40,7 +40,7 @@ pub(super) fn drop_configuration(node: &mut Value) {
     }
 }
 
-/// A node is kept free until somebody has seen that it is ready.
+/// Taints a new node as not ready, as admission does.
 pub(super) fn admit_create(node: &mut Value) {
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
     let same = |other: &Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];

@@ -1,4 +1,4 @@
-//! Roles and bindings. Whether somebody may give a right they do not have is for authorization to judge.
+//! Roles and bindings. Escalation of privileges is checked by authorization.
 
 use capt_schema::{FieldError, FieldPath, is_enough};
 use serde_json::{Map, Value};

@@ -134,23 +134,29 @@ fn docker_config(data: &Map<String, Value>, key: &str) -> Option<FieldError> {
     Some(invalid(&at, "<secret contents redacted>", error))
 }
 
-pub(super) fn validate_update(secret: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn validate_update(secret: &Value, old: &Value, emptied: Option<&str>) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> =
         immutable(&path(&["type"]), get(secret, &["type"]), get(old, &["type"])).into_iter().collect();
-    errors.extend(frozen(secret, old, &["data"]));
+    errors.extend(changed_immutable(secret, old, &["data"], emptied));
     errors.extend(validate(secret));
     errors
 }
 
-/// What changed although `immutable` is set.
-pub(super) fn frozen(object: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
-    let is_frozen = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
-    if !is_frozen(old) {
+/// The errors of fields that changed although `immutable` is set.
+pub(super) fn changed_immutable(
+    object: &Value,
+    old: &Value,
+    fields: &[&str],
+    emptied: Option<&str>,
+) -> Vec<FieldError> {
+    let is_immutable = |object: &Value| object.get("immutable") == Some(&Value::Bool(true));
+    if !is_immutable(old) {
         return Vec::new();
     }
-    let thawed = (!is_frozen(object)).then_some("immutable");
-    let changed = fields.iter().copied().filter(|name| get(object, &[name]) != get(old, &[name]));
-    thawed.into_iter().chain(changed).map(|name| forbidden(&path(&[name]), IMMUTABLE)).collect()
+    let mutable = (!is_immutable(object)).then_some("immutable");
+    let has_changed = |name: &str| get(object, &[name]) != get(old, &[name]) || emptied == Some(name);
+    let changed = fields.iter().copied().filter(|name| has_changed(name));
+    mutable.into_iter().chain(changed).map(|name| forbidden(&path(&[name]), IMMUTABLE)).collect()
 }
 
 fn decoded(value: &Value) -> Vec<u8> {

@@ -91,6 +91,6 @@ fn mistakes_are_told_in_bounds() {
         assert!((1_000..1_010).contains(&found), "{kind}: {found}");
     }
     let node = json!({"status": {"addresses": no(json!({}))}});
-    assert!(validate_update("", "Node", &node, &json!({})).len() < 1_010);
+    assert!(validate_update("", "Node", &node, &json!({}), None).len() < 1_010);
     assert!(finalizers("", "ConfigMap", &vec!["no-good"; MANY]).len() < 1_010);
 }

@@ -1,4 +1,4 @@
-//! What is valid and yet hardly meant.
+//! Warnings about valid values that are likely mistakes.
 
 use std::net::IpAddr;
 

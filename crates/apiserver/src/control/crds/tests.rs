@@ -8,7 +8,7 @@ use super::refresh;
 use crate::Server;
 use crate::control::fixture::{CRDS, ask, define, definition};
 use crate::registry::Catalogue;
-use crate::resource::crd::{self, Room};
+use crate::resource::crd::{self, CrdBudget};
 use crate::store::{self, Key};
 
 async fn make(server: &Server, plural: &str, kind: &str, name: &str) {
@@ -147,7 +147,7 @@ fn with_fields(plural: &str, fields: impl Iterator<Item = Value>) -> Value {
 async fn with_room(megabytes: usize) -> Server {
     let server = Server::in_memory().await.unwrap();
     let mut catalogue = Catalogue::built_in().unwrap();
-    catalogue.bound_definitions(&Arc::new(Room::of(megabytes << 20)));
+    catalogue.bound_definitions(&Arc::new(CrdBudget::of(megabytes << 20)));
     server.api().storage.registry.replace(catalogue);
     server
 }

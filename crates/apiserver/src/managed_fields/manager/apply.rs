@@ -5,9 +5,8 @@ use serde_json::{Map, Value};
 use super::{
     FieldsError, Write, last_applied, managed_fields, metadata, never_managed, object_text,
     prune::prune,
-    set_managed_fields,
-    settle::{Force, reconcile_all, settle},
-    type_text,
+    release::{Force, reconcile_all, release_fields},
+    set_managed_fields, type_text,
     update::track,
 };
 use crate::managed_fields::{
@@ -131,7 +130,7 @@ fn attempt(
         object = prune(write, object, &managed, own, &last)?;
     }
     let force = if force { Force::Yes } else { Force::No };
-    settle(write, live, &object, &mut managed, Some(own), force)?;
+    release_fields(write, live, &object, &mut managed, Some(own), force)?;
     let changed = !equal(live, &object);
     // The own entry is the last one still: settling only drops others.
     if let Some(entry) = managed.entries.last_mut() {

@@ -16,10 +16,10 @@ use super::super::{
 const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
-/// What becomes the entry for the old changes of a version.
+/// The entry that old changes of a version are merged into.
 struct Bucket {
     place: usize,
-    /// What is merged into it, joined at the end.
+    /// The sets that are merged into it, joined at the end.
     parts: Vec<FieldSet>,
 }
 

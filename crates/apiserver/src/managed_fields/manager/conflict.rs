@@ -71,7 +71,7 @@ impl Conflicts {
         }
     }
 
-    /// How many fields are in conflict.
+    /// The number of fields in conflict.
     fn count(&self) -> usize {
         self.0.iter().map(|conflict| conflict.fields.len()).sum()
     }

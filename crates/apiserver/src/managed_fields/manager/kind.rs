@@ -1,13 +1,8 @@
-//! What field management is told of the kind it works on.
-
-use std::borrow::Cow;
+//! The kind of the object, as field management needs it.
 
 use serde_json::{Map, Value};
 
 use crate::managed_fields::{set::FieldSet, types::TypeInfo};
-
-/// Turns an object into the same object of another version.
-pub type Convert = fn(object: &Value, api_version: &str) -> Value;
 
 /// A kind with all its versions.
 #[derive(Clone, Debug)]
@@ -15,13 +10,12 @@ pub struct Kind {
     name: String,
     versions: Vec<(String, TypeInfo)>,
     zero: Value,
-    convert: Option<Convert>,
 }
 
 impl Kind {
     /// A kind without versions.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), versions: Vec::new(), zero: Value::Object(Map::new()), convert: None }
+        Self { name: name.to_owned(), versions: Vec::new(), zero: Value::Object(Map::new()) }
     }
 
     /// Adds a version. Fields of managers that wrote versions that are not here are forgotten.
@@ -39,13 +33,6 @@ impl Kind {
         self
     }
 
-    /// How versions are converted. Without it they differ in `apiVersion` only.
-    #[must_use]
-    pub fn with_conversion(mut self, convert: Convert) -> Self {
-        self.convert = Some(convert);
-        self
-    }
-
     /// The name of the kind.
     pub fn name(&self) -> &str {
         &self.name
@@ -58,16 +45,6 @@ impl Kind {
     /// The types of one version.
     pub fn types(&self, api_version: &str) -> Option<&TypeInfo> {
         self.versions.iter().find(|(version, _)| version == api_version).map(|(_, types)| types)
-    }
-
-    /// The object in another version. Where only `apiVersion` would change it is left: it takes no part in merging.
-    pub(super) fn converted<'v>(&self, object: &'v Value, api_version: &str) -> Cow<'v, Value> {
-        match self.convert {
-            Some(convert) if object.get("apiVersion").and_then(Value::as_str) != Some(api_version) => {
-                Cow::Owned(convert(object, api_version))
-            }
-            _ => Cow::Borrowed(object),
-        }
     }
 }
 

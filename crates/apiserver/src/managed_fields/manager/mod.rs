@@ -1,14 +1,14 @@
 //! Field management: what every write does to `managedFields`, and server-side apply.
 //!
 //! ```text
-//! apply:   decode managers -> adopt unmanaged object -> merge -> prune what was given up -> settle -> encode
-//! update:  decode managers -> settle -> join own earlier fields -> cap -> encode
-//! settle:  compare old and new object; others lose what changed (or it is a conflict), all lose what is gone
+//! apply:   decode managers -> adopt unmanaged object -> merge -> prune what was given up -> release -> encode
+//! update:  decode managers -> release -> join own earlier fields -> cap -> encode
+//! release: compare old and new object; others lose what changed (or it is a conflict), all lose what is gone
 //! ```
 //!
 //! The caller decodes and defaults objects, gives managers their names, puts back what a write may not change, and
 //! validates. After an apply it defaults the result and calls [`keep_times`] before it compares it with the stored
-//! object; after any other patch or update it calls [`update`] on the result.
+//! object; after any other patch or update it calls [`update()`] on the result.
 
 mod apply;
 mod cap;
@@ -16,8 +16,8 @@ mod conflict;
 mod kind;
 mod last_applied;
 mod prune;
+mod release;
 mod scale;
-mod settle;
 mod times;
 mod update;
 
@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 pub use apply::apply;
 pub use conflict::{Causes, Conflict, ConflictCause, Conflicts};
-pub use kind::{Convert, Kind, ResetFields};
+pub use kind::{Kind, ResetFields};
 pub use scale::{ReplicaPaths, Replicas, apply_scale, update_scale};
 pub use times::keep_times;
 pub use update::update;
@@ -38,7 +38,7 @@ use super::{
     types::TypeInfo,
 };
 
-/// Who writes what, and when.
+/// The context of a write: kind, version, manager and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
     /// The kind of the object.
@@ -47,7 +47,7 @@ pub struct Write<'a> {
     pub api_version: &'a str,
     /// Empty for the object itself.
     pub subresource: &'a str,
-    /// What the write does not reach.
+    /// The fields that the write resets.
     pub reset: &'a ResetFields,
     /// The name of the manager.
     pub manager: &'a str,
@@ -78,7 +78,7 @@ pub enum FieldsError {
     Applied {
         /// Namespace, name and kind.
         object: String,
-        /// What does not fit.
+        /// The misfits.
         misfits: Misfits,
     },
     /// The live object does not fit its type: the schema has changed.
@@ -86,7 +86,7 @@ pub enum FieldsError {
     Live {
         /// Namespace, name and kind.
         object: String,
-        /// What does not fit.
+        /// The misfits.
         misfits: Misfits,
     },
     /// The new object does not fit its type.
@@ -94,7 +94,7 @@ pub enum FieldsError {
     New {
         /// Namespace, name and kind.
         object: String,
-        /// What does not fit.
+        /// The misfits.
         misfits: Misfits,
     },
     /// The live object does not fit its type in the version of another manager.
@@ -103,9 +103,9 @@ pub enum FieldsError {
     /// The object does not fit its type in the version of another manager.
     #[error("{attempt}: {misfits}")]
     Converted {
-        /// What was tried, and of which object.
+        /// The attempted operation, and its object.
         attempt: String,
-        /// What does not fit.
+        /// The misfits.
         misfits: Misfits,
     },
 }
@@ -129,7 +129,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Fields that nobody manages.
+/// Fields without managers.
 fn never_managed() -> &'static FieldSet {
     static FIELDS: std::sync::LazyLock<FieldSet> = std::sync::LazyLock::new(|| {
         FieldSet::of_fields(&[

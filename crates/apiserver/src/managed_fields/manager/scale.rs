@@ -1,6 +1,6 @@
-//! Who manages the replicas of an object that is written through its scale.
+//! Managers of the replicas of an object that is written through its scale.
 //!
-//! Whoever manages the replicas manages the scale. A write changes the managers of the scale as any write does, and
+//! The managers of the replicas are the managers of the scale. A write changes the managers of the scale as any write does, and
 //! they become those of the replicas again. On the way a manager who updated (and did not apply) loses the replicas from
 //! the entry it had, and gets one for them alone; upstream has no time for what comes from a scale.
 
@@ -14,10 +14,10 @@ use crate::managed_fields::{
     set::FieldSet,
 };
 
-/// What all managers of a scale write.
+/// The API version of all managers of a scale.
 const SCALE: &str = "autoscaling/v1";
 
-/// Where the replicas are in each version of a kind; `None` in one without a scale.
+/// The path of the replicas in each version of a kind; `None` in one without a scale.
 pub type ReplicaPaths = [(String, Option<FieldSet>)];
 
 /// The replicas before and after a write; a scale does not tell 0 from none.

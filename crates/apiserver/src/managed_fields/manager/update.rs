@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::{
     FieldsError, Write,
     cap::cap_updaters,
-    managed_fields, never_managed, object_text, set_managed_fields,
-    settle::{Force, reconcile_all, settle},
-    take_managed_fields,
+    managed_fields, never_managed, object_text,
+    release::{Force, reconcile_all, release_fields},
+    set_managed_fields, take_managed_fields,
 };
 use crate::managed_fields::{
     managed::{Managed, Operation},
@@ -23,7 +23,7 @@ use crate::managed_fields::{
 pub fn update(write: &Write<'_>, live: Option<&Value>, new: &mut Value) -> Result<(), FieldsError> {
     let managed = managers_of(live, new, !write.subresource.is_empty());
     take_managed_fields(new);
-    // An object nobody is known to manage stays so until it is applied to.
+    // An object without managers stays so until the first apply.
     if managed.entries.is_empty() && live.is_some() {
         return Ok(());
     }
@@ -46,7 +46,7 @@ pub(super) fn track(
     validate(live, types, Duplicates::Allowed)
         .map_err(|misfits| FieldsError::Live { object: object_text(live), misfits })?;
     reconcile_all(write, live, &mut managed)?;
-    let comparison = settle(write, live, new, &mut managed, None, Force::Yes)?;
+    let comparison = release_fields(write, live, new, &mut managed, None, Force::Yes)?;
     // The comparison leaves out what the write does not reach.
     let mut gained = comparison.modified.union(comparison.added);
     gained.subtract(never_managed());

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{
-    Atom, DEDUCED, Field, ListRelation, ListType, MapType, PatchMeta, Scalar, TypeId, TypeInfo, UNTYPED,
-    meta::object_meta_schema,
+    Atom, DEDUCED, ListRelation, ListType, MapType, PatchMeta, Scalar, StructField, TypeId, TypeInfo,
+    UNTYPED, meta::object_meta_schema,
 };
 
 /// Why a schema has no [`TypeInfo`].
@@ -175,7 +175,7 @@ impl<'a> Builder<'a> {
         let properties = schema.get("properties").and_then(Value::as_object);
         for (name, member) in properties.into_iter().flatten() {
             if !(is_resource && is_type_or_object_meta(name)) {
-                fields.push(Field {
+                fields.push(StructField {
                     name: name.as_str().into(),
                     of: self.schema(member, context.below())?,
                     default: member
@@ -208,7 +208,7 @@ impl<'a> Builder<'a> {
         applies.then(|| Value::from(""))
     }
 
-    fn resource_fields(&mut self, fields: &mut Vec<Field>) -> Result<(), SchemaError> {
+    fn resource_fields(&mut self, fields: &mut Vec<StructField>) -> Result<(), SchemaError> {
         let metadata = match self.object_meta {
             Some(id) => id,
             None => self.schema(&object_meta_schema(), Context::default())?,
@@ -216,7 +216,7 @@ impl<'a> Builder<'a> {
         self.object_meta = Some(metadata);
         let string = self.push(Atom { scalar: Some(Scalar::String), ..Atom::default() })?;
         for (name, of) in [("apiVersion", string), ("kind", string), ("metadata", metadata)] {
-            fields.push(Field { name: name.into(), of, default: None, patch: None });
+            fields.push(StructField { name: name.into(), of, default: None, patch: None });
         }
         Ok(())
     }
@@ -257,7 +257,7 @@ fn is_true(schema: &Value, key: &str) -> bool {
     schema.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// Whether the map is atomic, if the schema says so.
+/// Returns whether the map is atomic, if the schema says so.
 fn map_type(schema: &Value) -> Result<Option<bool>, SchemaError> {
     match text(schema, "x-kubernetes-map-type") {
         None => Ok(None),

@@ -1,4 +1,4 @@
-//! What merging needs to know of a type: how its maps and lists hang together.
+//! Types of maps and lists, as merging needs them.
 //!
 //! ```text
 //! map    granular (each member has its own owners) or atomic (one owner of the whole)
@@ -32,7 +32,7 @@ const UNTYPED: TypeId = TypeId(0);
 /// Anything: maps are granular, lists atomic.
 const DEDUCED: TypeId = TypeId(1);
 
-/// What a value may be; at least one is allowed.
+/// The alternatives for a value; at least one is allowed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Atom {
     pub(crate) map: Option<MapType>,
@@ -51,19 +51,19 @@ pub(crate) enum Scalar {
 #[derive(Clone, Debug)]
 pub(crate) struct MapType {
     /// Sorted by name.
-    fields: Vec<Field>,
+    fields: Vec<StructField>,
     /// The type of members that are not declared; none are allowed without.
     pub(crate) rest: Option<TypeId>,
     pub(crate) atomic: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub(crate) struct StructField {
     name: Box<str>,
     pub(crate) of: TypeId,
-    /// What a list item is taken to have when this field is a key and absent.
+    /// The default of this field for items that lack it, if it is a key of a list.
     default: Option<Value>,
-    /// How a strategic merge patch treats the field; most say nothing.
+    /// The strategic merge patch strategy of the field; most have none.
     pub(crate) patch: Option<Box<PatchMeta>>,
 }
 
@@ -90,9 +90,9 @@ pub(crate) enum ListRelation {
     Map(Vec<Box<str>>),
 }
 
-/// Which of the possibilities of an atom a value has.
+/// The alternative of an atom that a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum AtomKind {
     Map,
     Scalar,
     List,
@@ -127,25 +127,26 @@ impl TypeInfo {
 }
 
 impl Atom {
-    pub(crate) fn shape(&self, value: &Value) -> Shape {
+    pub(crate) fn kind_of(&self, value: &Value) -> AtomKind {
         match value {
-            Value::Number(_) | Value::String(_) | Value::Bool(_) if self.scalar.is_some() => Shape::Scalar,
-            Value::Array(_) if self.list.is_some() => Shape::List,
-            Value::Object(_) if self.map.is_some() => Shape::Map,
+            Value::Number(_) | Value::String(_) | Value::Bool(_) if self.scalar.is_some() => AtomKind::Scalar,
+            Value::Array(_) if self.list.is_some() => AtomKind::List,
+            Value::Object(_) if self.map.is_some() => AtomKind::Map,
             _ => match (self.map.is_some(), self.scalar.is_some(), self.list.is_some()) {
-                (true, false, false) => Shape::Map,
-                (false, true, false) => Shape::Scalar,
-                (false, false, true) => Shape::List,
-                _ => Shape::Open,
+                (true, false, false) => AtomKind::Map,
+                (false, true, false) => AtomKind::Scalar,
+                (false, false, true) => AtomKind::List,
+                _ => AtomKind::Open,
             },
         }
     }
 
-    /// What a value of this shape is handled as.
-    pub(crate) fn handle(&self, shape: Shape) -> Handle<'_> {
-        let map = self.map.as_ref().filter(|_| matches!(shape, Shape::Map | Shape::Open)).map(Handle::Map);
+    /// The type that a value of this kind is handled as.
+    pub(crate) fn handle(&self, shape: AtomKind) -> Handle<'_> {
+        let map =
+            self.map.as_ref().filter(|_| matches!(shape, AtomKind::Map | AtomKind::Open)).map(Handle::Map);
         let scalar =
-            || self.scalar.filter(|_| matches!(shape, Shape::Scalar | Shape::Open)).map(Handle::Scalar);
+            || self.scalar.filter(|_| matches!(shape, AtomKind::Scalar | AtomKind::Open)).map(Handle::Scalar);
         let list = || self.list.as_ref().map(Handle::List);
         // The builder makes no atom that allows nothing.
         map.or_else(scalar).or_else(list).unwrap_or(Handle::Scalar(Scalar::Untyped))
@@ -153,7 +154,7 @@ impl Atom {
 
     /// The shape and the handling of one value.
     pub(crate) fn of(&self, value: &Value) -> Handle<'_> {
-        self.handle(self.shape(value))
+        self.handle(self.kind_of(value))
     }
 }
 
@@ -165,7 +166,7 @@ pub(crate) enum Handle<'a> {
 }
 
 impl MapType {
-    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&StructField> {
         let place = self.fields.binary_search_by(|field| (*field.name).cmp(name)).ok()?;
         Some(&self.fields[place])
     }
@@ -175,7 +176,7 @@ impl MapType {
         self.field(name).map(|field| field.of).or(self.rest)
     }
 
-    /// Whether this is a map of which the schema says nothing.
+    /// Returns whether this is a map of which the schema says nothing.
     pub(crate) fn is_deduced(&self, types: &TypeInfo) -> bool {
         let untyped = |rest: TypeId| {
             rest == DEDUCED || (rest != UNTYPED && types.atom(rest).scalar == Some(Scalar::Untyped))
@@ -189,7 +190,7 @@ impl ListType {
         matches!(self.relation, ListRelation::Atomic)
     }
 
-    /// What the key field `name` is taken to be where an item lacks it.
+    /// The default of the key field `name`, for items that lack it.
     pub(crate) fn key_default<'a>(&self, types: &'a TypeInfo, name: &str) -> Option<&'a Value> {
         types.atom(self.items).map.as_ref()?.field(name)?.default.as_ref()
     }

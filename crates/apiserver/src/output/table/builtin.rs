@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::describe::{self, Definition};
+use super::describe::{self, ColumnDefinition};
 use crate::output::{age, partial::text};
 
 /// The columns of a kind, and how an object fills them.
 pub(super) struct BuiltIn {
-    pub columns: &'static [Definition],
+    pub columns: &'static [ColumnDefinition],
     pub cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
-const NAME: Definition = Definition::text("Name", describe::NAME).format("name");
-const AGE: Definition = Definition::text("Age", describe::CREATED);
+const NAME: ColumnDefinition = ColumnDefinition::text("Name", describe::NAME).format("name");
+const AGE: ColumnDefinition = ColumnDefinition::text("Age", describe::CREATED);
 
-/// What is printed of a resource; kinds nobody wrote a function for have a name and an age.
+/// The columns of a resource; kinds without columns of their own have name and age.
 pub(super) fn find(group: &str, plural: &str) -> BuiltIn {
     match (group, plural) {
         ("", "namespaces") => BuiltIn { columns: NAMESPACE, cells: namespace },
@@ -49,13 +49,13 @@ fn size(object: &Value, member: &str) -> usize {
     object[member].as_object().map_or(0, Map::len)
 }
 
-const PLAIN: &[Definition] = &[NAME, AGE];
+const PLAIN: &[ColumnDefinition] = &[NAME, AGE];
 
 fn plain(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), age(object, now)]
 }
 
-const DATED: &[Definition] = &[NAME, Definition::new("Created At", "date", describe::CREATED)];
+const DATED: &[ColumnDefinition] = &[NAME, ColumnDefinition::new("Created At", "date", describe::CREATED)];
 
 fn dated(object: &Value, _now: Timestamp) -> Vec<Value> {
     let created = text(object, &["metadata", "creationTimestamp"]);
@@ -63,22 +63,24 @@ fn dated(object: &Value, _now: Timestamp) -> Vec<Value> {
     vec![name(object), created.into()]
 }
 
-const NAMESPACE: &[Definition] = &[NAME, Definition::text("Status", "The status of the namespace"), AGE];
+const NAMESPACE: &[ColumnDefinition] =
+    &[NAME, ColumnDefinition::text("Status", "The status of the namespace"), AGE];
 
 fn namespace(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(object, &["status", "phase"]).into(), age(object, now)]
 }
 
-const CONFIG_MAP: &[Definition] = &[NAME, Definition::text("Data", describe::CONFIG_MAP_DATA), AGE];
+const CONFIG_MAP: &[ColumnDefinition] =
+    &[NAME, ColumnDefinition::text("Data", describe::CONFIG_MAP_DATA), AGE];
 
 fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), (size(object, "data") + size(object, "binaryData")).into(), age(object, now)]
 }
 
-const SECRET: &[Definition] = &[
+const SECRET: &[ColumnDefinition] = &[
     NAME,
-    Definition::text("Type", describe::SECRET_TYPE),
-    Definition::text("Data", describe::SECRET_DATA),
+    ColumnDefinition::text("Type", describe::SECRET_TYPE),
+    ColumnDefinition::text("Data", describe::SECRET_DATA),
     AGE,
 ];
 
@@ -86,14 +88,14 @@ fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(object, &["type"]).into(), size(object, "data").into(), age(object, now)]
 }
 
-const SERVICE: &[Definition] = &[
+const SERVICE: &[ColumnDefinition] = &[
     NAME,
-    Definition::text("Type", "How the service is reached"),
-    Definition::text("Cluster-IP", "Address of the service inside of the cluster"),
-    Definition::text("External-IP", "Addresses outside of it"),
-    Definition::text("Port(s)", "Ports of the service"),
+    ColumnDefinition::text("Type", "How the service is reached"),
+    ColumnDefinition::text("Cluster-IP", "Address of the service inside of the cluster"),
+    ColumnDefinition::text("External-IP", "Addresses outside of it"),
+    ColumnDefinition::text("Port(s)", "Ports of the service"),
     AGE,
-    Definition::text("Selector", "Labels of the pods behind it").wide(),
+    ColumnDefinition::text("Selector", "Labels of the pods behind it").wide(),
 ];
 
 /// There are no services, so what is printed has no contents: the object of a bookmark.
@@ -103,28 +105,28 @@ fn service(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), kind, address, external, ports, age(object, now), "<none>".into()]
 }
 
-const LEASE: &[Definition] = &[NAME, Definition::text("Holder", describe::HOLDER), AGE];
+const LEASE: &[ColumnDefinition] = &[NAME, ColumnDefinition::text("Holder", describe::HOLDER), AGE];
 
 fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(object, &["spec", "holderIdentity"]).into(), age(object, now)]
 }
 
-const ROLE_BINDING: &[Definition] = &[
+const ROLE_BINDING: &[ColumnDefinition] = &[
     NAME,
-    Definition::text("Role", describe::ROLE_REF),
+    ColumnDefinition::text("Role", describe::ROLE_REF),
     AGE,
-    Definition::text("Users", "Users in the roleBinding").wide(),
-    Definition::text("Groups", "Groups in the roleBinding").wide(),
-    Definition::text("ServiceAccounts", "ServiceAccounts in the roleBinding").wide(),
+    ColumnDefinition::text("Users", "Users in the roleBinding").wide(),
+    ColumnDefinition::text("Groups", "Groups in the roleBinding").wide(),
+    ColumnDefinition::text("ServiceAccounts", "ServiceAccounts in the roleBinding").wide(),
 ];
 
-const CLUSTER_ROLE_BINDING: &[Definition] = &[
+const CLUSTER_ROLE_BINDING: &[ColumnDefinition] = &[
     NAME,
-    Definition::text("Role", describe::CLUSTER_ROLE_REF),
+    ColumnDefinition::text("Role", describe::CLUSTER_ROLE_REF),
     AGE,
-    Definition::text("Users", "Users in the clusterRoleBinding").wide(),
-    Definition::text("Groups", "Groups in the clusterRoleBinding").wide(),
-    Definition::text("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding").wide(),
+    ColumnDefinition::text("Users", "Users in the clusterRoleBinding").wide(),
+    ColumnDefinition::text("Groups", "Groups in the clusterRoleBinding").wide(),
+    ColumnDefinition::text("ServiceAccounts", "ServiceAccounts in the clusterRoleBinding").wide(),
 ];
 
 fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -141,25 +143,25 @@ fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), role.into(), age(object, now), users, groups, accounts]
 }
 
-const NODE: &[Definition] = &[
+const NODE: &[ColumnDefinition] = &[
     NAME,
-    Definition::text("Status", "The status of the node"),
-    Definition::text("Roles", "The roles of the node"),
+    ColumnDefinition::text("Status", "The status of the node"),
+    ColumnDefinition::text("Roles", "The roles of the node"),
     AGE,
-    Definition::text("Version", "Kubelet Version reported by the node."),
-    Definition::text("Internal-IP", describe::NODE_ADDRESSES).wide(),
-    Definition::text("External-IP", describe::NODE_ADDRESSES).wide(),
-    Definition::text(
+    ColumnDefinition::text("Version", "Kubelet Version reported by the node."),
+    ColumnDefinition::text("Internal-IP", describe::NODE_ADDRESSES).wide(),
+    ColumnDefinition::text("External-IP", describe::NODE_ADDRESSES).wide(),
+    ColumnDefinition::text(
         "OS-Image",
         "OS Image reported by the node from /etc/os-release (e.g. Debian GNU/Linux 7 (wheezy)).",
     )
     .wide(),
-    Definition::text(
+    ColumnDefinition::text(
         "Kernel-Version",
         "Kernel Version reported by the node from 'uname -r' (e.g. 3.16.0-0.bpo.4-amd64).",
     )
     .wide(),
-    Definition::text(
+    ColumnDefinition::text(
         "Container-Runtime",
         "ContainerRuntime Version reported by the node through runtime remote API (e.g. containerd://1.4.2).",
     )
@@ -217,29 +219,35 @@ fn node_roles(object: &Value) -> String {
     if roles.is_empty() { "<none>".to_owned() } else { Vec::from_iter(roles).join(",") }
 }
 
-const EVENT: &[Definition] = &[
-    Definition::text("Last Seen", "The time at which the most recent occurrence of this event was recorded."),
-    Definition::text("Type", "Type of this event (Normal, Warning), new types could be added in the future"),
-    Definition::text(
+const EVENT: &[ColumnDefinition] = &[
+    ColumnDefinition::text(
+        "Last Seen",
+        "The time at which the most recent occurrence of this event was recorded.",
+    ),
+    ColumnDefinition::text(
+        "Type",
+        "Type of this event (Normal, Warning), new types could be added in the future",
+    ),
+    ColumnDefinition::text(
         "Reason",
         "This should be a short, machine understandable string that gives the reason for the transition into the \
          object's current status.",
     ),
-    Definition::text("Object", "The object that this event is about."),
-    Definition::text("Subobject", describe::EVENT_FIELD_PATH).wide(),
-    Definition::text(
+    ColumnDefinition::text("Object", "The object that this event is about."),
+    ColumnDefinition::text("Subobject", describe::EVENT_FIELD_PATH).wide(),
+    ColumnDefinition::text(
         "Source",
         "The component reporting this event. Should be a short machine understandable string.",
     )
     .wide(),
-    Definition::text("Message", "A human-readable description of the status of this operation."),
-    Definition::text(
+    ColumnDefinition::text("Message", "A human-readable description of the status of this operation."),
+    ColumnDefinition::text(
         "First Seen",
         "The time at which the event was first recorded. (Time of server receipt is in TypeMeta.)",
     )
     .wide(),
-    Definition::text("Count", "The number of times this event has occurred.").wide(),
-    Definition::text("Name", describe::NAME).format("name").wide(),
+    ColumnDefinition::text("Count", "The number of times this event has occurred.").wide(),
+    ColumnDefinition::text("Name", describe::NAME).format("name").wide(),
 ];
 
 /// Both shapes of events, the core one and that of `events.k8s.io`, which names the same fields anew.

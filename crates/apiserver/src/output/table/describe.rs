@@ -2,7 +2,7 @@
 
 /// A column of a table.
 #[derive(Clone, Debug)]
-pub struct Definition {
+pub struct ColumnDefinition {
     /// The header.
     pub name: &'static str,
     /// `string`, `date` and so on.
@@ -15,7 +15,7 @@ pub struct Definition {
     pub priority: i32,
 }
 
-impl Definition {
+impl ColumnDefinition {
     pub(super) const fn new(name: &'static str, kind: &'static str, description: &'static str) -> Self {
         Self { name, kind, format: "", description, priority: 0 }
     }

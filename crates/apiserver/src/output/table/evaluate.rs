@@ -1,11 +1,11 @@
-//! What a JSON path finds in a value.
+//! Evaluation of JSON paths.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::jsonpath::{Comparison, SliceEnd, Step};
+use super::jsonpath::{Operator, SliceEnd, Step};
 
 /// Results of one path at most: `..` on hostile objects must not take more memory than the objects.
 const RESULTS: usize = 100_000;
@@ -57,7 +57,7 @@ pub(super) fn evaluate<'a>(
     walk(steps, vec![value], work)
 }
 
-/// What is left of the work for one row.
+/// The work that is left for one row.
 pub(super) struct Work(Cell<usize>);
 
 impl Default for Work {
@@ -187,7 +187,7 @@ fn cut(
 fn passes<'a>(
     item: &'a Value,
     left: &'a [Step],
-    compare: Option<&'a (Comparison, Vec<Step>)>,
+    compare: Option<&'a (Operator, Vec<Step>)>,
     work: &Work,
 ) -> Result<bool, EvaluateError> {
     let Some((operator, right)) = compare else {
@@ -199,13 +199,13 @@ fn passes<'a>(
     };
     let ordered = || order(left, right).ok_or(EvaluateError::Incomparable);
     Ok(match operator {
-        Comparison::Equal => equal(left, right)?,
-        Comparison::NotEqual => !equal(left, right)?,
-        Comparison::Less => ordered()? == Ordering::Less,
-        Comparison::LessOrEqual => ordered()? != Ordering::Greater,
-        Comparison::Greater => ordered()? == Ordering::Greater,
-        Comparison::GreaterOrEqual => ordered()? != Ordering::Less,
-        Comparison::Unknown => return Err(EvaluateError::Operator),
+        Operator::Equal => equal(left, right)?,
+        Operator::NotEqual => !equal(left, right)?,
+        Operator::Less => ordered()? == Ordering::Less,
+        Operator::LessOrEqual => ordered()? != Ordering::Greater,
+        Operator::Greater => ordered()? == Ordering::Greater,
+        Operator::GreaterOrEqual => ordered()? != Ordering::Less,
+        Operator::Unknown => return Err(EvaluateError::Operator),
     })
 }
 

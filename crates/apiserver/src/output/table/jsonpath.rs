@@ -15,7 +15,7 @@ use super::evaluate::{self, EvaluateError, Work};
 /// Filters inside filters: more than anybody writes, less than the stack takes.
 const DEPTH: usize = 16;
 
-/// What is wrong with a path.
+/// An invalid path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonPathError {
     /// A bracket is not closed.
@@ -69,7 +69,7 @@ pub(super) enum Step {
     Filter {
         left: Vec<Step>,
         /// `None`: the left side exists.
-        compare: Option<(Comparison, Vec<Step>)>,
+        compare: Option<(Operator, Vec<Step>)>,
     },
     /// A value that stands in the path itself, in filters.
     Literal(Value),
@@ -77,7 +77,7 @@ pub(super) enum Step {
     Word(String),
 }
 
-/// Where a slice ends.
+/// The end of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SliceEnd {
     /// `[n]`: after one item.
@@ -89,7 +89,7 @@ pub(super) enum SliceEnd {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum Operator {
     Equal,
     NotEqual,
     Less,
@@ -249,7 +249,7 @@ impl<'a> Parser<'a> {
         });
     }
 
-    /// What stands in brackets; the opening one is read.
+    /// Parses the content of brackets; the opening one is consumed.
     fn brackets(&mut self) -> Result<(), JsonPathError> {
         let length = self.rest().find([']', '\n']).ok_or(JsonPathError::Array)?;
         let inner = &self.rest()[..length];
@@ -310,7 +310,7 @@ fn ends_word(c: char) -> bool {
 }
 
 /// The two sides of a comparison; without an operator it is a question of existence.
-fn comparison(text: &str) -> Option<(&str, Comparison, &str)> {
+fn comparison(text: &str) -> Option<(&str, Operator, &str)> {
     let operators = ['!', '<', '>', '='];
     let start = text.find(operators).filter(|start| *start > 0)?;
     let (left, rest) = text.split_at(start);
@@ -319,13 +319,13 @@ fn comparison(text: &str) -> Option<(&str, Comparison, &str)> {
     let (operator, right) = rest.split_at(length);
     let operator = match operator {
         "" => return None,
-        "==" => Comparison::Equal,
-        "!=" => Comparison::NotEqual,
-        "<" => Comparison::Less,
-        "<=" => Comparison::LessOrEqual,
-        ">" => Comparison::Greater,
-        ">=" => Comparison::GreaterOrEqual,
-        _ => Comparison::Unknown,
+        "==" => Operator::Equal,
+        "!=" => Operator::NotEqual,
+        "<" => Operator::Less,
+        "<=" => Operator::LessOrEqual,
+        ">" => Operator::Greater,
+        ">=" => Operator::GreaterOrEqual,
+        _ => Operator::Unknown,
     };
     Some((left, operator, right))
 }

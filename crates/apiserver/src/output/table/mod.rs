@@ -27,7 +27,7 @@ use crate::{
     status::{ApiError, Cause},
 };
 
-/// What a row carries besides its cells.
+/// The object that a row carries besides its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum IncludeObject {
     /// Nothing.
@@ -39,10 +39,10 @@ pub enum IncludeObject {
     Object,
 }
 
-/// How a table is wanted.
+/// The options of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TableOptions {
-    /// What rows carry.
+    /// The object that rows carry.
     pub include: IncludeObject,
     /// Without columns: all events of a watch but the first.
     pub no_headers: bool,
@@ -72,11 +72,11 @@ impl TableOptions {
 /// Bytes of text in the cells of one row; what is longer is cut. Many columns may show one long text.
 const ROW: usize = 256 << 10;
 
-/// Where cells come from.
+/// The source of cells.
 enum Cells {
     /// The name, then one cell per path and type.
     Paths(Vec<(JsonPath, String)>),
-    /// What the kind is known for.
+    /// The columns of a built-in kind.
     BuiltIn(fn(&Value, Timestamp) -> Vec<Value>),
 }
 
@@ -102,7 +102,7 @@ impl Printer {
 
     /// The printer for the name and these columns.
     fn of_columns(given: &[Column]) -> Self {
-        let name = describe::Definition::new("Name", "string", describe::NAME).format("name");
+        let name = describe::ColumnDefinition::new("Name", "string", describe::NAME).format("name");
         let mut columns = vec![definition(&name)];
         let mut paths = Vec::new();
         // Validation refuses more; a definition that was stored before it did has the first of them.
@@ -202,8 +202,8 @@ impl Printer {
     }
 }
 
-fn definition(column: &describe::Definition) -> Value {
-    let describe::Definition { name, kind, format, description, priority } = column;
+fn definition(column: &describe::ColumnDefinition) -> Value {
+    let describe::ColumnDefinition { name, kind, format, description, priority } = column;
     json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
 }
 

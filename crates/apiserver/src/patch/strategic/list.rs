@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{DIRECTIVE, Merge, Outcome, StrategicError, order};
 use crate::managed_fields::{TypeId, text};
 
-/// What the items of the lists at hand are; they are all of one kind.
+/// The type of the items of the merged lists; all items are of one type.
 #[derive(Debug)]
 pub(super) enum Elements<'k> {
     /// Maps with this merge key.
@@ -36,7 +36,7 @@ impl<'k> Elements<'k> {
         }
     }
 
-    /// What an item is known by.
+    /// The key of an item.
     pub(super) fn key<'v>(&self, item: &'v Value) -> &'v Value {
         match self {
             Self::Maps(key) => item.get(key).unwrap_or(&Value::Null),

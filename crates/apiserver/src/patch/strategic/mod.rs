@@ -28,7 +28,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 /// Values and bytes of text that may be walked once more because a list of the patch has several items of one key: each
-/// merges with what the one before left. Nobody writes such a list by hand, and this is a tenth of a second.
+/// merges with what the one before left. Such lists are not written by hand, and this takes a tenth of a second.
 const MAX_AGAIN: usize = 16 << 20;
 
 /// Why a strategic merge patch cannot be applied.
@@ -108,7 +108,7 @@ pub fn strategic_merge_patch(
 
 struct Merge<'a> {
     types: &'a TypeInfo,
-    /// How much was walked again.
+    /// The values that were walked again.
     again: Cell<usize>,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn arrange(
     Ok(out)
 }
 
-/// Where each item of a list stands; of several with one key, the first.
+/// The position of each item of a list; the first of several with one key.
 fn places<'v>(items: &'v [Value], elements: &Elements<'_>) -> HashMap<&'v Value, usize> {
     let mut places = HashMap::with_capacity(items.len());
     for (place, item) in items.iter().enumerate() {
@@ -49,7 +49,7 @@ fn places<'v>(items: &'v [Value], elements: &Elements<'_>) -> HashMap<&'v Value,
     places
 }
 
-/// Whether the items of the patch are among `wanted`, in that order.
+/// Returns whether the items of the patch are among `wanted`, in that order.
 pub(super) fn check(patch: &[Value], wanted: &[Value], merge_key: Option<&str>) -> Outcome<()> {
     if patch.is_empty() || wanted.is_empty() {
         return Ok(());

@@ -9,7 +9,7 @@ use crate::{
     status::go,
 };
 
-/// What is wrong with a selector, in upstream's words.
+/// An invalid selector, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldSelectorError {
     /// No operator.
@@ -39,7 +39,7 @@ pub enum FieldSelectorError {
 pub struct FieldRequirement {
     /// The field, such as `spec.nodeName`.
     pub field: String,
-    /// Whether it must, or must not, have the value.
+    /// True if it must, or must not, have the value.
     pub equal: bool,
     /// The value.
     pub value: String,
@@ -77,7 +77,7 @@ impl FieldSelector {
         Self { requirements: vec![FieldRequirement { field, equal: true, value: name.to_owned() }] }
     }
 
-    /// Whether it selects everything.
+    /// Returns whether it selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -87,7 +87,7 @@ impl FieldSelector {
         &self.requirements
     }
 
-    /// How many bytes it takes in memory, roughly.
+    /// An estimate of the bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
         const EACH: usize = 160;
         self.requirements.iter().map(|found| EACH + found.field.len() + found.value.len()).sum()
@@ -114,14 +114,14 @@ impl FieldSelector {
         }
     }
 
-    /// Whether an object with these fields is selected; a field that is not there is empty.
+    /// Returns whether an object with these fields is selected; a field that is not there is empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Cow<'a, str>) -> bool {
         self.requirements
             .iter()
             .all(|requirement| (field(&requirement.field) == requirement.value.as_str()) == requirement.equal)
     }
 
-    /// Whether an object of the resource is selected.
+    /// Returns whether an object of the resource is selected.
     pub fn matches_object(&self, resource: &Resource, object: &Value) -> bool {
         self.matches(|field| field_value(resource, object, field))
     }

@@ -1,4 +1,4 @@
-//! What may be the key and the value of a label, and what is said about others.
+//! Validation of label keys and values, with Kubernetes' messages.
 
 const NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
@@ -39,7 +39,7 @@ fn is_subdomain(text: &str) -> bool {
     })
 }
 
-/// What is wrong with the key of a label; nothing, if it may be one.
+/// The errors of a label key; none if it is valid.
 pub fn label_key_problems(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let name = match key.split('/').collect::<Vec<_>>().as_slice() {
@@ -79,7 +79,7 @@ fn prefix_problems(prefix: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the value of a label; nothing, if it may be one.
+/// The errors of a label value; none if it is valid.
 pub fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > LENGTH {

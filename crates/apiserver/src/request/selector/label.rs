@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::key::{label_key_problems, label_value_problems};
 use crate::status::{Cause, joined};
 
-/// What is wrong with a selector, in upstream's words.
+/// An invalid selector, with kube-apiserver's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LabelSelectorError {
     /// Something else was expected between requirements.
@@ -15,7 +15,7 @@ pub enum LabelSelectorError {
     Unexpected {
         /// The word that is there.
         found: String,
-        /// What may be there.
+        /// The tokens that are allowed there.
         expected: &'static str,
     },
     /// A requirement is no requirement.
@@ -23,7 +23,7 @@ pub enum LabelSelectorError {
     Requirement(String),
 }
 
-/// How a requirement compares.
+/// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `=`
@@ -51,7 +51,7 @@ pub enum Operator {
 pub struct LabelRequirement {
     /// The label.
     pub key: String,
-    /// How.
+    /// The operator.
     pub operator: Operator,
     /// With what.
     pub values: BTreeSet<String>,
@@ -71,7 +71,7 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// Whether it selects everything.
+    /// Returns whether it selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -81,7 +81,7 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// How many bytes it takes in memory, roughly: of a few bytes of text, hundreds.
+    /// An estimate of the bytes that it takes in memory: hundreds for a few bytes of text.
     pub fn bytes(&self) -> usize {
         /// Of a requirement, and of a node of a set.
         const EACH: usize = 128;
@@ -94,12 +94,12 @@ impl LabelSelector {
         self.requirements.iter().map(bytes).sum()
     }
 
-    /// Whether an object with these labels is selected.
+    /// Returns whether an object with these labels is selected.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
 
-    /// Whether an object is selected.
+    /// Returns whether an object is selected.
     pub fn matches_object(&self, object: &Value) -> bool {
         let labels: Option<&Map<String, Value>> = object["metadata"]["labels"].as_object();
         self.matches(|key| labels?.get(key)?.as_str())

@@ -8,23 +8,19 @@ use crate::json::{ParseError, parse, syntax_error};
 use crate::request::{
     accept::Format,
     body::{
-        BODY_LIMIT, BodyError, Decoded, Repeated, Yaml, check_kind, decode, duplicate_field, strict_error,
+        BODY_LIMIT, BodyError, DecodedBody, Repeated, check_kind, decode, duplicate_field, strict_error,
         unknown_field,
     },
 };
 
-fn no_yaml(_: &str) -> Result<Yaml, String> {
-    Err("yaml: not here".to_owned())
-}
-
-fn json_body(text: &str) -> Result<Decoded, BodyError> {
-    decode(&Bytes::copy_from_slice(text.as_bytes()), Format::Json, no_yaml)
+fn json_body(text: &str) -> Result<DecodedBody, BodyError> {
+    decode(&Bytes::copy_from_slice(text.as_bytes()), Format::Json)
 }
 
 #[test]
 fn members_given_twice_are_noted() {
     let text = r#"{"metadata":{"name":"a","name":"b"},"spec":{"a":1,"a":2,"a":3,"l":[0,{"x":1,"x":2}]},"a.b":1,"a.b":2}"#;
-    let Decoded { value, repeated } = json_body(text).unwrap();
+    let DecodedBody { value, repeated } = json_body(text).unwrap();
     let paths = ["metadata.name", "spec.a", "spec.l[1].x", "a.b"];
     assert_eq!(repeated, Repeated::Members(paths.map(str::to_owned).into()));
     assert_eq!(value["metadata"]["name"], "b");
@@ -34,14 +30,14 @@ fn members_given_twice_are_noted() {
 #[test]
 fn keys_given_twice_are_noted_by_line() {
     let body = Bytes::from_static(b"a: 1\nb:\n  c: x\n  c: z\na: 2\n");
-    let Decoded { value, repeated } = decode(&body, Format::Yaml, crate::handlers::read_yaml).unwrap();
+    let DecodedBody { value, repeated } = decode(&body, Format::Yaml).unwrap();
     assert_eq!(value, json!({"a": 2, "b": {"c": "z"}}));
     let lines = ["line 4: key \"c\" already set in map", "line 5: key \"a\" already set in map"];
     assert_eq!(repeated.warnings(), lines);
     assert_eq!(repeated.problems(), [format!("yaml: unmarshal errors:\n  {}\n  {}", lines[0], lines[1])]);
     // What is JSON is read as YAML then, too.
     let body = Bytes::from_static(b"{\"a\": 1, \"a\": 2}");
-    let Decoded { value, repeated } = decode(&body, Format::Yaml, crate::handlers::read_yaml).unwrap();
+    let DecodedBody { value, repeated } = decode(&body, Format::Yaml).unwrap();
     assert_eq!(
         (value, repeated.warnings()),
         (json!({"a": 2}), vec!["line 1: key \"a\" already set in map".to_owned()])
@@ -106,21 +102,19 @@ fn unreadable_bodies_are_refused_in_upstreams_words() {
 #[test]
 fn bodies_are_limited() {
     let long = Bytes::from(vec![b' '; BODY_LIMIT + 1]);
-    let error = decode(&long, Format::Json, no_yaml).unwrap_err();
+    let error = decode(&long, Format::Json).unwrap_err();
     assert_eq!(error.of_kind("ConfigMap", &long).code().as_u16(), 413);
     let bomb = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(matches!(json_body(&bomb), Err(BodyError::Json(_))));
 }
 
 #[test]
-fn yaml_is_somebody_elses() {
-    let body = Bytes::from_static(b"a: 1");
-    let decoded = decode(&body, Format::Yaml, |text| Ok((json!({"text": text}), Vec::new())));
-    assert_eq!(decoded.unwrap().value, json!({"text": "a: 1"}));
-    let error = decode(&body, Format::Yaml, no_yaml).unwrap_err();
-    let expected = "the object provided is unrecognized (must be of type Thing): yaml: not here (613a2031)";
-    assert_eq!(error.of_kind("Thing", &body).to_string(), expected);
-    assert!(decode(&Bytes::from_static(b"\xff"), Format::Yaml, no_yaml).is_err());
+fn malformed_yaml_is_refused() {
+    let body = Bytes::from_static(b"a: [1");
+    let error = decode(&body, Format::Yaml).unwrap_err().of_kind("Thing", &body).to_string();
+    let expected = "the object provided is unrecognized (must be of type Thing): yaml: line ";
+    assert!(error.starts_with(expected) && error.ends_with(" (613a205b31)"), "{error}");
+    assert!(decode(&Bytes::from_static(b"\xff"), Format::Yaml).is_err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use http::Method;
 use proptest::prelude::*;
 
-use crate::request::path::{GroupVersion, Probe, ResourcePath, Target, Verb};
+use crate::request::path::{GroupVersion, Probe, RequestPath, ResourcePath, Verb};
 
 fn version(group: &str, version: &str) -> GroupVersion {
     GroupVersion { group: group.to_owned(), version: version.to_owned() }
@@ -42,8 +42,8 @@ fn resources_are_found() {
         ("/api/v1/namespaces/x/configmaps/..", "v1 x configmaps .. -"),
     ];
     for (path, expected) in rows {
-        match Target::parse(path) {
-            Target::Resource(found) => assert_eq!(shown(&found), expected, "{path}"),
+        match RequestPath::parse(path) {
+            RequestPath::Resource(found) => assert_eq!(shown(&found), expected, "{path}"),
             other => panic!("{path}: {other:?}"),
         }
     }
@@ -52,52 +52,52 @@ fn resources_are_found() {
 #[test]
 fn other_paths_are_known() {
     let rows = [
-        ("/", Target::Root),
-        ("/index.html", Target::Root),
-        ("//", Target::Unknown),
-        ("/api", Target::CoreVersions),
-        ("/api/", Target::CoreVersions),
-        ("/apis", Target::Groups),
-        ("/apis/apps", Target::Group("apps".to_owned())),
-        ("/api/v1", Target::Resources(version("", "v1"))),
-        ("/api/v1/", Target::Resources(version("", "v1"))),
-        ("/apis/apps/v1", Target::Resources(version("apps", "v1"))),
-        ("/openapi/v2", Target::OpenApiV2),
-        ("/openapi/v3", Target::OpenApiV3Index),
-        ("/openapi/v3/api/v1", Target::OpenApiV3(version("", "v1"))),
-        ("/openapi/v3/apis/apps/v1", Target::OpenApiV3(version("apps", "v1"))),
-        ("/version", Target::Version),
-        ("/version/", Target::Version),
-        ("/livez", Target::Health(Probe::Live, None)),
-        ("/livez/ping", Target::Health(Probe::Live, Some("ping".to_owned()))),
-        ("/readyz/poststarthook/x", Target::Health(Probe::Ready, Some("poststarthook/x".to_owned()))),
-        ("/healthz", Target::Health(Probe::Health, None)),
-        ("/readyz/", Target::Unknown),
-        ("/metrics", Target::Metrics),
-        ("/metricsx", Target::Unknown),
-        ("/openapi", Target::Unknown),
-        ("/openapi/v3/", Target::Unknown),
-        ("/nothing", Target::Unknown),
-        ("", Target::Unknown),
-        ("api/v1", Target::Unknown),
-        ("/api/v1/watch", Target::UnknownResource),
-        ("/api//v1/namespaces", Target::UnknownResource),
-        ("/api/v1/namespaces/x/configmaps//a", Target::UnknownResource),
-        ("/api/v1/namespaces/x/configmaps/a/b/c", Target::UnknownResource),
-        ("/api/v1/namespaces/x/status/y", Target::UnknownResource),
-        ("/api/v1/%zz", Target::Malformed),
-        ("/api/v1/%ff", Target::Malformed),
-        ("/api/v1/a%00", Target::Malformed),
-        ("/api/v1/%", Target::Malformed),
+        ("/", RequestPath::Root),
+        ("/index.html", RequestPath::Root),
+        ("//", RequestPath::Unknown),
+        ("/api", RequestPath::CoreVersions),
+        ("/api/", RequestPath::CoreVersions),
+        ("/apis", RequestPath::Groups),
+        ("/apis/apps", RequestPath::Group("apps".to_owned())),
+        ("/api/v1", RequestPath::Resources(version("", "v1"))),
+        ("/api/v1/", RequestPath::Resources(version("", "v1"))),
+        ("/apis/apps/v1", RequestPath::Resources(version("apps", "v1"))),
+        ("/openapi/v2", RequestPath::OpenApiV2),
+        ("/openapi/v3", RequestPath::OpenApiV3Index),
+        ("/openapi/v3/api/v1", RequestPath::OpenApiV3(version("", "v1"))),
+        ("/openapi/v3/apis/apps/v1", RequestPath::OpenApiV3(version("apps", "v1"))),
+        ("/version", RequestPath::Version),
+        ("/version/", RequestPath::Version),
+        ("/livez", RequestPath::Health(Probe::Live, None)),
+        ("/livez/ping", RequestPath::Health(Probe::Live, Some("ping".to_owned()))),
+        ("/readyz/poststarthook/x", RequestPath::Health(Probe::Ready, Some("poststarthook/x".to_owned()))),
+        ("/healthz", RequestPath::Health(Probe::Health, None)),
+        ("/readyz/", RequestPath::Unknown),
+        ("/metrics", RequestPath::Metrics),
+        ("/metricsx", RequestPath::Unknown),
+        ("/openapi", RequestPath::Unknown),
+        ("/openapi/v3/", RequestPath::Unknown),
+        ("/nothing", RequestPath::Unknown),
+        ("", RequestPath::Unknown),
+        ("api/v1", RequestPath::Unknown),
+        ("/api/v1/watch", RequestPath::UnknownResource),
+        ("/api//v1/namespaces", RequestPath::UnknownResource),
+        ("/api/v1/namespaces/x/configmaps//a", RequestPath::UnknownResource),
+        ("/api/v1/namespaces/x/configmaps/a/b/c", RequestPath::UnknownResource),
+        ("/api/v1/namespaces/x/status/y", RequestPath::UnknownResource),
+        ("/api/v1/%zz", RequestPath::Malformed),
+        ("/api/v1/%ff", RequestPath::Malformed),
+        ("/api/v1/a%00", RequestPath::Malformed),
+        ("/api/v1/%", RequestPath::Malformed),
     ];
     for (path, expected) in rows {
-        assert_eq!(Target::parse(path), expected, "{path}");
+        assert_eq!(RequestPath::parse(path), expected, "{path}");
     }
 }
 
 fn path(text: &str) -> ResourcePath {
-    match Target::parse(text) {
-        Target::Resource(path) => path,
+    match RequestPath::parse(text) {
+        RequestPath::Resource(path) => path,
         other => panic!("{other:?}"),
     }
 }
@@ -146,11 +146,11 @@ fn names_are_segments() {
 proptest! {
     #[test]
     fn every_text_is_a_target(text in ".*") {
-        Target::parse(&text);
+        RequestPath::parse(&text);
     }
 
     #[test]
     fn what_looks_like_a_path_is_one(text in "(/(api|apis|v1|watch|namespaces|status|[a-z%2Ff.]{0,5}|)){0,9}") {
-        Target::parse(&text);
+        RequestPath::parse(&text);
     }
 }

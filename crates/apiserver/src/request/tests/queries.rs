@@ -4,12 +4,13 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::{
+    object::delete::Propagation,
     request::{
         accept::PatchType,
         cursor::{self, Cursor},
-        delete::{DeleteOptions, Propagation},
+        delete::DeleteOptions,
         query::{GetOptions, ListFrom, ListOptions, Query, VersionMatch},
-        write::{FieldValidation, Write, WriteOptions},
+        write::{FieldValidation, WriteKind, WriteOptions},
     },
     status::ApiError,
 };
@@ -194,17 +195,17 @@ fn gets_have_a_revision() {
     assert_eq!(get("export=1").unwrap_err().code().as_u16(), 400);
 }
 
-fn write(query: &str, write: Write) -> Result<WriteOptions, String> {
+fn write(query: &str, write: WriteKind) -> Result<WriteOptions, String> {
     WriteOptions::parse(&Query::parse(query), write).map_err(|error| error.to_string())
 }
 
 #[test]
 fn write_options_are_read() {
-    let apply = Write::Patch(PatchType::Apply);
+    let apply = WriteKind::Patch(PatchType::Apply);
     let options = write("dryRun=All&fieldManager=me&fieldValidation=Strict&force=1", apply).unwrap();
     assert!(options.dry_run && options.force && options.field_validation == FieldValidation::Strict);
     assert_eq!(options.manager("kubectl/v1"), "me");
-    let options = write("", Write::Create).unwrap();
+    let options = write("", WriteKind::Create).unwrap();
     assert_eq!(options.field_validation, FieldValidation::Warn);
     assert_eq!(options.manager("kube\u{1}ctl/v1.36 (linux)"), "kubectl");
     assert_eq!(options.manager(&"ä".repeat(100)).len(), 128);
@@ -212,29 +213,29 @@ fn write_options_are_read() {
 
 #[test]
 fn wrong_write_options_are_refused_in_upstreams_words() {
-    let (apply, merge) = (Write::Patch(PatchType::Apply), Write::Patch(PatchType::Merge));
+    let (apply, merge) = (WriteKind::Patch(PatchType::Apply), WriteKind::Patch(PatchType::Merge));
     let long = format!("fieldManager={}", "a".repeat(129));
     let rows = [
         (
             "dryRun=Foo",
-            Write::Create,
+            WriteKind::Create,
             "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Foo\"]: supported values: \"All\"",
         ),
         (
             "dryRun=All&dryRun=Foo&fieldValidation=x",
-            Write::Update,
+            WriteKind::Update,
             "UpdateOptions.meta.k8s.io \"\" is invalid: [dryRun: Unsupported value: [\"All\",\"Foo\"]: supported \
              values: \"All\", fieldValidation: Unsupported value: \"x\": supported values: \"\", \"Ignore\", \
              \"Strict\", \"Warn\"]",
         ),
         (
             &long,
-            Write::Create,
+            WriteKind::Create,
             "CreateOptions.meta.k8s.io \"\" is invalid: fieldManager: Too long: may not be more than 128 bytes",
         ),
         (
             "fieldManager=a%01b",
-            Write::Create,
+            WriteKind::Create,
             "CreateOptions.meta.k8s.io \"\" is invalid: fieldManager: Invalid value: \"a\\x01b\": invalid character \
              U+0001 (at position 1)",
         ),

@@ -1,8 +1,8 @@
-//! Which version of an API comes first.
+//! The order of versions of an API.
 
 use std::cmp::Ordering;
 
-/// How stable a version is, most stable first.
+/// The stability of a version, most stable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stability {
     Stable,

@@ -30,7 +30,7 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
             errors.push(required(&at, ""));
         }
     }
-    let shared = version::Shared::of(versions);
+    let shared = version::CommonParts::of(versions);
     // The patterns of all versions have one bound.
     let _patterns = OneDefinition::open();
     let mut seen = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn validate(crd: &Value) -> Vec<FieldError> {
         errors.push(invalid(&at.field("versions"), shown, detail));
     }
     if let Some(first) = seen.first().filter(|first| !first.is_empty()) {
-        // A field of the form that Kubernetes judges: the name of the first version.
+        // A field of the form that Kubernetes validates: the name of the first version.
         label(first, &at.field("version"), "", &mut errors);
     }
     for name in ["plural", "singular", "kind", "listKind"] {
@@ -104,7 +104,7 @@ fn label(value: &str, at: &FieldPath, before: &str, errors: &mut Vec<FieldError>
     }
 }
 
-/// What is wrong with names, wanted or accepted; some may be missing.
+/// Validates requested or accepted names; some may be missing.
 pub(super) fn names(names: &Value, at: &FieldPath) -> Vec<FieldError> {
     const MIXED: &str = "may have mixed case, but should otherwise match: ";
     let mut errors = Vec::new();

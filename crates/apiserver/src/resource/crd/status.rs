@@ -1,4 +1,4 @@
-//! Which names a definition gets, and whether it is established.
+//! The accepted names of a CRD, and its Established condition.
 //!
 //! Names are taken within a group: plural, singular and short names share one room, kinds and list kinds another.
 //! Who comes first keeps them; the other definition keeps those it had, says which is taken, and is looked at
@@ -31,7 +31,7 @@ impl Unserved {
     }
 }
 
-/// Whether objects of this definition are served.
+/// Returns whether objects of this definition are served.
 pub fn is_established(crd: &Value) -> bool {
     find(get(crd, &["status"]), "Established").is_some_and(|condition| text(condition, &["status"]) == "True")
 }
@@ -77,7 +77,7 @@ pub fn accept(crd: &Value, names: &Names, unserved: Option<&Unserved>, now: &str
     (status != *get(crd, &["status"])).then_some(status)
 }
 
-/// How far the deletion of the objects of a definition is, once that was deleted itself.
+/// The progress of the deletion of all objects of a CRD that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cleanup {
     /// It begins soon.
@@ -116,15 +116,15 @@ pub struct Names(HashMap<String, Taken>);
 
 #[derive(Debug, Default)]
 struct Taken {
-    resources: Room,
-    kinds: Room,
+    resources: CrdBudget,
+    kinds: CrdBudget,
 }
 
 /// Number of uses of each name.
 #[derive(Debug, Default)]
-struct Room(HashMap<String, usize>);
+struct CrdBudget(HashMap<String, usize>);
 
-impl Room {
+impl CrdBudget {
     fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -153,15 +153,15 @@ impl Names {
 
     /// Adds the names that a definition has.
     pub fn give(&mut self, crd: &Value) {
-        self.each(crd, Room::add);
+        self.each(crd, CrdBudget::add);
     }
 
     /// Takes them back.
     pub fn take(&mut self, crd: &Value) {
-        self.each(crd, Room::remove);
+        self.each(crd, CrdBudget::remove);
     }
 
-    fn each(&mut self, crd: &Value, change: fn(&mut Room, &str)) {
+    fn each(&mut self, crd: &Value, change: fn(&mut CrdBudget, &str)) {
         let taken = self.0.entry(text(crd, &["spec", "group"]).to_owned()).or_default();
         let names = get(crd, &["status", "acceptedNames"]);
         let short = list(names, &["shortNames"]).iter().filter_map(Value::as_str);
@@ -208,7 +208,7 @@ fn decide(crd: &Value, taken: &Taken) -> (Value, Option<(&'static str, String)>)
 fn one(
     name: &str,
     reason: &'static str,
-    room: &Room,
+    room: &CrdBudget,
     wanted: &Value,
     accepted: &Value,
     names: &mut Value,

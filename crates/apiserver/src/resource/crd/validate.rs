@@ -1,6 +1,6 @@
-//! What is wrong with a definition, in the order and the words of Kubernetes.
+//! Validation of CRDs, in the order and with the messages of Kubernetes.
 //!
-//! Kubernetes judges a form of its own, in which what is the same in all versions is moved to the top: the schema
+//! Kubernetes validates a form of its own, in which what is the same in all versions is moved to the top: the schema
 //! of a definition with one version is called `spec.validation`. Its errors name those places, so ours do too.
 
 use capt_schema::{FieldError, FieldPath};
@@ -106,7 +106,7 @@ fn stored_versions(crd: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// The groups of Kubernetes itself need a note that somebody approved.
+/// CRDs in groups of Kubernetes need the annotation of their approval.
 fn approval(crd: &Value, old: Option<&Value>) -> Option<FieldError> {
     let group = text(crd, &["spec", "group"]);
     let protected = ["k8s.io", "kubernetes.io"];

@@ -41,16 +41,16 @@ const AT_ROOT: [&str; 22] = [
 ];
 const AT_ROOT_IN_WORDS: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 
-/// What is the same in all versions; Kubernetes judges it once, at the top.
+/// The parts that are the same in all versions; Kubernetes validates them once, at the top.
 #[expect(clippy::struct_excessive_bools, reason = "each says it of one part")]
-pub(super) struct Shared {
+pub(super) struct CommonParts {
     schema: bool,
     subresources: bool,
     columns: bool,
     selectable: bool,
 }
 
-impl Shared {
+impl CommonParts {
     pub(super) fn of(versions: &[Value]) -> Self {
         let same = |name: &str| {
             let first = versions.first().map_or(&Value::Null, |version| get(version, &[name]));
@@ -65,8 +65,8 @@ impl Shared {
     }
 }
 
-/// What is wrong with a version, except what all versions share.
-pub(super) fn validate(version: &Value, shared: &Shared, at: &FieldPath, errors: &mut Vec<FieldError>) {
+/// Validates a version, except for the parts that all versions share.
+pub(super) fn validate(version: &Value, shared: &CommonParts, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let warning = get(version, &["deprecationWarning"]);
     if let Some(text) = warning.as_str() {
         for detail in deprecation_warning(text, is_true(version, "deprecated")) {
@@ -93,11 +93,11 @@ pub(super) fn validate(version: &Value, shared: &Shared, at: &FieldPath, errors:
     }
 }
 
-/// What is wrong with that which all versions share, seen in the first.
+/// Validates the parts that all versions share, in the first version.
 pub(super) fn validate_shared(
     first: &Value,
     versions: &[Value],
-    shared: &Shared,
+    shared: &CommonParts,
     at: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) {
@@ -160,7 +160,7 @@ fn schema(version: &Value, status: bool, at: &FieldPath, errors: &mut Vec<FieldE
             errors.push(invalid(&at.field("openAPIV3Schema"), schema.clone(), detail));
         }
     }
-    if let Err(found) = schema_cache::judge(schema) {
+    if let Err(found) = schema_cache::validate(schema) {
         let at = at.field("openAPIV3Schema");
         errors.extend(found.into_iter().map(|error| error.under(&at)));
     }
@@ -193,7 +193,7 @@ fn scale(version: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
     check("labelSelectorPath", &[".spec.", ".status."], either, false);
 }
 
-/// Whether a path of a scale leads deeper than any object goes: each of its steps becomes an object in another, and those are
+/// Returns whether a path of a scale leads deeper than any object goes: each of its steps becomes an object in another, and those are
 /// walked by recursion.
 pub(super) fn is_too_deep(path: &str) -> bool {
     path.split('.').count() > MAX_DEPTH + 1
@@ -284,7 +284,7 @@ pub(super) fn too_many(at: &FieldPath, count: usize, most: usize) -> FieldError 
     )
 }
 
-/// Whether a schema refers to others; a property may be called so.
+/// Returns whether a schema refers to others; a property may be called so.
 fn refers(schema: &Value) -> bool {
     let Value::Object(members) = schema else { return false };
     members.iter().any(|(name, value)| match (name.as_str(), value) {

@@ -41,9 +41,11 @@ use tokio_rustls::{
     },
 };
 
-use super::{Api, Asking, Body, Finite, Limits, Made, SecureServer, Settings, User};
+use super::{
+    Body, Finite, Impersonator, Limits, RequestHandler, SecureServer, Settings, UnsharedBytes, User,
+};
 use crate::authn::Identity;
-use crate::rbac::{Resource, Verdict};
+use crate::rbac::{ResourceAttributes, Verdict};
 
 /// Longer than anything here takes; reached only by a failure.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -58,7 +60,7 @@ struct Dummy {
     gate: Arc<threads::Gate>,
 }
 
-impl Api for Dummy {
+impl RequestHandler for Dummy {
     async fn respond(self: Arc<Self>, user: User, request: Request<Bytes>) -> Response<Body> {
         match request.uri().path() {
             "/livez" => text("ok"),
@@ -66,7 +68,7 @@ impl Api for Dummy {
             "/whoami" => text(json!({"name": user.name, "groups": user.groups, "uid": user.uid}).to_string()),
             "/headers" => text(format!("{:?}", request.headers())),
             "/asking" => {
-                text(request.extensions().get().map_or("", |Asking(asking)| &asking.name).to_owned())
+                text(request.extensions().get().map_or("", |Impersonator(asking)| &asking.name).to_owned())
             }
             "/length" => text(request.body().len().to_string()),
             "/panic" => panic!("asked to"),
@@ -112,7 +114,7 @@ impl Api for Dummy {
             "/made" => {
                 let mut response = self.flood();
                 response.extensions_mut().insert(Finite);
-                response.extensions_mut().insert(Made(2048));
+                response.extensions_mut().insert(UnsharedBytes(2048));
                 response
             }
             "/flood" => self.flood(),
@@ -124,7 +126,7 @@ impl Api for Dummy {
         }
     }
 
-    fn may_impersonate(&self, user: &User, wish: &Resource<'_>) -> Verdict {
+    fn may_impersonate(&self, user: &User, wish: &ResourceAttributes<'_>) -> Verdict {
         let is_kept = wish.name == "kept";
         if is_kept {
             self.gate.wait();

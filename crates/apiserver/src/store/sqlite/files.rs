@@ -14,7 +14,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 use super::{
     chain::Commit,
-    head::{self, Found, Head, Record},
+    head::{self, CommitRecord, Found, Head},
     log_of, recover,
     row::{self, Loaded},
 };
@@ -61,10 +61,10 @@ const CHAIN: &str = "
     ALTER TABLE history ADD COLUMN chained BLOB;
 ";
 
-/// How rows are read.
+/// The mode in which rows are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Whether commits are chained in this format.
+    /// True if commits are chained in this format.
     pub(super) chained: bool,
     /// The commit to look for.
     pub(super) asked: Option<u64>,
@@ -74,7 +74,7 @@ pub(super) struct Load {
 pub(super) struct Files<'a>(pub(super) &'a Path);
 
 impl Files<'_> {
-    /// Where the head record is.
+    /// The path of the head record.
     fn head_path(&self) -> PathBuf {
         self.0.with_file_name(head::FILE)
     }
@@ -87,7 +87,7 @@ impl Files<'_> {
         head::read(&path).map_err(|source| OpenError::File { attempt: "read", path, source })
     }
 
-    /// Whether there is a database. One that was lost or emptied is damage, not a new store.
+    /// Returns whether there is a database. One that was lost or emptied is damage, not a new store.
     pub(super) fn exist(&self, head: Found) -> Result<bool, OpenError> {
         if recover::is_unfinished(self.0) {
             return Err(self.damaged("it was being recovered, which was cut short"));
@@ -148,7 +148,7 @@ impl Files<'_> {
         &self,
         objects: &[Arc<Object>],
         revision: Revision,
-    ) -> Result<Record, OpenError> {
+    ) -> Result<CommitRecord, OpenError> {
         let draft = self.0.with_extension("db.new");
         // Left by a start that was cut short. SQLite would make a file that others may read.
         let removed = fs::remove_file(&draft).or_else(|error| match error.kind() {
@@ -166,20 +166,20 @@ impl Files<'_> {
         // All of it at once, where SQLite would sync each step of its own.
         let synced = fs::File::open(&draft).and_then(|file| file.sync_all());
         synced.map_err(|source| self.refused("sync", source))?;
-        let record = Record::of(&commit, revision);
+        let record = CommitRecord::of(&commit, revision);
         self.create_head(&record)?;
         fs::rename(&draft, self.0).map_err(|source| self.refused("create", source))?;
         Ok(record)
     }
 
-    pub(super) fn create_head(&self, record: &Record) -> Result<(), OpenError> {
+    pub(super) fn create_head(&self, record: &CommitRecord) -> Result<(), OpenError> {
         let path = self.head_path();
         Head::create(&path, record).map_err(|source| OpenError::File { attempt: "write", path, source })
     }
 
     /// Opens the head record, and brings it up to date where it fell behind. One with a slot that is not whole is
     /// replaced: what is written next may go into the other.
-    pub(super) fn write_head(&self, record: &Record, found: Found) -> Result<Head, OpenError> {
+    pub(super) fn write_head(&self, record: &CommitRecord, found: Found) -> Result<Head, OpenError> {
         let write = |path: &Path| {
             if let Found::Half(_) = found {
                 Head::create(path, record)?;
@@ -250,7 +250,7 @@ impl Files<'_> {
             (None, _) if *chained => Err(self.damaged("it has no chain of commits")),
             (None, Found::Missing) => Ok(None),
             (None, Found::Whole(record))
-                if record == Record::of(&Commit::first(revision, state.compacted, *rows), revision) =>
+                if record == CommitRecord::of(&Commit::first(revision, state.compacted, *rows), revision) =>
             {
                 // Bringing it up to date was cut short.
                 Ok(None)
@@ -305,7 +305,7 @@ impl Files<'_> {
     ) -> Result<Commit, OpenError> {
         let Loaded { state, rows, .. } = loaded;
         let commit = Commit::first(state.revision, state.compacted, *rows);
-        self.create_head(&Record::of(&commit, state.revision))?;
+        self.create_head(&CommitRecord::of(&commit, state.revision))?;
         folder.sync()?;
         let adopt = || {
             let transaction = connection.unchecked_transaction()?;
@@ -326,7 +326,7 @@ impl Files<'_> {
         if verdict == "ok" { Ok(()) } else { Err(self.damaged(&verdict)) }
     }
 
-    /// Whether there is something in the log, without which the file is not the database.
+    /// Returns whether there is something in the log, without which the file is not the database.
     pub(super) fn is_logged(&self) -> Result<bool, OpenError> {
         match fs::metadata(log_of(self.0)) {
             Ok(log) => Ok(log.len() > 0),
@@ -391,7 +391,7 @@ impl Files<'_> {
     }
 }
 
-/// The name of a file that nobody changes, as SQLite takes it.
+/// The URI of an immutable file for SQLite.
 fn as_uri(path: &Path) -> String {
     const KEPT: &AsciiSet =
         &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -418,7 +418,7 @@ fn set_up(connection: &Connection, quota: Option<u64>) -> rusqlite::Result<()> {
 }
 
 /// Tells which commits are not there.
-fn lost(newest: Option<&Commit>, revision: Revision, record: &Record) -> String {
+fn lost(newest: Option<&Commit>, revision: Revision, record: &CommitRecord) -> String {
     let commits = record.number - newest.map_or(0, |newest| newest.number);
     let first = revision.next().min(record.revision);
     format!(

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - **The process is killed**: both files are as they were last written. The record is that of the newest commit, or of
-//!   the one before, if the process was killed between the two writes, and then nobody was answered.
+//!   the one before, if the process was killed between the two writes, and then no write was answered.
 //! - **The machine loses power**: commits are synced before the record is written, so the record cannot get ahead of
 //!   the database. It may fall behind, as it is not synced with every commit, which would cost as much as the commit
 //!   itself: then damage to the commits after it is not found. It is synced when the store is opened and closed, and
@@ -31,14 +31,14 @@ use super::chain::{Commit, HASH};
 use crate::store::key::Revision;
 
 pub(super) const FILE: &str = "store.head";
-/// Where the second slot begins; the size of a block of nearly every file system.
+/// The offset of the second slot; the block size of nearly every file system.
 const BLOCK: usize = 4096;
 const MAGIC: &[u8; 8] = b"CAPThead";
 const SLOT: usize = 8 + 8 + 8 + HASH + 4;
 
-/// What a slot says.
+/// The record in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct CommitRecord {
     /// Number of the commit.
     pub(super) number: u64,
     /// Its hash.
@@ -47,12 +47,12 @@ pub(super) struct Record {
     pub(super) revision: Revision,
 }
 
-impl Record {
+impl CommitRecord {
     pub(super) fn of(commit: &Commit, revision: Revision) -> Self {
         Self { number: commit.number, hash: commit.hash, revision }
     }
 
-    /// Whether no write was ever answered by the store that this belongs to.
+    /// Returns whether no write was ever answered by the store that this belongs to.
     pub(super) fn is_of_a_new_store(&self) -> bool {
         self.number == 0 && self.revision == Revision::START
     }
@@ -85,37 +85,37 @@ impl Record {
     }
 }
 
-/// What is found where the head record should be.
+/// The state of the head record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Missing,
     /// No slot is whole.
     Damaged,
     /// One slot is; the other may have been newer.
-    Half(Record),
+    Half(CommitRecord),
     /// Both are, and this is the newer one.
-    Whole(Record),
+    Whole(CommitRecord),
 }
 
 impl Found {
     /// Reads the file's content.
     pub(super) fn of(content: &[u8]) -> Self {
         let slots = [content, content.get(BLOCK..).unwrap_or_default()];
-        match slots.map(Record::decode) {
+        match slots.map(CommitRecord::decode) {
             [Some(one), Some(other)] => Self::Whole(if one.number > other.number { one } else { other }),
             [Some(only), None] | [None, Some(only)] => Self::Half(only),
             [None, None] => Self::Damaged,
         }
     }
 
-    pub(super) fn record(self) -> Option<Record> {
+    pub(super) fn record(self) -> Option<CommitRecord> {
         match self {
             Self::Whole(record) | Self::Half(record) => Some(record),
             Self::Missing | Self::Damaged => None,
         }
     }
 
-    /// Whether a database whose newest commit has this number has all that was answered.
+    /// Returns whether a database whose newest commit has this number has all that was answered.
     pub(super) fn is_reached_by(self, number: u64) -> bool {
         match self {
             Self::Whole(record) => number >= record.number,
@@ -139,7 +139,7 @@ pub(super) struct Head(File);
 
 impl Head {
     /// Makes a new file, or replaces the one that is there, in one step that lasts once the folder is synced.
-    pub(super) fn create(path: &Path, record: &Record) -> io::Result<()> {
+    pub(super) fn create(path: &Path, record: &CommitRecord) -> io::Result<()> {
         let mut content = vec![0; 2 * BLOCK];
         for start in [0, BLOCK] {
             content[start..start + SLOT].copy_from_slice(&record.encode());
@@ -156,7 +156,7 @@ impl Head {
     }
 
     /// Writes into blocks that the file has: where the file system does not copy on write, a full disk has room for it.
-    pub(super) fn write(&self, record: &Record) -> io::Result<()> {
+    pub(super) fn write(&self, record: &CommitRecord) -> io::Result<()> {
         let start = if record.number.is_multiple_of(2) { 0 } else { BLOCK };
         self.0.write_all_at(&record.encode(), start as u64)
     }
@@ -175,8 +175,8 @@ impl Head {
 mod tests {
     use super::*;
 
-    fn record(number: u64) -> Record {
-        Record { number, hash: [7; HASH], revision: Revision::new(number + 10) }
+    fn record(number: u64) -> CommitRecord {
+        CommitRecord { number, hash: [7; HASH], revision: Revision::new(number + 10) }
     }
 
     #[test]

@@ -35,15 +35,15 @@ use crate::store::{
     object::Object,
 };
 
-/// Where copies are read and the new database is made; without meaning when nobody works on it.
+/// The folder of copies and of the new database during a recovery; obsolete otherwise.
 const WORK: &str = "recovering";
-/// Where the new database is until it is in its place.
+/// The path of the new database until it replaces the damaged one.
 const DONE: &str = "recovered";
 /// How far the revisions of a recovered store are from all that were seen: more than a store gives out between two
 /// writes of its head record to disk.
 const GAP: u64 = 1_000_000;
 
-/// Whether a recovery was cut short.
+/// Returns whether a recovery was cut short.
 pub(super) fn is_unfinished(database: &Path) -> bool {
     database.with_file_name(DONE).exists()
 }
@@ -55,7 +55,7 @@ pub struct Lost {
     pub key: Key,
     /// The newest revision that is known of it.
     pub newest: Revision,
-    /// Whether that was its deletion.
+    /// True if that was its deletion.
     pub deleted: bool,
     /// The revision that it goes back to; `None` where it is gone.
     pub kept: Option<Revision>,
@@ -111,12 +111,12 @@ impl Recovery {
         Ok(Some(Self { folder, damage, missing, answered, objects, revision, complete, lost, next }))
     }
 
-    /// What is wrong with the store.
+    /// The damage of the store.
     pub fn damage(&self) -> &str {
         &self.damage
     }
 
-    /// Whether there is no store at all, nor any trace of one.
+    /// Returns whether there is no store at all, nor any trace of one.
     pub fn is_missing(&self) -> bool {
         self.missing
     }
@@ -136,7 +136,7 @@ impl Recovery {
         self.revision
     }
 
-    /// Whether all answered writes are among them.
+    /// Returns whether all answered writes are among them.
     pub fn is_complete(&self) -> bool {
         self.complete
     }

@@ -11,13 +11,13 @@ use rusqlite::{Connection, Row, Statement, params};
 
 use super::{
     chain::{Commit, HASH, RowSum},
-    salvage::Version as Salvaged,
+    salvage::SalvagedVersion,
 };
 use crate::store::{
     clock::Millis,
     history::{Entry, Event},
     key::{Key, Revision},
-    object::{Object, Part, digits},
+    object::{CachedRange, Object, digits},
     snapshot::State,
     table::Table,
 };
@@ -219,7 +219,7 @@ pub(super) fn chain(connection: &Connection, compacted: Revision, commit: &Commi
 /// only once, at the end.
 type Live = HashMap<Key, Arc<Object>>;
 
-/// What a database holds.
+/// The contents of a database.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) state: State,
@@ -229,7 +229,7 @@ pub(super) struct Loaded {
     pub(super) newest: Option<Commit>,
     /// The hash of the commit that was asked for, where it is still known.
     pub(super) asked: Option<[u8; HASH]>,
-    /// Whether there should be a chain.
+    /// True if there should be a chain.
     pub(super) chained: bool,
     /// The newest commit that shows without the log, where there is a log.
     pub(super) alone: Option<Commit>,
@@ -317,7 +317,7 @@ pub(super) fn newest(connection: &Connection) -> Option<Commit> {
 }
 
 /// Reads what has a right checksum, from both ends: behind a damaged page there may be good ones.
-pub(super) fn salvage(connection: &Connection) -> (BTreeMap<Revision, Salvaged>, Option<Revision>) {
+pub(super) fn salvage(connection: &Connection) -> (BTreeMap<Revision, SalvagedVersion>, Option<Revision>) {
     let compacted = connection.query_row("SELECT compacted FROM history", [], |row| row.get::<_, i64>(0));
     let mut versions = BTreeMap::new();
     for direction in ["ASC", "DESC"] {
@@ -331,7 +331,7 @@ pub(super) fn salvage(connection: &Connection) -> (BTreeMap<Revision, Salvaged>,
 fn salvage_in(
     connection: &Connection,
     direction: &str,
-    versions: &mut BTreeMap<Revision, Salvaged>,
+    versions: &mut BTreeMap<Revision, SalvagedVersion>,
 ) -> Result<(), RowError> {
     let mut head = Vec::new();
     let select = format!("SELECT {COLUMNS} FROM version ORDER BY revision {direction}");
@@ -344,7 +344,7 @@ fn salvage_in(
             Some(_) => object(key.clone(), &version).ok(),
             None => None,
         };
-        versions.insert(version.revision, Salvaged { key, object });
+        versions.insert(version.revision, SalvagedVersion { key, object });
     }
     Ok(())
 }
@@ -417,7 +417,7 @@ fn object(key: Key, version: &Version<'_>) -> Result<Arc<Object>, RowError> {
     if stamp.is_some_and(|at| at.saturating_add(digits(revision)) > bytes.len()) {
         return Err(damaged(revision, "its revision stands outside its value"));
     }
-    Ok(Arc::new(Object { key, revision, created, bytes, stamp, part: Part::default() }))
+    Ok(Arc::new(Object { key, revision, created, bytes, stamp, part: CachedRange::default() }))
 }
 
 fn damaged(revision: Revision, what: &str) -> RowError {

@@ -1,4 +1,4 @@
-//! What can be read of a damaged database.
+//! The readable rows of a damaged database.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::store::{
 
 /// A version of an object: what it was, or that it was deleted.
 #[derive(Clone, Debug)]
-pub(super) struct Version {
+pub(super) struct SalvagedVersion {
     pub(super) key: Key,
     pub(super) object: Option<Arc<Object>>,
 }
@@ -26,8 +26,8 @@ pub(super) struct Version {
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Rows with a right checksum.
-    pub(super) versions: BTreeMap<Revision, Version>,
-    /// Where history begins.
+    pub(super) versions: BTreeMap<Revision, SalvagedVersion>,
+    /// The first revision of the history.
     pub(super) compacted: Option<Revision>,
     /// The newest commit, if all of it is there.
     pub(super) whole: Option<Commit>,

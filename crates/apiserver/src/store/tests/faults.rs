@@ -220,7 +220,7 @@ async fn a_full_database_loses_nothing() {
     assert!(written.len() > 5, "{}", written.len());
     assert_eq!(store.revision(), written.last().unwrap().revision());
 
-    let all = Query { resource: "things", ..Query::default() };
+    let all = ListQuery { resource: "things", ..ListQuery::default() };
     drop(store);
     let store = Store::open(folder.path(), &options).unwrap();
     assert_eq!(store.list(&all).unwrap().objects, written, "the same after a restart");
@@ -339,7 +339,7 @@ async fn a_log_cut_anywhere_leaves_whole_writes() {
     let folder = private();
     let store = open(folder.path());
     let head = fs::read(folder.path().join("store.head")).unwrap();
-    let all = Query { resource: "things", ..Query::default() };
+    let all = ListQuery { resource: "things", ..ListQuery::default() };
     let mut states = BTreeMap::from([(store.revision(), Vec::new())]);
     for n in 0..20 {
         let create = |part| {

@@ -31,7 +31,10 @@ async fn a_store_is_closed_though_somebody_holds_it() {
     let refused = store.create(key("things", "a", "late"), value("x")).await;
     assert!(matches!(refused, Err(WriteError::Closed)), "{refused:?}");
     store.close().await;
-    assert_eq!(store.list(&Query { resource: "things", ..Query::default() }).unwrap().objects.len(), kept);
+    assert_eq!(
+        store.list(&ListQuery { resource: "things", ..ListQuery::default() }).unwrap().objects.len(),
+        kept
+    );
     let again = open(&folder);
     assert_eq!(again.revision(), store.revision(), "the folder is free, and has all that was answered");
 }
@@ -62,7 +65,10 @@ async fn a_store_outlives_its_handles() {
     let store = open(&folder);
     assert_eq!(store.revision().get(), 7, "the revision of a deletion that was compacted is not taken again");
     assert_eq!(store.snapshot().compacted().get(), 7);
-    assert_eq!(store.list(&Query { resource: "things", ..Query::default() }).unwrap().objects, [updated]);
+    assert_eq!(
+        store.list(&ListQuery { resource: "things", ..ListQuery::default() }).unwrap().objects,
+        [updated]
+    );
     assert!(store.stats().disk_bytes > 0);
 }
 

@@ -55,7 +55,7 @@ async fn what_was_dropped_is_gone() {
     let mut level = store.watch(Filter::default(), Revision::new(3)).unwrap();
     let elsewhere = Filter { resource: Some("others".into()), namespace: None };
     let mut elsewhere = store.watch(elsewhere, Revision::START).unwrap();
-    let page = store.list(&Query { resource: "things", limit: 1, ..Query::default() }).unwrap();
+    let page = store.list(&ListQuery { resource: "things", limit: 1, ..ListQuery::default() }).unwrap();
     store.delete(key("things", "", "c"), None).await.unwrap();
     assert_eq!(store.compact(Revision::new(3)).await.unwrap(), Revision::new(3));
     assert_eq!(store.compact(Revision::new(2)).await.unwrap(), Revision::new(3), "never backwards");
@@ -68,7 +68,7 @@ async fn what_was_dropped_is_gone() {
     assert_eq!(drain(&mut level).unwrap().iter().map(short).collect::<Vec<_>>(), ["+4 c", "+5 d", "-6 c"]);
     assert_eq!(elsewhere.progress(), Ok(Revision::new(6)), "it missed nothing of its own");
 
-    let query = Query { resource: "things", from: page.next.as_ref(), ..Query::default() };
+    let query = ListQuery { resource: "things", from: page.next.as_ref(), ..ListQuery::default() };
     assert_eq!(store.list(&query).unwrap().objects.len(), 3, "still as at the first page");
     assert_eq!(
         store.compact(Revision::new(99)).await.unwrap(),
@@ -175,7 +175,7 @@ impl Pair {
         self.events.push(event);
     }
 
-    fn expected(&self, at: Revision, query: &Query<'_>) -> Vec<Arc<Object>> {
+    fn expected(&self, at: Revision, query: &ListQuery<'_>) -> Vec<Arc<Object>> {
         let fits = |key: &Key| {
             *key.resource == *query.resource
                 && query.namespace.is_none_or(|namespace| *key.namespace == *namespace)
@@ -188,7 +188,7 @@ impl Pair {
         let store = self.store();
         for at in self.states.keys().copied() {
             let filter = Filter { resource: Some(RESOURCES[0].into()), namespace: None };
-            let query = Query { resource: RESOURCES[0], at: At::Exactly(at), ..Query::default() };
+            let query = ListQuery { resource: RESOURCES[0], at: At::Exactly(at), ..ListQuery::default() };
             if at < self.compacted {
                 assert!(matches!(store.watch(filter, at), Err(WatchError::Start(ReadError::Gone { .. }))));
                 assert!(matches!(store.list(&query), Err(ReadError::Gone { .. })));
@@ -203,7 +203,7 @@ impl Pair {
             for event in drain(&mut store.watch(filter, at).unwrap()).unwrap() {
                 follow(&mut objects, &event);
             }
-            let latest = store.list(&Query { at: At::Latest, ..query }).unwrap();
+            let latest = store.list(&ListQuery { at: At::Latest, ..query }).unwrap();
             assert_eq!(objects, listed(&latest), "list at {at}, then watch");
         }
     }
@@ -219,7 +219,7 @@ fn life(folder: Option<tempfile::TempDir>, steps: Vec<Step>, limit: usize) {
             pair.step(step).await;
         }
         // Pages of a list, with the rest of the life going on between them.
-        let query = Query { resource: RESOURCES[0], limit, ..Query::default() };
+        let query = ListQuery { resource: RESOURCES[0], limit, ..ListQuery::default() };
         let mut page = pair.store().list(&query).unwrap();
         let (at, mut paged) = (page.revision, page.objects.clone());
         let mut whole = true;
@@ -227,7 +227,7 @@ fn life(folder: Option<tempfile::TempDir>, steps: Vec<Step>, limit: usize) {
             for step in steps.by_ref().take(3) {
                 pair.step(step).await;
             }
-            match pair.store().list(&Query { from: Some(&next), ..query }) {
+            match pair.store().list(&ListQuery { from: Some(&next), ..query }) {
                 Ok(following) => page = following,
                 Err(ReadError::Gone { .. }) if at < pair.compacted => whole = false,
                 Err(other) => panic!("{other}"),

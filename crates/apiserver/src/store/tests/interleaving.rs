@@ -144,7 +144,7 @@ async fn run(store: Store, attempts: Vec<Vec<Attempt>>, plans: Vec<Plan>) {
         follow(&mut objects, &event);
     }
     for resource in RESOURCES {
-        let page = store.list(&Query { resource, ..Query::default() }).unwrap();
+        let page = store.list(&ListQuery { resource, ..ListQuery::default() }).unwrap();
         let expected: Vec<_> =
             objects.values().filter(|object| *object.key().resource == *resource).cloned().collect();
         assert_eq!(page.objects, expected);

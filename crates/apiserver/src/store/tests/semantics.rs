@@ -19,7 +19,7 @@ fn names(page: &Page) -> Vec<String> {
 async fn a_new_store_is_empty_and_at_the_start() {
     let store = memory();
     assert_eq!(store.revision(), Revision::START);
-    let page = store.list(&Query { resource: "things", ..Query::default() }).unwrap();
+    let page = store.list(&ListQuery { resource: "things", ..ListQuery::default() }).unwrap();
     assert_eq!((page.objects.len(), page.revision, page.next, page.remaining), (0, Revision::START, None, 0));
     assert_eq!(store.get(&key("things", "a", "one")), None);
 }
@@ -124,21 +124,21 @@ async fn of_many_who_expect_the_same_revision_one_wins() {
 #[tokio::test]
 async fn lists() {
     let store = sample().await;
-    let all = Query { resource: "things", ..Query::default() };
+    let all = ListQuery { resource: "things", ..ListQuery::default() };
     let table = [
         (all, vec!["/root", "a/one", "a/two", "b/one"], 0),
-        (Query { namespace: Some("a"), ..all }, vec!["a/one", "a/two"], 0),
-        (Query { namespace: Some(""), ..all }, vec!["/root"], 0),
-        (Query { namespace: Some("c"), ..all }, vec![], 0),
-        (Query { resource: "nothing", ..all }, vec![], 0),
-        (Query { limit: 3, ..all }, vec!["/root", "a/one", "a/two"], 1),
-        (Query { limit: 4, ..all }, vec!["/root", "a/one", "a/two", "b/one"], 0),
-        (Query { limit: 1, namespace: Some("a"), ..all }, vec!["a/one"], 1),
-        (Query { at: At::Exactly(Revision::new(3)), ..all }, vec!["/root", "a/one"], 0),
-        (Query { at: At::Exactly(Revision::new(3)), limit: 1, ..all }, vec!["/root"], 1),
-        (Query { at: At::Exactly(Revision::START), ..all }, vec![], 0),
+        (ListQuery { namespace: Some("a"), ..all }, vec!["a/one", "a/two"], 0),
+        (ListQuery { namespace: Some(""), ..all }, vec!["/root"], 0),
+        (ListQuery { namespace: Some("c"), ..all }, vec![], 0),
+        (ListQuery { resource: "nothing", ..all }, vec![], 0),
+        (ListQuery { limit: 3, ..all }, vec!["/root", "a/one", "a/two"], 1),
+        (ListQuery { limit: 4, ..all }, vec!["/root", "a/one", "a/two", "b/one"], 0),
+        (ListQuery { limit: 1, namespace: Some("a"), ..all }, vec!["a/one"], 1),
+        (ListQuery { at: At::Exactly(Revision::new(3)), ..all }, vec!["/root", "a/one"], 0),
+        (ListQuery { at: At::Exactly(Revision::new(3)), limit: 1, ..all }, vec!["/root"], 1),
+        (ListQuery { at: At::Exactly(Revision::START), ..all }, vec![], 0),
         (
-            Query { at: At::NotOlderThan(Revision::new(3)), ..all },
+            ListQuery { at: At::NotOlderThan(Revision::new(3)), ..all },
             vec!["/root", "a/one", "a/two", "b/one"],
             0,
         ),
@@ -154,10 +154,10 @@ async fn lists() {
     let current = store.revision();
     let future = Revision::new(current.get() + 1);
     for at in [At::Exactly(future), At::NotOlderThan(future)] {
-        assert_eq!(store.list(&Query { at, ..all }), Err(ReadError::Future { asked: future, current }));
+        assert_eq!(store.list(&ListQuery { at, ..all }), Err(ReadError::Future { asked: future, current }));
     }
     store.compact(Revision::new(4)).await.unwrap();
-    let gone = Query { at: At::Exactly(Revision::new(3)), ..all };
+    let gone = ListQuery { at: At::Exactly(Revision::new(3)), ..all };
     let expected = ReadError::Gone { asked: Revision::new(3), compacted: Revision::new(4) };
     assert_eq!(store.list(&gone), Err(expected));
 }
@@ -165,12 +165,12 @@ async fn lists() {
 #[tokio::test]
 async fn a_limit_counts_what_matches() {
     let store = sample().await;
-    let query = Query { resource: "things", limit: 1, ..Query::default() };
+    let query = ListQuery { resource: "things", limit: 1, ..ListQuery::default() };
     let is_one = |object: &Object| *object.key().name == *"one";
     let first = store.snapshot().list_matching(&query, is_one).unwrap();
     assert_eq!(names(&first), ["a/one"]);
     let second =
-        store.snapshot().list_matching(&Query { from: first.next.as_ref(), ..query }, is_one).unwrap();
+        store.snapshot().list_matching(&ListQuery { from: first.next.as_ref(), ..query }, is_one).unwrap();
     assert_eq!((names(&second), second.next), (vec!["b/one".to_owned()], None));
 }
 

@@ -1,4 +1,4 @@
-//! What calls cost and how large their results are.
+//! Costs of calls, and sizes of their results.
 
 use crate::cel::ast::{Expr, ExprKind, Literal};
 use crate::cel::cost::range::Range;

@@ -21,7 +21,7 @@ use crate::cel::signatures;
 use crate::cel::types::Type;
 use crate::node::Node;
 
-/// How often a value of this schema can occur in one request, if nothing bounds it.
+/// The maximal number of values of this schema in one request, if nothing bounds it.
 pub(crate) fn max_cardinality(node: &Node) -> u64 {
     MAX_REQUEST / (min_size(node) + 1)
 }
@@ -43,7 +43,7 @@ struct Elements {
     values: Range,
 }
 
-/// What is known about an expression besides its cost.
+/// The estimate of an expression besides its cost.
 #[derive(Clone, Default)]
 struct Known {
     path: Path,
@@ -319,7 +319,7 @@ impl<'e, 'n> Coster<'e, 'n> {
 const LIST: u64 = 10;
 const MAP: u64 = 30;
 
-/// What a loop costs at its start, in each round and at its end.
+/// The costs of a loop at its start, in each round and at its end.
 fn loop_costs(kind: Loop, body: Range, filter: Option<Range>) -> (Range, Range, Range) {
     let either = |then: Range| match filter {
         Some(condition) => condition.plus(then.union(Range::ONE)),

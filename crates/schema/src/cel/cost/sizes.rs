@@ -1,4 +1,4 @@
-//! How large values can be, by the bounds of their schema and of a request.
+//! Maximal sizes of values, by the bounds of their schema and of a request.
 
 use crate::cel::types::{ObjectType, Type};
 use crate::node::{Kind, Node};
@@ -6,7 +6,7 @@ use crate::node::{Kind, Node};
 /// The largest request an API server takes.
 pub(super) const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 
-/// What a path leads to.
+/// The value that a path leads to.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'n> {
     Node {
@@ -41,7 +41,7 @@ fn unsigned(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// How many elements or characters there can be; none of what has neither.
+/// The maximal number of elements or characters; none for other types.
 pub(super) fn max_elements(place: Place<'_>) -> u64 {
     let Place::Node { node, .. } = place else { return 0 };
     let checks = &node.checks;

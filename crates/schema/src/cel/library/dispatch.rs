@@ -1,4 +1,4 @@
-//! Which module answers a call.
+//! Dispatch of calls to the modules of the library.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::go::regexp::{self, CompiledPattern};
 use crate::go::url;
 use crate::patterns::matching_cost;
 
-/// How much there is of a value, for what calls on it cost.
+/// The size of a value, for the cost of calls on it.
 pub(crate) fn size_of(value: &Val<'_>) -> usize {
     match value {
         Val::String(text) => text.len(),

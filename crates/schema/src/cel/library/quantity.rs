@@ -46,7 +46,7 @@ impl Quantity {
     }
 }
 
-/// What a suffix multiplies with: a factor, and a power of ten.
+/// The multiplier of a suffix: a factor, and a power of ten.
 fn suffix_scale(suffix: &str) -> Option<(i128, i32)> {
     Some(match suffix {
         "" => (1, 0),

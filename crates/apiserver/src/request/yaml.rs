@@ -1,26 +1,67 @@
-//! JSON where YAML may stand.
+//! YAML bodies as JSON values.
 //!
-//! Nearly every body of a server-side apply says it is YAML and is JSON, which a JSON parser reads several times as
-//! fast. It is used for what both read alike beyond doubt; all else is left to the YAML parser.
+//! Nearly every body of a server-side apply is declared as YAML and is JSON, which a JSON parser reads several times as
+//! fast. The JSON parser is used where both are certain to give the same value; everything else goes to the YAML parser.
 
 use serde_json::Value;
 
-use crate::json::{self, Parsed};
+use crate::json;
 
 /// Digits that fit into any integer.
 const DIGITS: usize = 18;
 
-/// The value of a JSON document that YAML reads as the same value; `None` where the two may differ.
-pub fn parse(bytes: &[u8]) -> Option<Value> {
+/// The largest float below which every whole number is exact.
+const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
+
+/// A parsed document, and the keys that it has more than once.
+type Parsed = (Value, Vec<capt_yaml::Repeated>);
+
+/// Parses a YAML body. Only the first of several documents counts, as in kube-apiserver.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, String> {
+    if let Some(value) = parse_json(bytes) {
+        return Ok((value, Vec::new()));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    parse_yaml(text)
+}
+
+fn parse_yaml(text: &str) -> Result<Parsed, String> {
+    let parsed = capt_yaml::lenient(text);
+    let (mut value, repeated) = parsed.map_err(|error| format!("yaml: line {}: {error}", error.at.line))?;
+    integers_from_floats(&mut value);
+    Ok((value, repeated))
+}
+
+/// Replaces floats without a fraction by integers, as the JSON parser does.
+fn integers_from_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|_| number.is_f64())
+                && float.fract() == 0.0
+                && float.abs() < MAX_EXACT_FLOAT
+            {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole, and small enough")]
+                let whole = float as i64;
+                *value = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(integers_from_floats),
+        Value::Object(members) => members.values_mut().for_each(integers_from_floats),
+        _ => {}
+    }
+}
+
+/// The value of a JSON document that the YAML parser reads as the same value; `None` where the two may differ.
+fn parse_json(bytes: &[u8]) -> Option<Value> {
     if !bytes.starts_with(b"{") || !is_plain(bytes) {
         return None;
     }
-    let Parsed { value, duplicates } = json::parse(bytes).ok()?;
-    // What is there twice is told by its line then.
+    let json::Parsed { value, duplicates } = json::parse(bytes).ok()?;
+    // The YAML parser reports duplicate keys by line.
     duplicates.is_empty().then_some(value)
 }
 
-/// No text beyond ASCII and simple escapes, and no number but a short integer.
+/// Returns whether JSON has only ASCII texts with simple escapes, and no numbers but short integers.
 fn is_plain(bytes: &[u8]) -> bool {
     let (mut in_text, mut escaped, mut digits) = (false, false, 0);
     bytes.iter().all(|byte| {
@@ -30,7 +71,7 @@ fn is_plain(bytes: &[u8]) -> bool {
             escaped = !escaped && *byte == b'\\';
             return simple && matches!(byte, b' '..=b'~');
         }
-        // `true` and `false` have an e, but behind no digit.
+        // The e of `true` and `false` follows no digit.
         let exponent = digits > 0 && matches!(byte, b'e' | b'E');
         digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
         in_text = *byte == b'"';
@@ -45,11 +86,11 @@ mod tests {
     use super::*;
 
     fn yaml(text: &str) -> Option<Value> {
-        crate::handlers::read_yaml(text).ok().map(|(value, _)| value)
+        parse_yaml(text).ok().map(|(value, _)| value)
     }
 
     #[test]
-    fn what_the_two_may_read_differently_is_left_to_yaml() {
+    fn ambiguous_json_is_left_to_the_yaml_parser() {
         for text in [
             r#"{"a": 1.0}"#,
             r#"{"a": 1e3}"#,
@@ -64,14 +105,14 @@ mod tests {
             "[1]",
             r#"{"a": 1} {"b": 2}"#,
         ] {
-            assert_eq!(parse(text.as_bytes()), None, "{text}");
+            assert_eq!(parse_json(text.as_bytes()), None, "{text}");
         }
         let text = "{\"a\": [true, false, null, -7],\n \"b\": {\"yes\": \"say \\\"no\\\"\\n# : - <<\"}}";
-        assert_eq!(parse(text.as_bytes()), yaml(text));
+        assert_eq!(parse_json(text.as_bytes()), yaml(text));
         assert!(yaml(text).is_some());
     }
 
-    /// JSON, some of it with what YAML has other ideas about.
+    /// JSON, some of it with texts that are not texts in plain YAML.
     fn any_json() -> impl Strategy<Value = Value> {
         let text = prop_oneof![
             "[ -~]{0,12}",
@@ -97,11 +138,11 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
-        /// Whatever is read here is what YAML would have read, written narrow or wide.
+        /// The JSON parser gives the value that the YAML parser gives, for compact and indented documents.
         #[test]
         fn the_same_as_yaml(value in any_json()) {
             for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
-                if let Some(found) = parse(text.as_bytes()) {
+                if let Some(found) = parse_json(text.as_bytes()) {
                     prop_assert_eq!(Some(found), yaml(&text), "{}", text);
                 }
             }

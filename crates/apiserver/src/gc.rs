@@ -1,4 +1,4 @@
-//! Who owns whom, and what follows from it. Pure: changes go in, actions come out.
+//! The graph of owners and dependents, for garbage collection. Pure: changes go in, actions come out.
 //!
 //! Owners are known by uid. An owner that no object has is absent, unless it was never looked for: the graph holds
 //! every object of the store, so what it does not hold does not exist. An owner in another namespace counts as
@@ -16,12 +16,12 @@ use crate::store::Key;
 /// A uid. Objects may name many owners, so each is kept once for an object.
 pub type Uid = Arc<str>;
 
-/// What garbage collection does next for one object.
+/// The next action of garbage collection for one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Delete it: its owners are gone, or wait for it to go.
     Delete {
-        /// Whether its own dependents go first.
+        /// True if its own dependents go first.
         foreground: bool,
     },
     /// Take these owners out of its references.
@@ -54,8 +54,8 @@ pub struct Graph {
     dependents: HashMap<Uid, Vec<Uid>>,
 }
 
-/// How one owner stands to a dependent.
-enum Standing {
+/// The state of one owner of a dependent.
+enum OwnerState {
     Solid,
     Absent,
     Waiting,
@@ -128,12 +128,12 @@ impl Graph {
         self.nodes.keys().cloned()
     }
 
-    /// Where an object is.
+    /// The coordinates of an object.
     pub fn key(&self, uid: &str) -> Option<&Key> {
         self.nodes.get(uid).map(|node| &node.key)
     }
 
-    /// What is to be done about an object now, if anything.
+    /// The next action for an object, if any.
     pub fn action(&self, uid: &str) -> Option<Action> {
         let node = self.nodes.get(uid)?;
         if node.orphan {
@@ -146,7 +146,7 @@ impl Graph {
         self.as_dependent(uid, node)
     }
 
-    /// What follows for an object from its owners.
+    /// The action for an object that follows from its owners.
     fn as_dependent(&self, uid: &str, node: &Node) -> Option<Action> {
         let orphaned: Vec<Uid> = node
             .owners
@@ -163,9 +163,9 @@ impl Graph {
         let (mut solid, mut others, mut waiting) = (false, Vec::new(), false);
         for owner in &node.owners {
             match self.standing(node, owner) {
-                Standing::Solid => solid = true,
-                Standing::Absent => others.push(owner.uid.clone()),
-                Standing::Waiting => {
+                OwnerState::Solid => solid = true,
+                OwnerState::Absent => others.push(owner.uid.clone()),
+                OwnerState::Waiting => {
                     waiting = true;
                     others.push(owner.uid.clone());
                 }
@@ -181,16 +181,16 @@ impl Graph {
         }
     }
 
-    fn standing(&self, dependent: &Node, owner: &Owner) -> Standing {
+    fn standing(&self, dependent: &Node, owner: &Owner) -> OwnerState {
         match self.nodes.get(&owner.uid) {
-            None => Standing::Absent,
+            None => OwnerState::Absent,
             Some(owner)
                 if !owner.key.namespace.is_empty() && owner.key.namespace != dependent.key.namespace =>
             {
-                Standing::Absent
+                OwnerState::Absent
             }
-            Some(owner) if owner.foreground => Standing::Waiting,
-            Some(_) => Standing::Solid,
+            Some(owner) if owner.foreground => OwnerState::Waiting,
+            Some(_) => OwnerState::Solid,
         }
     }
 
@@ -206,7 +206,7 @@ impl Graph {
         })
     }
 
-    /// Whether a dependent keeps an owner in foreground deletion from going. Two that wait for each other do not.
+    /// Returns whether a dependent keeps an owner in foreground deletion from going. Two that wait for each other do not.
     fn blocks(&self, dependent: &str, owner: &str) -> bool {
         let Some(node) = self.nodes.get(dependent) else { return false };
         // Not by the owners of the owner, of which there may be thousands.

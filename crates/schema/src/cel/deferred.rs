@@ -10,16 +10,16 @@ use crate::patterns;
 /// An expression's place and type.
 pub(super) type Typed<'n> = (usize, Type<'n>);
 
-/// What to look at once types are known.
+/// A check that needs the types.
 #[derive(Default)]
-pub(super) struct Late<'n> {
+pub(super) struct DeferredChecks<'n> {
     /// Elements, keys or values of literals, which must be of one type each.
     uniform: Vec<Vec<Typed<'n>>>,
     templates: Vec<(usize, String, Vec<Typed<'n>>)>,
     issues: Issues,
 }
 
-impl<'n> Late<'n> {
+impl<'n> DeferredChecks<'n> {
     pub fn uniform(&mut self, elements: Vec<Typed<'n>>) {
         if elements.len() > 1 {
             self.uniform.push(elements);
@@ -115,7 +115,7 @@ fn check_template(position: usize, template: &str, args: &[Typed<'_>]) -> Option
     None
 }
 
-/// What is wrong with a clause for an argument of a type, and whether the clause itself is.
+/// The error of a clause for an argument of a type, and whether the clause itself is wrong.
 fn wrong_argument(verb: Option<char>, arg: &Type<'_>) -> Option<(bool, String)> {
     use Type::{Bool, Bytes, Double, Duration, Dyn, Int, List, Map, Null, String, Timestamp, Uint, Var};
     if matches!(arg, Dyn | Var(_)) && matches!(verb, Some('s' | 'd' | 'f' | 'e' | 'b' | 'x' | 'X' | 'o')) {

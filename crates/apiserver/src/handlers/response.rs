@@ -1,4 +1,4 @@
-//! Answers: one object, a list, a table, metadata alone; JSON or YAML, plain or compressed.
+//! Responses in the negotiated form: one object, a list, a table or metadata alone, as JSON or YAML.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::pieces::{self, Indented, LargeList, Piece, Pieces};
-use super::{Body, Call, Shared, whole};
+use super::body::{Chunk, ChunkedBody, FRAME_BYTES, IndentedBody, MAX_BUFFERED, StreamedList, whole};
+use super::{Body, Call, SharedBytes};
 use crate::output::list::{ListMeta, ListWriter};
 use crate::output::partial;
 use crate::output::table::{Printer, TableOptions};
 use crate::registry::Served;
 use crate::request::accept::{Accepted, Endpoint, Format, Transform, negotiate, negotiate_untabled};
 use crate::resource::Resource;
-use crate::secure_serving::{Finite, Made};
+use crate::secure_serving::{Finite, UnsharedBytes};
 use crate::status::ApiError;
-use crate::storage::{Listed, Target, is_as_stored, may_grow, to_bytes, to_value};
+use crate::storage::{Listed, Target, Written, is_as_stored, may_grow, to_bytes, to_value};
 use crate::store::Object;
 
-/// The answer to a request that failed.
+/// The response to a request that failed.
 pub(super) fn error(error: &ApiError, call: &Call<'_>) -> Response<Body> {
     let (mut media_type, mut body) = error.body();
     if media_type == Format::Json.media_type()
@@ -37,17 +37,17 @@ pub(super) fn error(error: &ApiError, call: &Call<'_>) -> Response<Body> {
     response.body(whole(body)).expect("headers of our own are valid")
 }
 
-/// What kind of resource this is to content negotiation.
+/// The kind of endpoint that content negotiation takes a resource for.
 pub fn endpoint(served: &Served) -> Endpoint {
     if served.resource.custom { Endpoint::Custom } else { Endpoint::BuiltIn }
 }
 
-/// What the client accepts of this resource.
+/// Negotiates the form of objects of a resource.
 pub(super) fn negotiated(served: &Served, call: &Call<'_>) -> Result<Accepted, ApiError> {
     negotiate(call.header(header::ACCEPT), endpoint(served))
 }
 
-/// One object, in the form the client wants.
+/// One object.
 pub(super) fn object(
     served: &Served,
     call: &Call<'_>,
@@ -60,7 +60,7 @@ pub(super) fn object(
     })
 }
 
-/// A `Scale`, in the form the client wants.
+/// A `Scale`.
 pub(super) fn scale(served: &Served, call: &Call<'_>, scale: &Value) -> Result<Response<Body>, ApiError> {
     let accepted = negotiated(served, call)?;
     transformed(&served.resource, call, accepted, StatusCode::OK, scale, Printer::scale)
@@ -88,7 +88,7 @@ fn transformed(
 ) -> Result<Response<Body>, ApiError> {
     let bytes = match accepted.transform {
         None => format!("{object}\n").into_bytes(),
-        // What is no object of the resource, such as a Status, has one form.
+        // A Status is no object of the resource, and is never transformed.
         Some(_) if object["kind"] == "Status" => format!("{object}\n").into_bytes(),
         Some((Transform::Table, version)) => {
             let options = TableOptions::parse(&call.query, version)?;
@@ -102,7 +102,7 @@ fn transformed(
     Ok(send_bytes(call, accepted, code, bytes.into()))
 }
 
-/// One object of the store, in the form the client wants. Plain JSON is sent as it lies there, if it still does then.
+/// One object of the store. Plain JSON is sent from the stored bytes.
 pub(super) fn stored(
     target: &Target,
     call: &Call<'_>,
@@ -111,23 +111,34 @@ pub(super) fn stored(
     let accepted = negotiated(&target.served, call)?;
     let is_plain = accepted.transform.is_none() && accepted.format == Format::Json;
     let length = object.bytes().len();
-    if length > pieces::SMALL && is_plain && is_as_stored(target, &object) {
-        let object = call.keep(vec![object]).map(|object| Piece::Stored(object, 0));
-        let body = Pieces::known(object.chain([Piece::Made(Bytes::from_static(b"\n"))]), length + 1);
+    if length > MAX_BUFFERED && is_plain && is_as_stored(target, &object) {
+        let object = call.hold_objects(vec![object]).map(|object| Chunk::Stored(object, 0));
+        let newline = Chunk::Bytes(Bytes::from_static(b"\n"));
+        let body = ChunkedBody::with_length(object.chain([newline]), length + 1);
         let is_indented = is_indented(call, accepted);
-        let body = if is_indented { Indented::new(body).boxed_unsync() } else { body.boxed_unsync() };
+        let body = if is_indented { IndentedBody::new(body).boxed_unsync() } else { body.boxed_unsync() };
         let mut response = send(accepted, StatusCode::OK, body);
-        response.extensions_mut().insert(Shared);
+        response.extensions_mut().insert(SharedBytes);
         if is_indented {
             response.extensions_mut().insert(Finite);
         }
         return Ok(response);
     }
-    written(&target.served, call, StatusCode::OK, &to_bytes(target, &object))
+    serialized(&target.served, call, StatusCode::OK, &to_bytes(target, &object))
 }
 
-/// One object that is JSON already, in the form the client wants.
+/// The object that a write has stored.
 pub(super) fn written(
+    target: &Target,
+    call: &Call<'_>,
+    written: &Written,
+) -> Result<Response<Body>, ApiError> {
+    let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+    serialized(&target.served, call, code, &written.object)
+}
+
+/// One object that is serialized as JSON already.
+fn serialized(
     served: &Served,
     call: &Call<'_>,
     code: StatusCode,
@@ -142,7 +153,7 @@ pub(super) fn written(
     Ok(send_bytes(call, accepted, code, line.into()))
 }
 
-/// A list, in the form the client wants. A small one is sent whole, a large one is made while the client reads it.
+/// A list. A small one is sent whole, a large one is serialized while the client reads it.
 pub(super) fn list(target: &Target, call: &Call<'_>, listed: Listed) -> Result<Response<Body>, ApiError> {
     let accepted = negotiated(&target.served, call)?;
     let meta = ListMeta {
@@ -150,8 +161,8 @@ pub(super) fn list(target: &Target, call: &Call<'_>, listed: Listed) -> Result<R
         continue_token: listed.next.clone().unwrap_or_default(),
         remaining: listed.remaining.map(|remaining| remaining as u64),
     };
-    let size = shown_bytes(target, &listed.items);
-    if size > pieces::SMALL {
+    let size = items_bytes(target, &listed.items);
+    if size > MAX_BUFFERED {
         return large_list(target, call, listed, &meta, accepted);
     }
     let served = &target.served;
@@ -179,12 +190,12 @@ pub(super) fn list(target: &Target, call: &Call<'_>, listed: Listed) -> Result<R
     Ok(send_bytes(call, accepted, StatusCode::OK, bytes.into()))
 }
 
-/// Bytes of the items of a list as they are shown, if that is a small one. Defaults that came after them count: a few bytes may
-/// have become megabytes.
-fn shown_bytes(target: &Target, items: &[Arc<Object>]) -> usize {
+/// Bytes of the items of a list, exact up to [`MAX_BUFFERED`]. Defaults that were added to the schema later count: they may
+/// turn a few stored bytes into megabytes.
+fn items_bytes(target: &Target, items: &[Arc<Object>]) -> usize {
     let mut size: usize = items.iter().map(|item| item.bytes().len()).sum();
     for item in items.iter().filter(|item| may_grow(target, item)) {
-        if size > pieces::SMALL {
+        if size > MAX_BUFFERED {
             break;
         }
         size += to_bytes(target, item).len().saturating_sub(item.bytes().len());
@@ -192,7 +203,7 @@ fn shown_bytes(target: &Target, items: &[Arc<Object>]) -> usize {
     size
 }
 
-/// A list that is made piece by piece: of one that nobody reads, a piece is there and not more.
+/// A list that is serialized item by item: of one that is not read, no more than an item is in memory.
 fn large_list(
     target: &Target,
     call: &Call<'_>,
@@ -201,38 +212,44 @@ fn large_list(
     accepted: Accepted,
 ) -> Result<Response<Body>, ApiError> {
     let (served, count) = (&target.served, listed.items.len());
-    // What is made of an object waits with the answer, and so do the bytes of other versions.
-    let is_made = accepted.transform.is_some() || !listed.items.iter().all(|item| is_as_stored(target, item));
+    // A transformed object, or one of another version, is in memory with the response.
+    let is_converted =
+        accepted.transform.is_some() || !listed.items.iter().all(|item| is_as_stored(target, item));
     let largest = listed
         .items
         .iter()
         .map(|item| item.bytes().len())
         .max()
-        .filter(|bytes| is_made && *bytes > pieces::FRAME);
+        .filter(|bytes| is_converted && *bytes > FRAME_BYTES);
     let list = match accepted.transform {
-        None => LargeList::plain(target, listed.items, |items| call.wait(target, items), meta),
+        None => StreamedList::plain(target, listed.items, |items| call.hold_items(target, items), meta),
         Some((Transform::Table, version)) => {
             let options = TableOptions::parse(&call.query, version)?;
             let printer = Printer::new(&served.resource, &served.version);
             let (head, now) = (printer.head(meta, options), Timestamp::now());
             let row = move |object: &Value| printer.row(object, options, now);
-            LargeList::made(call.wait(target, listed.items), count, head, row)
+            StreamedList::built(call.hold_items(target, listed.items), count, head, row)
         }
         Some((Transform::PartialList, version)) => {
             let item = move |object: &Value| partial::partial(object, version);
-            LargeList::made(call.wait(target, listed.items), count, partial::head(meta, version), item)
+            StreamedList::built(
+                call.hold_items(target, listed.items),
+                count,
+                partial::head(meta, version),
+                item,
+            )
         }
         Some((Transform::Partial, _)) => return Err(partial::not_one(&served.resource)),
     };
     let body = match accepted.format {
-        Format::Yaml => list.yaml(call.payer)?.boxed_unsync(),
+        Format::Yaml => list.yaml(call.budget_user)?.boxed_unsync(),
         Format::Json if is_indented(call, accepted) => list.indented().boxed_unsync(),
         Format::Json => list.compact().boxed_unsync(),
     };
     let mut response = send(accepted, StatusCode::OK, body);
     response.extensions_mut().insert(Finite);
     if let Some(bytes) = largest {
-        response.extensions_mut().insert(Made(bytes));
+        response.extensions_mut().insert(UnsharedBytes(bytes));
     }
     Ok(response)
 }
@@ -253,9 +270,9 @@ fn send_bytes(call: &Call<'_>, accepted: Accepted, code: StatusCode, json: Bytes
     send(accepted, code, whole(encode(call, accepted, json)))
 }
 
-/// JSON in the form the client wants.
+/// Encodes JSON in the negotiated format.
 fn encode(call: &Call<'_>, accepted: Accepted, json: Bytes) -> Bytes {
-    let parsed = || serde_json::from_slice::<Value>(&json).expect("an answer is JSON");
+    let parsed = || serde_json::from_slice::<Value>(&json).expect("a response is JSON");
     match accepted.format {
         Format::Yaml => serde_saphyr::to_string(&parsed()).expect("a JSON value is YAML").into(),
         Format::Json if is_indented(call, accepted) => {

@@ -1,4 +1,4 @@
-//! What a patch makes of an object.
+//! Application of a patch to an object.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::patch::{self, JsonPatchError};
 use crate::status::ApiError;
 
 /// The patched object, and where it is not what an error shows in its place: what a strategic merge left of the patch.
-pub(super) fn patched(
+pub(super) fn apply_patch(
     target: &Target,
     live: &Value,
     body: &PatchBody,

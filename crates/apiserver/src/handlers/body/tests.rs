@@ -1,15 +1,42 @@
-//! Forms of large answers, and what they hold.
+//! Formats of large responses, and the memory that they hold.
+
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use http_body::Body as _;
-use http_body_util::BodyExt as _;
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
+use super::list::{empty, opening, yaml_item};
 use super::*;
+use crate::authn::User;
+use crate::handlers::response_budget::ObjectRef;
+use crate::store::Object;
 
-fn list(texts: &'static [&'static str]) -> LargeList {
-    let items = texts.iter().map(|text| [opened(1), Piece::Made(Bytes::from_static(text.as_bytes()))]);
+fn any_json() -> impl Strategy<Value = Value> {
+    let text = prop_oneof!["[ -~]{0,12}", "[ -~\\n\\t\u{e9}\u{7f}\u{1F600}]{0,6}", Just("<<".to_owned())];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        text.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((text.clone(), inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn list(texts: &'static [&'static str]) -> StreamedList {
+    let items = texts.iter().map(|text| [opening(1), Chunk::Bytes(Bytes::from_static(text.as_bytes()))]);
     let length = texts.iter().map(|text| text.len() + 1).sum();
     let head = br#"{"kind":"L","items":["#.to_vec();
-    LargeList { head, items: Box::new(items), count: texts.len(), length: Some(length) }
+    StreamedList { head, items: Box::new(items), count: texts.len(), length: Some(length) }
 }
 
 async fn read(body: impl http_body::Body<Data = Bytes, Error = Infallible>) -> String {
@@ -34,28 +61,28 @@ async fn forms_of_a_list() {
     assert!(list(texts).yaml(&ben).is_ok() && list(texts).yaml(&User::admin()).is_ok(), "of each");
     assert_eq!(read(yaml).await, serde_saphyr::to_string(&value).unwrap());
     assert!(list(texts).yaml(&ann).is_ok());
-    let gone = [nothing(), Piece::Stored(Reference::gone(), 0)];
+    let gone = [empty(), Chunk::Stored(ObjectRef::missing(), 0)];
     let whole = list(texts);
-    let cut = LargeList { items: Box::new(whole.items.chain([gone])), ..whole }.yaml(&ann).unwrap();
+    let cut = StreamedList { items: Box::new(whole.items.chain([gone])), ..whole }.yaml(&ann).unwrap();
     let cut = read(cut).await;
     assert!(cut.contains("a:") && serde_saphyr::from_str::<Value>(&cut).is_err(), "{cut}");
 }
 
-proptest::proptest! {
+proptest! {
     #[test]
-    fn every_form_is_that_of_the_whole(items in proptest::collection::vec(super::super::tests::value(), 1..4)) {
-        let items: Vec<Value> = items.into_iter().map(|value| serde_json::json!({"a": value, "b": "\\\"{[,:"})).collect();
-        let whole = serde_json::json!({"kind": "L", "items": items});
+    fn every_form_is_that_of_the_whole(items in prop::collection::vec(any_json(), 1..4)) {
+        let items: Vec<Value> = items.into_iter().map(|value| json!({"a": value, "b": "\\\"{[,:"})).collect();
+        let whole = json!({"kind": "L", "items": items});
         let text = whole.to_string();
-        let pieces = Pieces::new(text.as_bytes().chunks(7).map(|part| Piece::Made(Bytes::copy_from_slice(part))).collect::<Vec<_>>().into_iter(), None);
-        let mut indented = Indented::new(pieces);
+        let chunks = ChunkedBody::new(text.as_bytes().chunks(7).map(|part| Chunk::Bytes(Bytes::copy_from_slice(part))).collect::<Vec<_>>().into_iter(), None);
+        let mut indented = IndentedBody::new(chunks);
         let mut shown = Vec::new();
         while let Some(frame) = indented.frame() {
             shown.extend_from_slice(&frame);
         }
-        proptest::prop_assert_eq!(String::from_utf8(shown).unwrap(), format!("{whole:#}"));
+        prop_assert_eq!(String::from_utf8(shown).unwrap(), format!("{whole:#}"));
         let yaml: String = items.iter().map(|item| String::from_utf8(yaml_item(item).to_vec()).unwrap()).collect();
-        proptest::prop_assert_eq!(format!("kind: L\nitems:\n{yaml}"), serde_saphyr::to_string(&whole).unwrap());
+        prop_assert_eq!(format!("kind: L\nitems:\n{yaml}"), serde_saphyr::to_string(&whole).unwrap());
     }
 }
 
@@ -63,16 +90,16 @@ proptest::proptest! {
 fn frames_are_small_and_made_when_they_are_asked_for() {
     let made = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&made);
-    let pieces = (0..1_000).map(move |_| {
+    let chunks = (0..1_000).map(move |_| {
         counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Piece::Made(vec![b'x'; 10_000].into())
+        Chunk::Bytes(vec![b'x'; 10_000].into())
     });
-    let mut body = Pieces::new(pieces.chain([Piece::Made(vec![b'y'; 1 << 20].into())]), None);
+    let mut body = ChunkedBody::new(chunks.chain([Chunk::Bytes(vec![b'y'; 1 << 20].into())]), None);
     assert!(body.frame().is_some());
     assert!(made.load(std::sync::atomic::Ordering::Relaxed) <= 4, "no more is made than a frame takes");
     let mut bytes = 0;
     while let Some(frame) = body.frame() {
-        assert!(frame.len() <= FRAME);
+        assert!(frame.len() <= FRAME_BYTES);
         bytes += frame.len();
     }
     assert!(bytes > (1 << 20) + 9_900_000);
@@ -81,10 +108,11 @@ fn frames_are_small_and_made_when_they_are_asked_for() {
 #[test]
 fn indents_take_no_memory() {
     let deep = format!("{}{}1{}", "[".repeat(100), "1,".repeat(100_000), "]".repeat(100));
-    let mut body = Indented::new(Pieces::known([Piece::Made(deep.clone().into())], deep.len()));
+    let mut body =
+        IndentedBody::new(ChunkedBody::with_length([Chunk::Bytes(deep.clone().into())], deep.len()));
     let mut bytes = 0;
     while let Some(frame) = body.frame() {
-        assert!(frame.len() < FRAME + 300, "a line more, at most");
+        assert!(frame.len() < FRAME_BYTES + 300, "a line more, at most");
         bytes += frame.len();
     }
     assert!(bytes > 100 * deep.len(), "{bytes}");
@@ -96,10 +124,10 @@ fn no_frame_keeps_an_object_and_what_is_gone_ends_a_body() {
     let key = crate::store::Key::new("things", "", "a");
     let revision = crate::store::Revision::new(1);
     let object = Object::new(key, value, revision, revision);
-    let pieces = [Piece::Stored(Reference::stored(&object), 1), Piece::Made(Bytes::from_static(b"\n"))];
-    let mut body = Pieces::known(pieces, 100_000);
+    let chunks = [Chunk::Stored(ObjectRef::stored(&object), 1), Chunk::Bytes(Bytes::from_static(b"\n"))];
+    let mut body = ChunkedBody::with_length(chunks, 100_000);
     let frame = body.frame().unwrap();
-    assert_eq!((frame.len(), body.size_hint().exact()), (FRAME, Some((100_000 - FRAME) as u64)));
+    assert_eq!((frame.len(), body.size_hint().exact()), (FRAME_BYTES, Some((100_000 - FRAME_BYTES) as u64)));
     assert!(object.bytes().is_unique());
     drop(object);
     assert_eq!(body.frame(), None);

@@ -1,6 +1,5 @@
-//! What a change of the object does to its managers.
+//! The effect of a write on the managers of an object.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use serde_json::Value;
@@ -27,7 +26,7 @@ pub(super) fn reconcile_all(
     managed.entries.retain_mut(|entry| {
         let Some(types) = write.kind.types(&entry.api_version) else { return false };
         if entry.api_version != write.api_version && checked.insert(entry.api_version.clone()) {
-            let fits = at_version(write, live, &entry.api_version, String::new);
+            let fits = types_at_version(write, live, &entry.api_version, String::new);
             failed = failed.take().or(fits.err().map(|error| match error {
                 FieldsError::Converted { misfits, .. } => FieldsError::Stale(misfits),
                 other => other,
@@ -39,35 +38,35 @@ pub(super) fn reconcile_all(
     failed.map_or(Ok(()), Err)
 }
 
-/// An object with the type it has in a version.
-pub(super) fn at_version<'v>(
+/// The types of an object in a version, if it fits them. Versions differ in their types and `apiVersion` only, which takes no
+/// part in merging.
+pub(super) fn types_at_version<'v>(
     write: &Write<'v>,
-    object: &'v Value,
+    object: &Value,
     api_version: &str,
     attempt: impl FnOnce() -> String,
-) -> Result<(Cow<'v, Value>, &'v TypeInfo), FieldsError> {
+) -> Result<&'v TypeInfo, FieldsError> {
     let Some(types) = write.kind.types(api_version) else {
-        return Ok((Cow::Borrowed(object), write.types()?));
+        return write.types();
     };
     if object.get("apiVersion").and_then(Value::as_str) == Some(api_version) {
-        return Ok((Cow::Borrowed(object), types));
+        return Ok(types);
     }
-    let converted = write.kind.converted(object, api_version);
-    match validate(&converted, types, Duplicates::Refused) {
-        Ok(()) => Ok((converted, types)),
+    match validate(object, types, Duplicates::Refused) {
+        Ok(()) => Ok(types),
         Err(misfits) => Err(FieldsError::Converted { attempt: attempt(), misfits }),
     }
 }
 
-/// Whether conflicts are an error or are won.
+/// The treatment of conflicts: an error, or forced.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Force {
     Yes,
     No,
 }
 
-/// Takes from all managers but `own` what changed from `old` to `new`, and what is gone. Returns the comparison.
-pub(super) fn settle(
+/// Removes changed and removed fields from all managers but `own`, or fails with conflicts. Returns the comparison.
+pub(super) fn release_fields(
     write: &Write<'_>,
     old: &Value,
     new: &Value,
@@ -120,9 +119,9 @@ fn compare_at(
     new: &Value,
     api_version: &str,
 ) -> Result<(Comparison, FieldSet), FieldsError> {
-    let (old, types) = at_version(write, old, api_version, || "failed to convert old object".into())?;
-    let (new, _) = at_version(write, new, api_version, || "failed to convert new object".into())?;
-    let mut comparison = compare(&old, &new, types);
+    let types = types_at_version(write, old, api_version, || "failed to convert old object".into())?;
+    types_at_version(write, new, api_version, || "failed to convert new object".into())?;
+    let mut comparison = compare(old, new, types);
     if let Some(reset) = write.reset.of(api_version) {
         comparison.ignore(reset);
     }

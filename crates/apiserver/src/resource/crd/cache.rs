@@ -8,55 +8,55 @@ use capt_schema::Schema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Room, Unserved, is_established, resource_with, room, text, versions};
+use super::{CrdBudget, Unserved, budget, is_established, resource_with, text, versions};
 use crate::resource::{Resource, Version, is_api_group, schema_cache};
 use crate::store::{Object, Revision};
 
 /// Every definition, in the order of the store.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct CrdCache {
     /// All of them.
-    pub all: Vec<Definition>,
+    pub all: Vec<CachedCrd>,
     /// The revision of the store that they are of, where all was done that it asks for.
     pub up_to: Option<Revision>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub struct Definition {
+pub struct CachedCrd {
     /// The definition without its schemas.
     pub outline: Value,
     versions: Vec<Arc<Version>>,
-    /// Their schemas, to be served, and what all of it weighs, once somebody asked.
+    /// Their schemas, to be served, and the estimated memory, once it was asked for.
     schemas: Vec<Arc<Schema>>,
     weight: Option<usize>,
     /// The problem of a schema that was stored before it was refused, once it was looked for.
     refused: Option<String>,
-    /// Whether it waits for room, without its versions.
+    /// True if it waits for room, without its versions.
     waits: bool,
-    /// What it defines, once somebody asked.
+    /// The resource it defines, once it was asked for.
     resource: Option<Arc<Resource>>,
     /// Of the object that was read; none if it must be read again.
     revision: Option<Revision>,
 }
 
-impl Known {
+impl CrdCache {
     /// Brings it up to date with what the store holds.
     pub fn read(&mut self, objects: &[Arc<Object>]) {
         let before = std::mem::take(&mut self.all).into_iter();
-        let mut before: HashMap<String, Definition> =
+        let mut before: HashMap<String, CachedCrd> =
             before.map(|known| (known.name().to_owned(), known)).collect();
         for object in objects {
             self.all.push(match before.remove(&*object.key().name) {
                 Some(known) if known.revision == Some(object.revision()) => known,
-                known => Definition::read(object, known.as_ref()),
+                known => CachedCrd::read(object, known.as_ref()),
             });
         }
     }
 }
 
-impl Definition {
-    /// Schemas that did not change are those of before: nobody keeps them twice.
+impl CachedCrd {
+    /// Unchanged schemas are shared with the previous versions.
     fn read(object: &Object, before: Option<&Self>) -> Self {
         let mut outline: Value =
             serde_json::from_slice(object.bytes()).expect("the store holds the JSON it was given");
@@ -82,7 +82,7 @@ impl Definition {
     }
 
     /// Gets room for it, or keeps as little of it as there may be and tells why it is not served.
-    pub fn find_room(&mut self, room: &Room, object: &Object) -> Result<(), Unserved> {
+    pub fn find_room(&mut self, room: &CrdBudget, object: &Object) -> Result<(), Unserved> {
         let weight = self.weigh();
         let found = match &self.refused {
             Some(problem) => {
@@ -116,7 +116,7 @@ impl Definition {
                 }
             }
         }
-        *self.weight.insert(room::weight(&self.versions, &self.schemas))
+        *self.weight.insert(budget::weight(&self.versions, &self.schemas))
     }
 
     /// Its name.
@@ -131,7 +131,7 @@ impl Definition {
         self.revision = written.and_then(revision);
     }
 
-    /// What it defines, where it is established and nothing of the API itself.
+    /// The resource it defines, if it is established and not part of the API itself.
     pub fn resource(&mut self) -> Option<Arc<Resource>> {
         let group = self.outline.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
         if !is_established(&self.outline) || is_api_group(group) {

@@ -1,4 +1,4 @@
-//! What was found so far, and whether that is enough.
+//! The errors found so far, and the limit on their number.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::validate::MOST_TOLD;
 /// supported values in each, would take far more than anybody reads.
 #[derive(Default)]
 pub(crate) struct Errors {
-    told: Vec<FieldError>,
+    list: Vec<FieldError>,
     bytes: usize,
     /// Number of errors that are only counted.
     counted: Option<usize>,
@@ -20,7 +20,7 @@ pub(crate) struct Errors {
 const SHORT: usize = 64;
 
 impl Errors {
-    /// Only counts: whether a `not` holds, or which alternative is told, takes no words.
+    /// Only counts: a `not` and the choice of an alternative need no messages.
     pub(crate) fn counting() -> Self {
         Self { counted: Some(0), ..Self::default() }
     }
@@ -33,7 +33,7 @@ impl Errors {
         self.push_with(|| error);
     }
 
-    /// Adds an error that is made if it is told.
+    /// Adds an error, built only if it is kept.
     pub(crate) fn push_with(&mut self, make: impl FnOnce() -> FieldError) {
         if let Some(counted) = &mut self.counted {
             *counted += 1;
@@ -42,7 +42,7 @@ impl Errors {
         }
         let error = make();
         self.bytes += weight(&error);
-        self.told.push(error);
+        self.list.push(error);
     }
 
     pub(crate) fn extend(&mut self, errors: impl IntoIterator<Item = FieldError>) {
@@ -50,7 +50,7 @@ impl Errors {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.counted.unwrap_or(self.told.len())
+        self.counted.unwrap_or(self.list.len())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -63,16 +63,16 @@ impl Errors {
             *counted = length.min(*counted);
             return;
         }
-        self.bytes -= self.told.drain(length..).map(|error| weight(&error)).sum::<usize>();
+        self.bytes -= self.list.drain(length..).map(|error| weight(&error)).sum::<usize>();
     }
 
-    /// Whether so much was found that no more is looked for.
+    /// Returns whether so much was found that no more is looked for.
     pub(crate) fn is_enough(&self) -> bool {
         self.bytes > MOST_TOLD
     }
 
     pub(crate) fn into_inner(self) -> Vec<FieldError> {
-        self.told
+        self.list
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
         assert!(!schema.validate(&new, Some(&old)).is_empty());
     }
 
-    /// `anyOf` and `not` only ask whether: what nobody reads is not written, for any number of items.
+    /// `anyOf` and `not` only count errors: no messages are built, for any number of items.
     #[test]
     fn dropped_errors_have_no_words() {
         let words: Vec<String> = (0..5_000).map(|n| format!("supported-{n}")).collect();
@@ -147,13 +147,13 @@ mod tests {
         let before = crate::validate::enumeration::shown();
         assert_eq!(schema.validate(&json!({"l": vec!["a"; 1_000]}), None), []);
         assert_eq!(crate::validate::enumeration::shown() - before, 0, "words that were made");
-        // What is told is told as before, by the best alternative.
+        // What is list is list as before, by the best alternative.
         let item = json!({"type": "string", "anyOf": [{"enum": ["b"]}, {"maxLength": 0, "pattern": "b"}]});
         let schema = json!({"type": "object", "properties": {"s": item}});
-        let told = Schema::compile(&schema).unwrap().validate(&json!({"s": "a"}), None);
-        let told: Vec<String> = told.iter().map(ToString::to_string).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert_eq!(told[1], "s: Unsupported value: \"a\": supported values: \"b\"");
+        let list = Schema::compile(&schema).unwrap().validate(&json!({"s": "a"}), None);
+        let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+        assert_eq!(list.len(), 2, "{list:?}");
+        assert_eq!(list[1], "s: Unsupported value: \"a\": supported values: \"b\"");
     }
 
     /// A long name is in the path of every mistake below it: of a schema, and of resources in an object.

@@ -1,8 +1,8 @@
-//! The memory that all definitions together may take: each is compiled, and stays so.
+//! The memory budget of all CRDs: each is compiled, and stays in memory.
 //!
-//! The memory of a definition is estimated, and rather too much than too little. A write that finds no room is refused; one that
-//! got past that, because two came at once or because it was stored before there was a bound, is not served. Those that were
-//! there first keep what they have.
+//! The memory of a CRD is estimated, rather too high than too low. A write that exceeds the budget is refused; a CRD that is
+//! stored nevertheless, because two were written at once or because it is older than the limit, is not served. Earlier CRDs
+//! keep their share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,19 +23,19 @@ const VALUE: usize = 480;
 
 /// Estimated memory of each definition of a server, by name.
 #[derive(Debug)]
-pub struct Room {
+pub struct CrdBudget {
     most: usize,
     taken: Mutex<HashMap<String, usize>>,
 }
 
-impl Default for Room {
+impl Default for CrdBudget {
     fn default() -> Self {
         Self::of(MOST)
     }
 }
 
-impl Room {
-    /// A room of so many bytes.
+impl CrdBudget {
+    /// A budget in bytes.
     pub fn of(most: usize) -> Self {
         Self { most, taken: Mutex::default() }
     }
@@ -59,7 +59,7 @@ impl Room {
         self.taken().remove(name);
     }
 
-    /// Gives a definition room for so many bytes instead of what it has, or takes that back and tells why.
+    /// Replaces the share of a CRD by one of `bytes`; if that exceeds the budget, it has no share, and the error says why.
     pub fn give(&self, name: &str, bytes: usize) -> Result<(), String> {
         let mut taken = self.taken();
         if taken.get(name) == Some(&bytes) {
@@ -67,7 +67,7 @@ impl Room {
         }
         taken.remove(name);
         if taken.values().sum::<usize>().saturating_add(bytes) > self.most {
-            // Without what the others take: a status that follows that would be written again and again.
+            // The message omits the shares of others: a status that showed them would be written again and again.
             return Err(self.full(bytes));
         }
         taken.insert(name.to_owned(), bytes);
@@ -81,8 +81,8 @@ impl Room {
         )
     }
 
-    /// Refuses a definition for which there is no room. One that takes no more than it has may be changed.
-    pub fn judge(&self, crd: &Value, old: Option<&Value>) -> Option<FieldError> {
+    /// Refuses a CRD that exceeds the budget. One that needs no more than its share may be changed.
+    pub fn check(&self, crd: &Value, old: Option<&Value>) -> Option<FieldError> {
         let at = ["spec", "versions"];
         if old.is_some_and(|old| get(old, &at) == get(crd, &at))
             || Meta::of(crd).deletion_timestamp().is_some()
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn who_comes_first_keeps_the_room() {
-        let room = Room::of(10 << 20);
+        let room = CrdBudget::of(10 << 20);
         room.give("a", 6 << 20).unwrap();
         let told = room.give("b", 5 << 20).unwrap_err();
         assert!(told.contains("may take 10 MiB") && told.contains("the 5 MiB of this one"), "{told}");
@@ -145,18 +145,18 @@ mod tests {
             json!({"metadata": {"name": "as.example.com"}, "spec": {"versions": [{"name": "v1", "served": true,
                 "schema": {"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "string", "enum": words}}}}}]}})
         };
-        let room = Room::of(64 << 10);
-        assert!(room.judge(&crd(1), None).is_none());
-        let told = room.judge(&crd(1_000), None).unwrap().to_string();
+        let room = CrdBudget::of(64 << 10);
+        assert!(room.check(&crd(1), None).is_none());
+        let told = room.check(&crd(1_000), None).unwrap().to_string();
         assert!(
             told.starts_with("spec.versions: Forbidden: all definitions together may take 1 MiB"),
             "{told}"
         );
-        assert!(room.judge(&crd(1_000), Some(&crd(1_000))).is_none(), "its schemas are those of before");
+        assert!(room.check(&crd(1_000), Some(&crd(1_000))).is_none(), "its schemas are those of before");
         let mut going = crd(1_000);
         going["metadata"]["deletionTimestamp"] = "now".into();
-        assert!(room.judge(&going, None).is_none());
+        assert!(room.check(&going, None).is_none());
         room.taken().insert("as.example.com".into(), 4 << 20);
-        assert!(room.judge(&crd(1_000), Some(&crd(2_000))).is_none(), "it shrinks");
+        assert!(room.check(&crd(1_000), Some(&crd(2_000))).is_none(), "it shrinks");
     }
 }

@@ -1,3 +1,0 @@
-//! Garbage collection: who owns whom.
-
-pub mod graph;
