@@ -1,7 +1,8 @@
 //! A disk that is full for longer than a Lease lasts: `capt up` says so, refuses writes, and goes on with space.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
@@ -22,7 +23,9 @@ fn on_a_small_disk(folder: &Path) -> Option<Command> {
     let mounts = command("true").output().is_ok_and(|output| output.status.success());
     mounts.then(|| {
         let mut up = command("exec \"$@\"");
-        up.arg(env!("CARGO_BIN_EXE_capt")).args(["up", "-o", "json", "--data-dir"]).arg(folder.join("data"));
+        up.arg(env!("CARGO_BIN_EXE_capt"))
+            .args(["up", "-o", "json", "--metrics", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.join("data"));
         up.env_remove("KUBECONFIG").env_remove("CAPT_DATA_DIR");
         up
     })
@@ -49,6 +52,23 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// The address of metrics and health, as the log tells it.
+fn health_address(log: &Path) -> String {
+    until("address of metrics", || {
+        let text = fs::read_to_string(log).ok()?;
+        let (_, rest) = text.split_once("serves metrics address=")?;
+        rest.split_whitespace().next().map(str::to_owned)
+    })
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_goes_on_when_there_is_space_again() {
     let place = tempfile::tempdir().unwrap();
@@ -65,6 +85,9 @@ async fn it_goes_on_when_there_is_space_again() {
     until("kubeconfig", || kubeconfig.exists().then_some(()));
     let maps = config_maps(&kubeconfig).await;
     create(&maps, "before").await.unwrap();
+    let health = health_address(&disk.join("data/capt.log"));
+    let ready = || get(&health, "/readyz").starts_with("HTTP/1.1 200 ").then_some(());
+    until("readiness", ready);
 
     let mut greedy = fs::File::create(disk.join("greedy")).unwrap();
     while greedy.write_all(&[0; 4096]).is_ok() {}
@@ -87,6 +110,12 @@ async fn it_goes_on_when_there_is_space_again() {
     let line = lines.next().expect("it says something").unwrap();
     assert!(line.contains("goes on when there is space again"), "{line}");
     assert!(maps.get("before").await.is_ok(), "reads go on");
+    let answer = get(&health, "/readyz");
+    assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    for line in ["\n[-]lease failed: the Lease was not renewed for ", "\n[-]storage failed: write into "] {
+        assert!(answer.contains(line), "{line} in {answer}");
+    }
+    assert!(get(&health, "/livez").starts_with("HTTP/1.1 200 "), "a restart makes no space");
     // Open, it would keep its space.
     drop(greedy);
     fs::remove_file(disk.join("greedy")).unwrap();
@@ -95,5 +124,7 @@ async fn it_goes_on_when_there_is_space_again() {
         assert!(Instant::now() < deadline, "{error}");
         tokio::time::sleep(PAUSE).await;
     }
+    // Its Lease is renewed, too.
+    until("readiness", ready);
     assert_eq!(up.0.try_wait().unwrap(), None, "it runs on");
 }
