@@ -148,7 +148,8 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         cross_namespace: args.cross_namespace.into(),
         ..Options::default()
     };
-    let mut controllers = Controllers::start(&client, &engine, &settings);
+    // States are fenced by themselves: the end of a run is handed in late rather than never.
+    let mut controllers = Controllers::start(&lease.fenced(&client), &engine, &settings);
     process.started(&controllers, &engine);
     confine::say(unprotected.as_deref());
     anstream::println!("controllers run; workspaces are in {}", place::engine(&args.data_dir).display());

@@ -20,8 +20,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::clock::{Clock, SystemClock};
 
+mod fence;
 mod health;
 
+use fence::WriteFence;
 pub use health::LeaseHealth;
 
 /// How long a Lease lasts after its last renewal, where nobody says.
@@ -120,7 +122,8 @@ impl Candidate {
             match self.write(&api, found.as_ref()).await {
                 Ok(lease) => {
                     self.health.renewed(self.lasts, begun);
-                    return Ok(Held { candidate: self, api, lease, asked, begun, term: None });
+                    let writes = WriteFence::new(asked.after(renew_deadline(self.lasts)));
+                    return Ok(Held { candidate: self, api, lease, asked, begun, writes, term: None });
                 }
                 // Somebody else was faster: look again.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
@@ -170,6 +173,7 @@ pub struct Held {
     asked: Moment,
     /// The same by the clock that waits go by.
     begun: Instant,
+    writes: WriteFence,
     term: Option<Term>,
 }
 
@@ -184,6 +188,11 @@ impl Held {
         let transitions =
             self.lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default();
         u64::try_from(transitions).unwrap_or_default()
+    }
+
+    /// A client whose writes end with it, some time before a rival can begin.
+    pub fn fenced(&self, client: &Client) -> Client {
+        self.writes.client(client, &self.candidate.name)
     }
 
     /// Writes down beside it how its holder works.
@@ -264,6 +273,7 @@ impl Held {
     fn renewed(&mut self, asked: Moment, begun: Instant) {
         let Candidate { name, lasts, health, .. } = &self.candidate;
         (self.asked, self.begun) = (asked, begun);
+        self.writes.extend(asked.after(renew_deadline(*lasts)));
         health.renewed(*lasts, begun);
         if let Some(Err(error)) = self.term.as_ref().map(|term| term.renew(asked.after(*lasts))) {
             tracing::warn!(lease = name, %error, "the term of runs was not renewed: they will be interrupted");

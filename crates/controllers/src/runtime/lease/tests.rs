@@ -67,6 +67,7 @@ fn held(refuses: std::ops::Range<u64>) -> Held {
         lease: lease("a", 0),
         asked: Moment::now(),
         begun: start,
+        writes: WriteFence::new(Moment::now()),
         term: None,
     }
 }
@@ -104,6 +105,25 @@ async fn a_holder_that_nobody_can_replace_goes_on() {
     assert!(held.confirm().await);
     assert!(timeout(Duration::from_secs(60), held.keep()).await.is_err(), "it is renewed again");
     assert_eq!(health.ready().unwrap(), "holds the Lease");
+}
+
+/// A holder that wakes up after its Lease ended goes on with what it was doing.
+#[tokio::test]
+async fn writes_end_with_the_lease() {
+    let held = held(u64::MAX..u64::MAX);
+    let leases: Api<Lease> = Api::namespaced(held.fenced(&held.api.clone().into_client()), "n");
+    let merge = Patch::Merge(json!({}));
+    for (left, is_written) in [(Duration::from_secs(60), true), (Duration::ZERO, false)] {
+        held.writes.extend(Moment::now().after(left));
+        assert!(leases.get("capt").await.is_ok(), "reads go on");
+        let created = leases.create(&PostParams::default(), &lease("a", 0)).await.map(drop);
+        let patched = leases.patch("capt", &PatchParams::default(), &merge).await.map(drop);
+        for written in [created, patched] {
+            assert_eq!(written.is_ok(), is_written, "{written:?}");
+            let said = written.err().map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(said.contains("somebody else may hold it now"), !is_written, "{said}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
