@@ -68,20 +68,7 @@ impl Plane {
         let endpoint = settings.metrics.bind().await?;
         let store = server::open_store(folder)?;
         logging::to_file(&folder.join("capt.log"))?;
-        let place = folder.to_owned();
-        let identity =
-            tokio::task::spawn_blocking(move || Identity::in_folder(&place, &[], SystemTime::now()));
-        let server = Server::on(store.clone(), &ServerOptions::default()).await.map_err(in_words)?;
-        let identity = identity.await.map_err(in_words)?.map_err(in_words)?;
-        let serving = capt_apiserver::secure_serving::Settings {
-            listen: settings.listen,
-            allow_remote: settings.allow_remote,
-            audit: settings.audit.open()?,
-            metrics: Arc::clone(server.metrics()),
-            ..capt_apiserver::secure_serving::Settings::default()
-        };
-        let serving =
-            SecureServer::open(Arc::clone(server.api()), &identity, serving).await.map_err(in_words)?;
+        let (server, serving, identity) = open_api(settings, &store).await?;
         let client = server.client("default");
         install_crds(&client).await?;
         let health = LeaseHealth::default();
@@ -211,6 +198,23 @@ impl Plane {
         serving.close().await;
         server.close().await;
     }
+}
+
+/// Opens the API on a store.
+async fn open_api(settings: &Settings<'_>, store: &Store) -> io::Result<(Server, SecureServer, Identity)> {
+    let place = settings.folder.to_owned();
+    let identity = tokio::task::spawn_blocking(move || Identity::in_folder(&place, &[], SystemTime::now()));
+    let server = Server::on(store.clone(), &ServerOptions::default()).await.map_err(in_words)?;
+    let identity = identity.await.map_err(in_words)?.map_err(in_words)?;
+    let serving = capt_apiserver::secure_serving::Settings {
+        listen: settings.listen,
+        allow_remote: settings.allow_remote,
+        audit: settings.audit.open()?,
+        metrics: Arc::clone(server.metrics()),
+        ..capt_apiserver::secure_serving::Settings::default()
+    };
+    let serving = SecureServer::open(Arc::clone(server.api()), &identity, serving).await.map_err(in_words)?;
+    Ok((server, serving, identity))
 }
 
 /// Keeps the Lease; ends when somebody else took it, or when nothing can be written any more. While the disk is full it
