@@ -1,14 +1,13 @@
 //! A disk that is full for longer than a Lease lasts: `capt up` says so, refuses writes, and goes on with space.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::damaged_store::{config_maps, create};
-use crate::plane::{PAUSE, SOON};
+use crate::plane::{PAUSE, SOON, get, metrics_address};
 
 /// `capt up` on a small disk of its own in `folder`; `None` where nobody may mount one.
 fn on_a_small_disk(folder: &Path) -> Option<Command> {
@@ -52,23 +51,6 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The address of metrics and health, as the log tells it.
-fn health_address(log: &Path) -> String {
-    until("address of metrics", || {
-        let text = fs::read_to_string(log).ok()?;
-        let (_, rest) = text.split_once("serves metrics address=")?;
-        rest.split_whitespace().next().map(str::to_owned)
-    })
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn it_goes_on_when_there_is_space_again() {
     let place = tempfile::tempdir().unwrap();
@@ -85,7 +67,7 @@ async fn it_goes_on_when_there_is_space_again() {
     until("kubeconfig", || kubeconfig.exists().then_some(()));
     let maps = config_maps(&kubeconfig).await;
     create(&maps, "before").await.unwrap();
-    let health = health_address(&disk.join("data/capt.log"));
+    let health = until("address", || metrics_address(&disk.join("data")));
     let ready = || get(&health, "/readyz").starts_with("HTTP/1.1 200 ").then_some(());
     until("readiness", ready);
 
