@@ -24,7 +24,8 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::queue::{Pace, Round, Starter};
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{
-    Clock, Clusters, CrossNamespace, Expectations, Grants, Kind, Name, Owners, SystemClock, Writer, grants,
+    Clock, Clusters, CrossNamespace, Expectations, FirstList, Grants, Kind, Name, Owners, SystemClock,
+    Writer, grants,
 };
 use crate::workspace::context::{Context, MANAGER, instance_of};
 use crate::workspace::state_secrets::SecretStateBackend;
@@ -89,6 +90,7 @@ impl Options {
 pub struct Controllers {
     tasks: JoinSet<()>,
     metrics: Arc<Metrics>,
+    caches: Vec<FirstList>,
     events: Events,
     round: Round,
     /// Writes the events of all the others, and ends after them.
@@ -109,6 +111,7 @@ impl Controllers {
         let (networks, planes) = (cached(client, no_index, &mut tasks), cached(client, no_index, &mut tasks));
         let probes = cluster::probe::Probes::new(options.probe);
         let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access, probes));
+        let caches = caches(&context, &machines, &clusters);
         let round = Round::default();
         let mut starter =
             Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics, round: &round };
@@ -116,12 +119,17 @@ impl Controllers {
         machines::start(&machines, &mut starter);
         cluster::start(&clusters, &mut starter);
         cluster::core::start(&machines, options.cluster_api, options.pace(), &metrics, &mut tasks);
-        Self { tasks, metrics, events, round, _writer: writer }
+        Self { tasks, metrics, caches, events, round, _writer: writer }
     }
 
     /// What the controllers count.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// The caches that they decide by.
+    pub fn caches(&self) -> &[FirstList] {
+        &self.caches
     }
 
     /// Ends when each of them has looked once at everything that was there when it began, and has told what it found. Clusters
@@ -146,6 +154,25 @@ fn cached<K: Kind>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) ->
     let (cache, work) = Cache::new(Api::all(client.clone()), index);
     tasks.spawn(work);
     cache
+}
+
+/// What they all decide by. The Clusters that CAPT takes care of itself are among those that everybody follows.
+fn caches(context: &Context, machines: &machines::Context, clusters: &cluster::Context) -> Vec<FirstList> {
+    let mut caches = vec![
+        context.templates.first_list(),
+        context.applies.first_list(),
+        context.configs.first_list(),
+        machines.clusters.first_list(),
+        machines.owners.first_list(),
+        machines.deployments.first_list(),
+        machines.sets.first_list(),
+        machines.machines.first_list(),
+        machines.groups.first_list(),
+        clusters.networks.first_list(),
+        clusters.planes.first_list(),
+    ];
+    caches.extend(context.grants.first_list());
+    caches
 }
 
 fn context(

@@ -1,13 +1,12 @@
 //! `capt controller`: the controllers and the Terraform engine, on any Kubernetes API.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use capt_controllers::cluster::core::install::{self, Installed};
-use capt_controllers::runtime::lease::Held;
+use capt_controllers::runtime::lease::{Candidate, Held, LeaseHealth};
 use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::Engine;
@@ -17,8 +16,9 @@ use capt_terraform::state_backend::StateBackend;
 
 use super::client::{connect, in_words};
 use super::confine::{self, Confine};
+use super::metrics::{Address, Process, Storage};
 use super::tenants::CrossNamespace;
-use super::{Outcome, hand_in, logging, metrics, place, wait_for_a_signal};
+use super::{Outcome, hand_in, logging, place, wait_for_a_signal};
 
 /// Name of the Lease of the one controller that works.
 pub const LEASE: &str = "capt-controller";
@@ -64,9 +64,8 @@ pub struct Args {
     /// How long the Lease lasts after its last renewal: so long others wait for a controller that does not answer.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = super::duration::parse)]
     lease_duration: Duration,
-    /// Serve metrics in Prometheus' format at http://ADDR/metrics.
-    #[arg(long, value_name = "ADDR")]
-    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    metrics: Address,
     /// Log as JSON, one object a line.
     #[arg(long)]
     log_json: bool,
@@ -117,13 +116,19 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         options.slots = slots;
     }
     args.confine.set(&mut options, &args.data_dir, &[])?;
+    // Makes the folder.
+    let term = Term::open(&options.folder)?;
+    let health = LeaseHealth::default();
+    let process = Arc::new(Process::new(health.clone(), Storage::new(&options.folder)));
+    // One that waits for the Lease is asked how it is, too.
+    if let Some(endpoint) = args.metrics.bind().await? {
+        anstream::println!("metrics on http://{}/metrics", endpoint.serve(&process));
+    }
     let lasts = args.lease_duration.max(Duration::from_secs(1));
-    let mut lease = take_lease(args.lease_namespace.as_deref(), lasts, &client).await?;
+    let mut lease = take_lease(args.lease_namespace.as_deref(), lasts, health, &client).await?;
     args.cross_namespace.tell(&mut lease).await.map_err(in_words)?;
     let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let auto = args.state.map_or(in_cluster, |state| state == State::Secrets);
-    // Makes the folder.
-    let term = Term::open(&options.folder)?;
     hand_in::prepare(&options.folder, args.kubeconfig.as_deref(), &args.data_dir, &lease)?;
     lease.bind(term)?;
     options.lease = Some(Lease { lasts });
@@ -144,11 +149,9 @@ async fn work(args: &Args) -> io::Result<Outcome> {
         cross_namespace: args.cross_namespace.into(),
         ..Options::default()
     };
-    let mut controllers = Controllers::start(&client, Arc::new(engine.clone()), &settings);
-    if let Some(address) = args.metrics {
-        let bound = metrics::serve(address, Arc::clone(controllers.metrics()), engine.clone()).await?;
-        anstream::println!("metrics on http://{bound}/metrics");
-    }
+    // States are fenced by themselves: the end of a run is handed in late rather than never.
+    let mut controllers = Controllers::start(&lease.fenced(&client), Arc::new(engine.clone()), &settings);
+    process.started(&controllers, &engine);
     confine::say(unprotected.as_deref());
     anstream::println!("controllers run; workspaces are in {}", place::engine(&args.data_dir).display());
     tokio::select! {
@@ -166,8 +169,13 @@ async fn work(args: &Args) -> io::Result<Outcome> {
 }
 
 /// Waits until no other controller works on this API.
-pub async fn take_lease(namespace: Option<&str>, lasts: Duration, client: &kube::Client) -> io::Result<Held> {
-    let namespace = namespace.unwrap_or(client.default_namespace()).to_owned();
+pub async fn take_lease(
+    namespace: Option<&str>,
+    lasts: Duration,
+    health: LeaseHealth,
+    client: &kube::Client,
+) -> io::Result<Held> {
+    let namespace = namespace.unwrap_or(client.default_namespace());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     // Each start is a holder of its own: what the one before it still writes must be told apart.
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -175,7 +183,8 @@ pub async fn take_lease(namespace: Option<&str>, lasts: Duration, client: &kube:
     let holder = format!("{}_{}_{}_{place}", host.trim(), std::process::id(), started.as_millis());
     // One that was killed on this machine need not be waited for.
     let gone = |other: &str| is_gone(other, &place, |pid| std::path::Path::new("/proc").join(pid).exists());
-    Held::take(client, &namespace, LEASE, &holder, lasts, gone).await.map_err(in_words)
+    let candidate = Candidate { health, ..Candidate::new(namespace, LEASE, &holder, lasts) };
+    candidate.take(client, gone).await.map_err(in_words)
 }
 
 /// Names what the numbers of processes mean something in: this boot of this kernel, and the namespace of processes. Hosts and containers

@@ -1,99 +1,119 @@
-//! Metrics of `capt controller`, in Prometheus' text format.
+//! Metrics and health of this process: `/metrics`, `/livez`, `/readyz` and `/healthz` on an address of their own.
 
-use std::fmt::Write;
+mod exposition;
+mod health;
+mod listener;
+mod storage;
+
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use capt_controllers::Controllers;
+use capt_controllers::runtime::FirstList;
+use capt_controllers::runtime::lease::LeaseHealth;
 use capt_controllers::runtime::metrics::Metrics;
 use capt_terraform::Engine;
-use capt_terraform::metrics::{BUCKETS, Snapshot};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use tokio::net::TcpListener;
 
-/// Longest request that is read: a scrape has a few headers.
-const LONGEST_REQUEST: usize = 8192;
+use health::Probe;
+pub use storage::Storage;
 
-/// Serves until the process ends; gives the address it is bound to.
-pub async fn serve(address: SocketAddr, controllers: Arc<Metrics>, engine: Engine) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await?;
-    let bound = listener.local_addr()?;
-    tokio::spawn(async move {
-        loop {
-            // An error here is one connection's, or a lack of descriptors that passes.
-            let Ok((stream, _)) = listener.accept().await else { continue };
-            let text = controllers.text() + &engine_text(&engine.metrics());
-            tokio::spawn(answer(stream, text));
-        }
-    });
-    Ok(bound)
+/// Where they are served.
+#[derive(Debug, clap::Args)]
+pub struct Address {
+    /// Serve metrics in Prometheus' format at http://ADDR/metrics, and health at /livez and /readyz beside it.
+    #[arg(long = "metrics", value_name = "ADDR")]
+    address: Option<SocketAddr>,
 }
 
-async fn answer(mut stream: TcpStream, metrics: String) -> io::Result<()> {
-    let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        let mut part = [0; 1024];
-        let read = tokio::time::timeout(std::time::Duration::from_secs(5), stream.read(&mut part)).await??;
-        if read == 0 || request.len() > LONGEST_REQUEST {
-            return Ok(());
-        }
-        request.extend_from_slice(&part[..read]);
+impl Address {
+    /// Takes the address, where one is given: an address that cannot be had is told before anything is started.
+    pub async fn bind(&self) -> io::Result<Option<Endpoint>> {
+        let Some(address) = self.address else { return Ok(None) };
+        let failed = |error| io::Error::other(format!("serve metrics on {address}: {error}"));
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Some(Endpoint { listener, address }))
     }
-    let (code, body) = match request.split(|byte| *byte == b' ').nth(1) {
-        Some(b"/metrics") => ("200 OK", metrics),
-        Some(b"/livez" | b"/readyz") => ("200 OK", "ok".to_owned()),
-        _ => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
-    };
-    let head = format!(
-        "HTTP/1.1 {code}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await
 }
 
-/// What the engine counts.
-fn engine_text(engine: &Snapshot) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = write_engine(&mut text, engine);
-    text
+/// An address that was taken. Clients wait until it serves.
+pub struct Endpoint {
+    listener: TcpListener,
+    address: SocketAddr,
 }
 
-fn write_engine(text: &mut String, engine: &Snapshot) -> std::fmt::Result {
-    writeln!(text, "# HELP capt_runs_queued Runs that wait for their turn.\n# TYPE capt_runs_queued gauge")?;
-    writeln!(text, "capt_runs_queued {}", engine.queued)?;
-    writeln!(text, "# HELP capt_runs_active Runs under way.\n# TYPE capt_runs_active gauge")?;
-    writeln!(text, "capt_runs_active {}", engine.running)?;
-    writeln!(
-        text,
-        "# HELP capt_runs_total Runs that ended, by operation and result.\n# TYPE capt_runs_total counter"
-    )?;
-    for ((operation, result), count) in &engine.runs {
-        writeln!(text, "capt_runs_total{{operation=\"{operation}\",result=\"{result}\"}} {count}")?;
+impl Endpoint {
+    /// Serves until the process ends; gives the address.
+    pub fn serve(self, process: &Arc<Process>) -> SocketAddr {
+        let process = Arc::clone(process);
+        tokio::spawn(listener::serve(self.listener, move |request| {
+            let process = Arc::clone(&process);
+            async move { process.answer(&request).await }
+        }));
+        self.address
     }
-    writeln!(
-        text,
-        "# HELP capt_inits_total Times that modules and providers were fetched.\n# TYPE capt_inits_total counter"
-    )?;
-    writeln!(text, "capt_inits_total {}", engine.inits)?;
-    writeln!(
-        text,
-        "# HELP capt_run_duration_seconds How long runs took.\n# TYPE capt_run_duration_seconds histogram"
-    )?;
-    for (operation, histogram) in &engine.durations {
-        let mut below = 0;
-        for (bound, count) in BUCKETS.iter().zip(histogram.counts) {
-            below += count;
-            writeln!(
-                text,
-                "capt_run_duration_seconds_bucket{{operation=\"{operation}\",le=\"{bound}\"}} {below}"
-            )?;
+}
+
+/// The process, as far as metrics and probes tell of it.
+pub struct Process {
+    lease: LeaseHealth,
+    storage: Storage,
+    running: OnceLock<Running>,
+}
+
+/// What there is once the Lease is held.
+struct Running {
+    caches: Vec<FirstList>,
+    metrics: Arc<Metrics>,
+    engine: Engine,
+}
+
+impl Process {
+    /// One whose controllers do not run yet.
+    pub fn new(lease: LeaseHealth, storage: Storage) -> Self {
+        Self { lease, storage, running: OnceLock::new() }
+    }
+
+    /// Tells that the controllers run.
+    pub fn started(&self, controllers: &Controllers, engine: &Engine) {
+        let (caches, metrics) = (controllers.caches().to_vec(), Arc::clone(controllers.metrics()));
+        // They are started once.
+        let _ = self.running.set(Running { caches, metrics, engine: engine.clone() });
+    }
+
+    async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        let path = request.uri().path();
+        let probe = Probe::of(path);
+        if path != "/metrics" && probe.is_none() {
+            return text(StatusCode::NOT_FOUND, "metrics are at /metrics, health is at /livez and /readyz\n");
         }
-        let all: u64 = histogram.counts.iter().sum();
-        writeln!(text, "capt_run_duration_seconds_bucket{{operation=\"{operation}\",le=\"+Inf\"}} {all}")?;
-        writeln!(text, "capt_run_duration_seconds_sum{{operation=\"{operation}\"}} {}", histogram.sum)?;
-        writeln!(text, "capt_run_duration_seconds_count{{operation=\"{operation}\"}} {all}")?;
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+            refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return refused;
+        }
+        match probe {
+            Some((probe, check)) => {
+                self.health(probe, check, request.uri().query().unwrap_or_default()).await
+            }
+            None => self.exposition(),
+        }
     }
-    Ok(())
 }
+
+fn text(code: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(text.into()));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+#[cfg(test)]
+mod tests;

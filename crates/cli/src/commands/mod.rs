@@ -1,5 +1,6 @@
 //! The commands, and what they share: arguments, exit codes, what happens when nobody reads the output.
 
+pub mod audit;
 pub mod client;
 mod completion;
 mod confine;

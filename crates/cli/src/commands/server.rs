@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use capt_apiserver::authn::{Identity, write_kubeconfig};
-use capt_apiserver::secure_serving::{AuditLog, Rotation, SecureServer, Settings};
+use capt_apiserver::secure_serving::{SecureServer, Settings};
 use capt_apiserver::{Server, ServerOptions};
 
+use super::audit::Audit;
 use super::client::in_words;
 use super::{Outcome, duration, logging, refuse_writes_beyond_the_file_limit, wait_for_a_signal};
 pub use recover::open_store;
@@ -47,9 +48,8 @@ pub struct Args {
     /// How long events stay after they were last written: 1h, 90m, 30s; 0 disables the timeout.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse)]
     event_ttl: Duration,
-    /// Log every request to this file, one JSON line each; never a body.
-    #[arg(long, value_name = "FILE")]
-    audit_log: Option<PathBuf>,
+    #[command(flatten)]
+    audit: Audit,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -77,14 +77,10 @@ async fn serve(args: &Args) -> io::Result<Outcome> {
         let server = Server::in_memory_with(&options).await.map_err(in_words)?;
         (server, Identity::in_memory(&[], SystemTime::now()).map_err(in_words)?)
     };
-    let audit = match &args.audit_log {
-        Some(path) => Some(AuditLog::open(path, Rotation::default()).map_err(in_words)?),
-        None => None,
-    };
     let settings = Settings {
         listen: args.listen,
         allow_remote: args.allow_remote,
-        audit,
+        audit: args.audit.open()?,
         metrics: Arc::clone(server.metrics()),
         ..Settings::default()
     };

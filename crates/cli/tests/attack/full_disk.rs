@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::damaged_store::{config_maps, create};
-use crate::plane::{PAUSE, SOON};
+use crate::plane::{PAUSE, SOON, get, metrics_address};
 
 /// `capt up` on a small disk of its own in `folder`; `None` where nobody may mount one.
 fn on_a_small_disk(folder: &Path) -> Option<Command> {
@@ -22,7 +22,9 @@ fn on_a_small_disk(folder: &Path) -> Option<Command> {
     let mounts = command("true").output().is_ok_and(|output| output.status.success());
     mounts.then(|| {
         let mut up = command("exec \"$@\"");
-        up.arg(env!("CARGO_BIN_EXE_capt")).args(["up", "-o", "json", "--data-dir"]).arg(folder.join("data"));
+        up.arg(env!("CARGO_BIN_EXE_capt"))
+            .args(["up", "-o", "json", "--metrics", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.join("data"));
         up.env_remove("KUBECONFIG").env_remove("CAPT_DATA_DIR");
         up
     })
@@ -65,6 +67,9 @@ async fn it_goes_on_when_there_is_space_again() {
     until("kubeconfig", || kubeconfig.exists().then_some(()));
     let maps = config_maps(&kubeconfig).await;
     create(&maps, "before").await.unwrap();
+    let health = until("address", || metrics_address(&disk.join("data")));
+    let ready = || get(&health, "/readyz").starts_with("HTTP/1.1 200 ").then_some(());
+    until("readiness", ready);
 
     let mut greedy = fs::File::create(disk.join("greedy")).unwrap();
     while greedy.write_all(&[0; 4096]).is_ok() {}
@@ -87,6 +92,12 @@ async fn it_goes_on_when_there_is_space_again() {
     let line = lines.next().expect("it says something").unwrap();
     assert!(line.contains("goes on when there is space again"), "{line}");
     assert!(maps.get("before").await.is_ok(), "reads go on");
+    let answer = get(&health, "/readyz");
+    assert!(answer.starts_with("HTTP/1.1 500 "), "{answer}");
+    for line in ["\n[-]lease failed: the Lease was not renewed for ", "\n[-]storage failed: write into "] {
+        assert!(answer.contains(line), "{line} in {answer}");
+    }
+    assert!(get(&health, "/livez").starts_with("HTTP/1.1 200 "), "a restart makes no space");
     // Open, it would keep its space.
     drop(greedy);
     fs::remove_file(disk.join("greedy")).unwrap();
@@ -95,5 +106,7 @@ async fn it_goes_on_when_there_is_space_again() {
         assert!(Instant::now() < deadline, "{error}");
         tokio::time::sleep(PAUSE).await;
     }
+    // Its Lease is renewed, too.
+    until("readiness", ready);
     assert_eq!(up.0.try_wait().unwrap(), None, "it runs on");
 }

@@ -15,10 +15,12 @@ mod plane;
 #[expect(dead_code, reason = "the tests of commands use the rest")]
 mod world;
 
+mod audited;
 mod damaged_store;
 mod full_disk;
 mod kills;
 mod odd_machines;
+mod skewed_clocks;
 mod two_controllers;
 mod up_kills;
 mod validate;

@@ -1,5 +1,5 @@
-//! A controller that stands still at any moment of a run, and another that takes over: no two runs of one workspace overlap, and
-//! nothing is built twice.
+//! A controller that stands still at any moment of a run, and another that takes over: no two runs of one workspace overlap, nothing is
+//! built twice, and the first one writes nothing any more.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -11,6 +11,7 @@ use capt_e2e::until;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use crate::audited::{kubeconfig_of, late_writes};
 use crate::world::{Process, SOON, World, command, ready, workspace};
 
 /// Resources, built one after the other.
@@ -24,7 +25,7 @@ fn rounds() -> u64 {
 }
 
 /// Each resource tells who builds it, over and over until it is built.
-fn module() -> String {
+pub fn module() -> String {
     let resource = |at: usize| {
         let after =
             if at == 0 { String::new() } else { format!("depends_on = [terraform_data.r{}]", at - 1) };
@@ -41,7 +42,7 @@ fn module() -> String {
 
 /// A line that a run wrote.
 #[derive(Clone, Debug)]
-struct Line {
+pub struct Line {
     time: u128,
     run: String,
     what: String,
@@ -49,7 +50,7 @@ struct Line {
 }
 
 /// All lines of all runs below a folder, by time.
-fn trace(folder: &Path) -> Vec<Line> {
+pub fn trace(folder: &Path) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -74,7 +75,7 @@ fn line(text: &str) -> Option<Line> {
 }
 
 /// Says what is wrong with a trace.
-fn wrong(trace: &[Line]) -> Option<String> {
+pub fn wrong(trace: &[Line]) -> Option<String> {
     let mut seen: Vec<&str> = Vec::new();
     for line in trace {
         if seen.last() != Some(&line.run.as_str()) {
@@ -111,7 +112,7 @@ impl Controller {
         command
             .args(["controller", "--state", "secrets", "--cluster-api", "core", "--lease-duration", LASTS])
             .arg("--kubeconfig")
-            .arg(world.kubeconfig())
+            .arg(kubeconfig_of(world, name))
             .arg("--data-dir")
             .arg(&folder);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -162,6 +163,8 @@ async fn a_controller_that_stands_still_builds_nothing_twice() {
         first.signal(Signal::CONT);
         let ended = until("the first one ends", SOON, async || first.process.0.try_wait().unwrap());
         assert!(!ended.await.unwrap().success(), "round {round}");
+        let late = late_writes(&world, &format!("first{round}"), &format!("second{round}"));
+        assert_eq!(late, Vec::<String>::new(), "round {round}");
         let lines = trace(world.folder.path());
         let of_round: Vec<Line> =
             lines.into_iter().filter(|line| line.run.contains(&format!("{name}-"))).collect();

@@ -94,11 +94,12 @@ impl World {
         self.controller = Some(self.long(&["controller", "--cluster-api", "own", "--data-dir"]));
     }
 
-    /// A server alone, without any kind of CAPT's.
+    /// A server alone, without any kind of CAPT's. It logs every request into `audit.log` in its folder.
     pub async fn server() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("home")).unwrap();
-        let server = start(folder.path(), &["server", "--data-dir"]);
+        let log = folder.path().join("audit.log");
+        let server = start(folder.path(), &["server", "--audit-log", log.to_str().unwrap(), "--data-dir"]);
         let kubeconfig = Kubeconfig::read_from(folder.path().join("data/kubeconfig")).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         let client = Client::try_from(config).unwrap();

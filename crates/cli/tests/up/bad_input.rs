@@ -73,6 +73,9 @@ fn a_port_in_use() {
     let text = refused(folder.path(), &["--listen", &address]);
     assert!(text.contains(&format!("listen on {address}: Address already in use")), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
+    let text = refused(folder.path(), &["--metrics", &address]);
+    assert!(text.contains(&format!("serve metrics on {address}: Address already in use")), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
 }
 
 #[test]

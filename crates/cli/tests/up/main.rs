@@ -15,4 +15,5 @@ mod restart;
 mod simulate;
 mod terminal;
 mod walk;
+mod watched;
 mod workspaces_page;

@@ -1,6 +1,7 @@
 //! A `capt up` of a test's own, and the commands that talk to it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -23,6 +24,22 @@ pub fn capt(arguments: &[&str]) -> Command {
 /// What a command printed, both streams.
 pub fn said(output: &Output) -> String {
     String::from_utf8([output.stdout.as_slice(), &output.stderr].concat()).unwrap()
+}
+
+/// The address that `--metrics` took, as the log tells it.
+pub fn metrics_address(folder: &Path) -> Option<String> {
+    let log = std::fs::read_to_string(folder.join("capt.log")).ok()?;
+    let (_, rest) = log.split_once("serves metrics address=")?;
+    rest.split_whitespace().next().map(str::to_owned)
+}
+
+/// The answer to a request over plain HTTP.
+pub fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// A running `capt up -o json`. It is killed when this is dropped; runs of Terraform end by themselves.

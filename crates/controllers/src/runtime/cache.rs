@@ -22,6 +22,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{broadcast, watch};
 
 use self::shelf::{Shelf, Stored};
+use super::first_list::FirstList;
 use super::name::Name;
 use super::writer::Kind;
 
@@ -198,6 +199,11 @@ impl<K: Kind> Cache<K> {
         let mut listed = self.listed.clone();
         // An error says that the watch ended, and with it everything else.
         async move { drop(listed.wait_for(|listed| *listed).await) }.boxed()
+    }
+
+    /// Tells whether it is here.
+    pub fn first_list(&self) -> FirstList {
+        FirstList::new(K::kind(&()), self.listed.clone())
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Shelf<K>> {

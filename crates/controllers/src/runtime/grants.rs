@@ -27,6 +27,7 @@ use tokio::task::JoinSet;
 
 use super::cache::{Cache, Key};
 use super::dependency_index::Looker;
+use super::first_list::FirstList;
 use super::hex::hex;
 use super::name::Name;
 use super::writer::Kind;
@@ -274,6 +275,11 @@ impl Grants {
     /// Waits until the first list is here: what is only not listed yet is not refused.
     pub fn listed(&self) -> BoxFuture<'static, ()> {
         self.known.as_ref().map_or_else(|| std::future::ready(()).boxed(), Cache::listed)
+    }
+
+    /// Tells whether it is here, where there is one.
+    pub fn first_list(&self) -> Option<FirstList> {
+        self.known.as_ref().map(Cache::first_list)
     }
 }
 

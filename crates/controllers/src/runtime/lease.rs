@@ -7,16 +7,24 @@
 //! A Lease is over once a rival has *seen* it unchanged for as long as it lasts, by the rival's own clock, as client-go has it: the
 //! times in it are those of another machine's clock, and decide nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use capt_terraform::guard::term::{Moment, Term};
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+
+use super::clock::{Clock, SystemClock};
+
+mod fence;
+mod health;
+
+use fence::WriteFence;
+pub use health::LeaseHealth;
 
 /// How long a Lease lasts after its last renewal, where nobody says.
 pub const LASTS: Duration = Duration::from_secs(15);
@@ -61,74 +69,118 @@ pub enum LeaseError {
     },
 }
 
-/// A Lease that is held.
-pub struct Held {
-    api: Api<Lease>,
-    namespace: String,
-    name: String,
-    holder: String,
-    lease: Lease,
-    lasts: Duration,
-    /// When its last renewal was asked for.
-    asked: Moment,
-    /// The same by the clock that waits go by.
-    begun: Instant,
-    term: Option<Term>,
+/// Somebody who wants a Lease.
+pub struct Candidate {
+    /// Where the Lease is: the controllers' own namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Who wants it: no two starts have the same name, so that what an earlier one still writes is told apart.
+    pub holder: String,
+    /// How long it lasts after its last renewal.
+    pub lasts: Duration,
+    /// Tells the times that are written into the Lease, for people.
+    pub clock: Arc<dyn Clock>,
+    /// What probes are told.
+    pub health: LeaseHealth,
 }
 
-impl Held {
-    /// Takes a Lease, once nobody else holds it; says once whom it waits for. Not for a holder that is `gone`, which
+impl Candidate {
+    /// One by the real time.
+    pub fn new(namespace: &str, name: &str, holder: &str, lasts: Duration) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            holder: holder.to_owned(),
+            lasts,
+            clock: Arc::new(SystemClock),
+            health: LeaseHealth::default(),
+        }
+    }
+
+    /// Takes the Lease, once nobody else holds it; says once whom it waits for. Not for a holder that is `gone`, which
     /// whoever shares a machine with it can tell.
-    pub async fn take(
-        client: &Client,
-        namespace: &str,
-        name: &str,
-        holder: &str,
-        lasts: Duration,
-        gone: impl Fn(&str) -> bool,
-    ) -> Result<Self, LeaseError> {
-        let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    pub async fn take(self, client: &Client, gone: impl Fn(&str) -> bool) -> Result<Held, LeaseError> {
+        let api: Api<Lease> = Api::namespaced(client.clone(), &self.namespace);
         let (mut waits_for, mut observed) = (None, None);
         loop {
-            let failed = |source| LeaseError::Api { name: name.to_owned(), source: Box::new(source) };
-            let found = api.get_opt(name).await.map_err(failed)?;
-            let (now, asked, begun) = (Timestamp::now(), Moment::now(), Instant::now());
-            let other = found.as_ref().and_then(holder_of).filter(|other| other != holder && !gone(other));
+            let found = api.get_opt(&self.name).await.map_err(|source| self.failed(source))?;
+            let (asked, begun) = (Moment::now(), Instant::now());
+            let other = found.as_ref().and_then(holder_of);
+            let other = other.filter(|other| *other != self.holder && !gone(other));
             if let (Some(other), Some(lease)) = (other, &found)
                 && let Some(left) = Observed::time_left(&mut observed, lease, Instant::now())
             {
                 if waits_for.as_ref() != Some(&other) {
-                    tracing::info!(lease = name, holder = other, "waits for the Lease");
+                    tracing::info!(lease = self.name, holder = other, "waits for the Lease");
+                    self.health.waits_for(&other);
                     waits_for = Some(other);
                 }
-                sleep(every(lasts).min(left)).await;
+                sleep(every(self.lasts).min(left)).await;
                 continue;
             }
-            match write(&api, found.as_ref(), name, holder, lasts, now).await {
+            match self.write(&api, found.as_ref()).await {
                 Ok(lease) => {
-                    let (name, holder) = (name.to_owned(), holder.to_owned());
-                    return Ok(Self {
-                        api,
-                        namespace: namespace.to_owned(),
-                        name,
-                        holder,
-                        lease,
-                        lasts,
-                        asked,
-                        begun,
-                        term: None,
-                    });
+                    self.health.renewed(self.lasts, begun);
+                    let writes = WriteFence::new(asked.after(renew_deadline(self.lasts)));
+                    return Ok(Held { candidate: self, api, lease, asked, begun, writes, term: None });
                 }
                 // Somebody else was faster: look again.
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(self.failed(error)),
             }
         }
     }
 
+    fn failed(&self, source: kube::Error) -> LeaseError {
+        LeaseError::Api { name: self.name.clone(), source: Box::new(source) }
+    }
+
+    /// Makes the Lease that was `found` its own, or renews it.
+    async fn write(&self, api: &Api<Lease>, found: Option<&Lease>) -> Result<Lease, kube::Error> {
+        let old = found.and_then(|lease| lease.spec.clone()).unwrap_or_default();
+        let ours = old.holder_identity.as_ref() == Some(&self.holder);
+        let now = self.clock.now();
+        let spec = LeaseSpec {
+            holder_identity: Some(self.holder.clone()),
+            lease_duration_seconds: i32::try_from(self.lasts.as_secs().max(1)).ok(),
+            acquire_time: if ours { old.acquire_time } else { Some(MicroTime(now)) },
+            renew_time: Some(MicroTime(now)),
+            lease_transitions: Some(old.lease_transitions.unwrap_or_default() + i32::from(!ours)),
+            ..LeaseSpec::default()
+        };
+        let metadata = ObjectMeta {
+            name: Some(self.name.clone()),
+            resource_version: found.and_then(ResourceExt::resource_version),
+            // What the holder before said of itself is not said of this one.
+            annotations: found.filter(|_| ours).and_then(|lease| lease.metadata.annotations.clone()),
+            ..ObjectMeta::default()
+        };
+        let lease = Lease { metadata, spec: Some(spec) };
+        match found {
+            Some(_) => api.replace(&self.name, &PostParams::default(), &lease).await,
+            None => api.create(&PostParams::default(), &lease).await,
+        }
+    }
+}
+
+/// A Lease that is held.
+pub struct Held {
+    candidate: Candidate,
+    api: Api<Lease>,
+    lease: Lease,
+    /// When its last renewal was asked for.
+    asked: Moment,
+    /// The same by the clock that waits go by.
+    begun: Instant,
+    writes: WriteFence,
+    term: Option<Term>,
+}
+
+impl Held {
     /// Where it is: the controllers' own namespace.
     pub fn namespace(&self) -> &str {
-        &self.namespace
+        &self.candidate.namespace
     }
 
     /// Higher than that of every holder before.
@@ -138,18 +190,23 @@ impl Held {
         u64::try_from(transitions).unwrap_or_default()
     }
 
+    /// A client whose writes end with it, some time before a rival can begin.
+    pub fn fenced(&self, client: &Client) -> Client {
+        self.writes.client(client, &self.candidate.name)
+    }
+
     /// Writes down beside it how its holder works.
     pub async fn annotate(&mut self, key: &str, value: &str) -> Result<(), LeaseError> {
         let body = json!({"metadata": {"annotations": {key: value}}});
-        let patched = self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(&body)).await;
-        let failed = |source| LeaseError::Api { name: self.name.clone(), source: Box::new(source) };
-        self.lease = patched.map_err(failed)?;
+        let params = PatchParams::default();
+        let patched = self.api.patch(&self.candidate.name, &params, &Patch::Merge(&body)).await;
+        self.lease = patched.map_err(|source| self.candidate.failed(source))?;
         Ok(())
     }
 
     /// Lets runs of Terraform go on as long as it lasts, and no longer.
     pub fn bind(&mut self, term: Term) -> std::io::Result<()> {
-        term.renew(self.asked.after(self.lasts))?;
+        term.renew(self.asked.after(self.candidate.lasts))?;
         self.term = Some(term);
         Ok(())
     }
@@ -162,58 +219,72 @@ impl Held {
         }
         lease.metadata.managed_fields = None;
         let params = PostParams::default();
-        let replace = self.api.replace(&self.name, &params, &lease);
+        let replace = self.api.replace(&self.candidate.name, &params, &lease);
         // It runs out by itself.
-        let _ = timeout(every(self.lasts), replace).await;
+        let _ = timeout(every(self.candidate.lasts), replace).await;
     }
 
     /// Renews it until it is lost: at the latest when it could not be renewed for two thirds of its duration.
     pub async fn keep(&mut self) -> LeaseError {
-        let mut pause = every(self.lasts);
+        let lasts = self.candidate.lasts;
+        let mut pause = every(lasts);
         loop {
-            let deadline = self.begun + renew_deadline(self.lasts);
+            let deadline = self.begun + renew_deadline(lasts);
             sleep_until(deadline.min(Instant::now() + pause)).await;
-            pause = again(self.lasts);
-            let (now, asked, begun) = (Timestamp::now(), Moment::now(), Instant::now());
+            pause = again(lasts);
+            let (asked, begun) = (Moment::now(), Instant::now());
+            let name = &self.candidate.name;
             if begun >= deadline {
-                return LeaseError::Lost(self.name.clone());
+                return LeaseError::Lost(name.clone());
             }
-            let write = write(&self.api, Some(&self.lease), &self.name, &self.holder, self.lasts, now);
-            match timeout_at(deadline.min(begun + every(self.lasts)), write).await {
+            let write = self.candidate.write(&self.api, Some(&self.lease));
+            match timeout_at(deadline.min(begun + every(lasts)), write).await {
                 Ok(Ok(lease)) => {
                     self.lease = lease;
-                    self.renewed(asked);
-                    (self.begun, pause) = (begun, every(self.lasts));
+                    self.renewed(asked, begun);
+                    pause = every(lasts);
                 }
                 Ok(Err(kube::Error::Api(status))) if status.code == 409 => {
                     if let Some(holder) = self.taken_by().await {
-                        return LeaseError::Taken { name: self.name.clone(), holder };
+                        let lost = LeaseError::Taken { name: self.candidate.name.clone(), holder };
+                        self.candidate.health.lost(&lost);
+                        return lost;
                     }
                 }
-                Ok(Err(error)) => tracing::warn!(lease = self.name, %error, "the Lease was not renewed"),
-                Err(_) => tracing::warn!(lease = self.name, "the Lease was not renewed in time"),
+                Ok(Err(error)) => tracing::warn!(lease = name, %error, "the Lease was not renewed"),
+                Err(_) => tracing::warn!(lease = name, "the Lease was not renewed in time"),
             }
         }
     }
 
-    /// Whether the Lease still names this holder, also where its time is over.
-    pub async fn is_held(&self) -> bool {
-        let found = self.api.get_opt(&self.name).await.ok().flatten();
-        found.and_then(|lease| lease.spec?.holder_identity).is_some_and(|holder| holder == self.holder)
+    /// Whether the Lease still names this holder, also where its time is over. Where nobody else can have taken it meanwhile, as in
+    /// an API of its own process that cannot write, [`Self::keep`] may go on then, and tries again for as long.
+    pub async fn confirm(&mut self) -> bool {
+        let found = self.api.get_opt(&self.candidate.name).await.ok().flatten();
+        let holder = found.as_ref().and_then(holder_of);
+        let is_held = holder.as_ref() == Some(&self.candidate.holder);
+        if is_held {
+            self.begun = Instant::now();
+            self.candidate.health.confirmed(self.begun);
+        }
+        is_held
     }
 
-    fn renewed(&mut self, asked: Moment) {
-        self.asked = asked;
-        if let Some(Err(error)) = self.term.as_ref().map(|term| term.renew(asked.after(self.lasts))) {
-            tracing::warn!(lease = self.name, %error, "the term of runs was not renewed: they will be interrupted");
+    fn renewed(&mut self, asked: Moment, begun: Instant) {
+        let Candidate { name, lasts, health, .. } = &self.candidate;
+        (self.asked, self.begun) = (asked, begun);
+        self.writes.extend(asked.after(renew_deadline(*lasts)));
+        health.renewed(*lasts, begun);
+        if let Some(Err(error)) = self.term.as_ref().map(|term| term.renew(asked.after(*lasts))) {
+            tracing::warn!(lease = name, %error, "the term of runs was not renewed: they will be interrupted");
         }
     }
 
     /// Who took it; nobody when only our view of it was old.
     async fn taken_by(&mut self) -> Option<String> {
-        let found = self.api.get_opt(&self.name).await.ok()??;
+        let found = self.api.get_opt(&self.candidate.name).await.ok()??;
         let holder = found.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
-        if holder == self.holder {
+        if holder == self.candidate.holder {
             self.lease = found;
             return None;
         }
@@ -247,113 +318,5 @@ impl Observed {
     }
 }
 
-async fn write(
-    api: &Api<Lease>,
-    found: Option<&Lease>,
-    name: &str,
-    holder: &str,
-    lasts: Duration,
-    now: Timestamp,
-) -> Result<Lease, kube::Error> {
-    let old = found.and_then(|lease| lease.spec.clone()).unwrap_or_default();
-    let ours = old.holder_identity.as_deref() == Some(holder);
-    let spec = LeaseSpec {
-        holder_identity: Some(holder.to_owned()),
-        lease_duration_seconds: i32::try_from(lasts.as_secs().max(1)).ok(),
-        acquire_time: if ours { old.acquire_time } else { Some(MicroTime(now)) },
-        renew_time: Some(MicroTime(now)),
-        lease_transitions: Some(old.lease_transitions.unwrap_or_default() + i32::from(!ours)),
-        ..LeaseSpec::default()
-    };
-    let metadata = ObjectMeta {
-        name: Some(name.to_owned()),
-        resource_version: found.and_then(ResourceExt::resource_version),
-        // What the holder before said of itself is not said of this one.
-        annotations: found.filter(|_| ours).and_then(|lease| lease.metadata.annotations.clone()),
-        ..ObjectMeta::default()
-    };
-    let lease = Lease { metadata, spec: Some(spec) };
-    match found {
-        Some(_) => api.replace(name, &PostParams::default(), &lease).await,
-        None => api.create(&PostParams::default(), &lease).await,
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lease(holder: &str, renewed: i64) -> Lease {
-        let renewed = Timestamp::from_second(renewed).expect("a time");
-        let spec = LeaseSpec {
-            holder_identity: Some(holder.into()),
-            lease_duration_seconds: Some(15),
-            renew_time: Some(MicroTime(renewed)),
-            ..LeaseSpec::default()
-        };
-        Lease { spec: Some(spec), ..Lease::default() }
-    }
-
-    #[test]
-    fn a_lease_that_was_given_back_is_nobodys() {
-        assert_eq!(holder_of(&lease("a", 0)).as_deref(), Some("a"));
-        assert_eq!(holder_of(&lease("", 0)), None);
-        assert_eq!(holder_of(&Lease::default()), None);
-    }
-
-    #[test]
-    fn a_lease_is_over_when_it_was_seen_unchanged_for_its_duration() {
-        let start = Instant::now();
-        let mut observed = None;
-        // The time that it says is of another clock: years behind, or ahead.
-        let mut left = |seconds, lease: &Lease| {
-            let left = Observed::time_left(&mut observed, lease, start + Duration::from_secs(seconds));
-            left.map(|left| left.as_secs())
-        };
-        assert_eq!(left(0, &lease("a", 1_000)), Some(15), "seen for the first time");
-        assert_eq!(left(14, &lease("a", 1_000)), Some(1));
-        assert_eq!(left(15, &lease("a", 9_000_000_000)), Some(15), "renewed, whatever its clock says");
-        assert_eq!(left(29, &lease("a", 9_000_000_000)), Some(1));
-        assert_eq!(left(30, &lease("a", 9_000_000_000)), None);
-        assert_eq!(left(31, &lease("b", 9_000_000_000)), Some(15), "another one took it");
-        assert_eq!(left(46, &lease("b", 9_000_000_000)), None);
-    }
-
-    /// An API that renews a Lease for some seconds, and refuses everything from then on.
-    fn held(answers: Duration) -> Held {
-        let start = Instant::now();
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| async move {
-            use http_body_util::BodyExt as _;
-            let body = request.into_body().collect().await?.to_bytes();
-            let refused = start.elapsed() > answers;
-            let status = if refused { 503 } else { 200 };
-            let answer = if refused { b"{}".to_vec() } else { body.to_vec() };
-            let answer = http::Response::builder().status(status).body(kube::client::Body::from(answer));
-            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(answer.expect("a response"))
-        });
-        let client = Client::new(service, "n");
-        Held {
-            api: Api::namespaced(client, "n"),
-            namespace: "n".into(),
-            name: "capt".into(),
-            holder: "a".into(),
-            lease: lease("a", 0),
-            lasts: LASTS,
-            asked: Moment::now(),
-            begun: start,
-            term: None,
-        }
-    }
-
-    /// A rival begins 15 s after the last renewal that it saw, at the earliest.
-    #[tokio::test(start_paused = true)]
-    async fn a_holder_stops_before_a_rival_can_begin() {
-        for answers in [0, 9, 30] {
-            let start = Instant::now();
-            let lost = held(Duration::from_secs(answers)).keep().await;
-            assert!(matches!(lost, LeaseError::Lost(_)), "{lost}");
-            let last_renewal = answers / 4 * 4;
-            assert_eq!(start.elapsed().as_secs(), last_renewal + 10, "renewed for {answers} s");
-        }
-    }
-}
+mod tests;

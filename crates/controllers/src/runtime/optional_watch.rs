@@ -15,6 +15,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::{Notify, broadcast, watch};
 
+use super::first_list::FirstList;
 use super::name::Name;
 
 /// How long until somebody looks again whether the kind is there.
@@ -78,6 +79,11 @@ impl<F: Facts> OptionalWatch<F> {
         let mut listed = self.listed.clone();
         // An error says that the watch ended, and with it everything else.
         async move { drop(listed.wait_for(|listed| *listed).await) }.boxed()
+    }
+
+    /// Tells whether that is so.
+    pub fn first_list(&self) -> FirstList {
+        FirstList::new(F::KIND, self.listed.clone())
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<Name, F>> {

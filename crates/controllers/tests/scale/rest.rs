@@ -15,11 +15,7 @@ const ROUNDS: usize = 30;
 
 /// How often machines were looked at.
 fn looks(fixture: &Fixture) -> u64 {
-    let text = fixture.controllers.metrics().text();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("controller_reconcile_total{controller=\"captmachine\"} "));
-    line.map_or(0, |count| count.parse().unwrap())
+    fixture.controllers.metrics().reconciles("captmachine")
 }
 
 async fn looked(fixture: &Fixture, more: u64) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capt_api::workspace::WorkspaceTemplateApply;
-use capt_controllers::runtime::lease::{Held, LASTS, LeaseError};
+use capt_controllers::runtime::lease::{Candidate, LASTS, LeaseError};
 use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_e2e::until;
 use capt_terraform::order::WorkspaceId;
@@ -194,13 +194,13 @@ async fn one_holder_at_a_time() {
     let server = capt_apiserver::Server::in_memory().await.unwrap();
     let client = server.client("default");
     let never = |_: &str| false;
-    let first = Held::take(&client, "default", "l", "first", LASTS, never).await.unwrap();
-    let second =
-        Held::take(&client, "default", "l", "second", LASTS, |other| other == "first").await.unwrap();
+    let candidate = |holder: &str| Candidate::new("default", "l", holder, LASTS);
+    let first = candidate("first").take(&client, never).await.unwrap();
+    let second = candidate("second").take(&client, |other| other == "first").await.unwrap();
     assert!(second.fence() > first.fence(), "a holder that is gone is not waited for");
     let waits = tokio::spawn({
-        let client = client.clone();
-        async move { Held::take(&client, "default", "l", "third", LASTS, never).await.unwrap().fence() }
+        let (client, third) = (client.clone(), candidate("third"));
+        async move { third.take(&client, never).await.unwrap().fence() }
     });
     let mut first = first;
     let lost = first.keep().await;

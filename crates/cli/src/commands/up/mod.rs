@@ -16,7 +16,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::audit::Audit;
 use super::confine::{self, Confine};
+use super::metrics::Address;
 use super::tenants::CrossNamespace;
 use super::{Outcome, Signals, duration, place};
 use apply::Manifests;
@@ -69,6 +71,10 @@ pub struct Args {
     /// Allow an address that other machines reach.
     #[arg(long)]
     allow_remote: bool,
+    #[command(flatten)]
+    audit: Audit,
+    #[command(flatten)]
+    metrics: Address,
     /// Runs of Terraform at the same time [default: one per core].
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
@@ -121,6 +127,8 @@ async fn stand(args: &Args, folder: &std::path::Path, manifests: &Manifests) -> 
         folder,
         listen: args.listen,
         allow_remote: args.allow_remote,
+        audit: &args.audit,
+        metrics: &args.metrics,
         slots: args.slots,
         confine: &args.confine,
         files: &args.files,

@@ -11,7 +11,7 @@ use capt_apiserver::secure_serving::SecureServer;
 use capt_apiserver::store::Store;
 use capt_apiserver::{Server, ServerOptions};
 use capt_controllers::cluster::core::install;
-use capt_controllers::runtime::lease::{Held, LASTS, LeaseError};
+use capt_controllers::runtime::lease::{Held, LASTS, LeaseError, LeaseHealth};
 use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_terraform::inputs::Choice;
@@ -22,8 +22,10 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use tokio::task::JoinSet;
 
+use super::super::audit::Audit;
 use super::super::client::in_words;
 use super::super::confine::Confine;
+use super::super::metrics::{Address, Process, Storage};
 use super::super::tenants::CrossNamespace;
 use super::super::{controller, logging, place, server};
 
@@ -32,6 +34,8 @@ pub struct Settings<'a> {
     pub folder: &'a Path,
     pub listen: SocketAddr,
     pub allow_remote: bool,
+    pub audit: &'a Audit,
+    pub metrics: &'a Address,
     pub slots: Option<usize>,
     pub confine: &'a Confine,
     pub files: &'a [PathBuf],
@@ -46,6 +50,7 @@ pub struct Plane {
     client: Client,
     engine: Engine,
     lease: Held,
+    process: Arc<Process>,
     options: Options,
     controllers: Option<Controllers>,
     folder: PathBuf,
@@ -60,24 +65,21 @@ impl Plane {
             let failed = |error| io::Error::other(format!("make folder {}: {error}", parent.display()));
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
+        let endpoint = settings.metrics.bind().await?;
         let store = server::open_store(folder)?;
         logging::to_file(&folder.join("capt.log"))?;
-        let place = folder.to_owned();
-        let identity =
-            tokio::task::spawn_blocking(move || Identity::in_folder(&place, &[], SystemTime::now()));
-        let server = Server::on(store.clone(), &ServerOptions::default()).await.map_err(in_words)?;
-        let identity = identity.await.map_err(in_words)?.map_err(in_words)?;
-        let serving = capt_apiserver::secure_serving::Settings {
-            listen: settings.listen,
-            allow_remote: settings.allow_remote,
-            metrics: Arc::clone(server.metrics()),
-            ..capt_apiserver::secure_serving::Settings::default()
-        };
-        let serving =
-            SecureServer::open(Arc::clone(server.api()), &identity, serving).await.map_err(in_words)?;
+        let (server, serving, identity) = open_api(settings, &store).await?;
         let client = server.client("default");
         install_crds(&client).await?;
-        let mut lease = controller::take_lease(None, LASTS, &client).await?;
+        let health = LeaseHealth::default();
+        let written = store.clone();
+        let storage = Storage::new(folder).with_store(move || written.read_only());
+        let process = Arc::new(Process::new(health.clone(), storage));
+        if let Some(endpoint) = endpoint {
+            // What is printed is for people, or for programs that read events.
+            tracing::info!(address = %endpoint.serve(&process), "serves metrics");
+        }
+        let mut lease = controller::take_lease(None, LASTS, health, &client).await?;
         let policy = match settings.cross_namespace {
             Some(policy) => policy,
             None => CrossNamespace::of_users(&client).await,
@@ -102,7 +104,18 @@ impl Plane {
             ..Options::default()
         };
         let folder = folder.to_owned();
-        Ok(Self { store, server, serving, client, engine, lease, options, controllers: None, folder })
+        Ok(Self {
+            store,
+            server,
+            serving,
+            client,
+            engine,
+            lease,
+            process,
+            options,
+            controllers: None,
+            folder,
+        })
     }
 
     pub fn client(&self) -> &Client {
@@ -139,6 +152,7 @@ impl Plane {
     /// Starts the controllers. What is given back ends when they have looked at all that is there.
     pub fn start_controllers(&mut self) -> impl Future<Output = ()> + use<> {
         let controllers = Controllers::start(&self.client, Arc::new(self.engine.clone()), &self.options);
+        self.process.started(&controllers, &self.engine);
         let looked = controllers.looked();
         self.controllers = Some(controllers);
         looked
@@ -185,6 +199,23 @@ impl Plane {
     }
 }
 
+/// Opens the API on a store.
+async fn open_api(settings: &Settings<'_>, store: &Store) -> io::Result<(Server, SecureServer, Identity)> {
+    let place = settings.folder.to_owned();
+    let identity = tokio::task::spawn_blocking(move || Identity::in_folder(&place, &[], SystemTime::now()));
+    let server = Server::on(store.clone(), &ServerOptions::default()).await.map_err(in_words)?;
+    let identity = identity.await.map_err(in_words)?.map_err(in_words)?;
+    let serving = capt_apiserver::secure_serving::Settings {
+        listen: settings.listen,
+        allow_remote: settings.allow_remote,
+        audit: settings.audit.open()?,
+        metrics: Arc::clone(server.metrics()),
+        ..capt_apiserver::secure_serving::Settings::default()
+    };
+    let serving = SecureServer::open(Arc::clone(server.api()), &identity, serving).await.map_err(in_words)?;
+    Ok((server, serving, identity))
+}
+
 /// Keeps the Lease; ends when somebody else took it, or when nothing can be written any more. While the disk is full it
 /// cannot be renewed, but then nobody else can take it either: the API it is in is that of this process.
 async fn keep_lease(lease: &mut Held, store: &Store) -> io::Error {
@@ -194,7 +225,7 @@ async fn keep_lease(lease: &mut Held, store: &Store) -> io::Error {
         if let Some(reason) = store.stats().read_only {
             return io::Error::other(format!("the store takes no more writes: {reason}"));
         }
-        if !matches!(lost, LeaseError::Lost(_)) || !lease.is_held().await {
+        if !matches!(lost, LeaseError::Lost(_)) || !lease.confirm().await {
             return in_words(lost);
         }
         if !told {
