@@ -52,9 +52,9 @@ pub struct Options {
     /// Which references across namespaces are followed.
     pub cross_namespace: CrossNamespace,
     /// How Nodes are drained.
-    pub drain: machines::drain::Settings,
+    pub drain: capt_planner::machine::DrainSettings,
     /// How control planes are asked.
-    pub probe: cluster::probe::Settings,
+    pub probe: cluster::probe::ProbeSettings,
     /// Name of this process in events.
     pub instance: Option<String>,
 }
@@ -71,8 +71,8 @@ impl Default for Options {
             machines: Settings::default(),
             cluster_api: ClusterApi::default(),
             cross_namespace: CrossNamespace::default(),
-            drain: machines::drain::Settings::default(),
-            probe: cluster::probe::Settings::default(),
+            drain: capt_planner::machine::DrainSettings::default(),
+            probe: cluster::probe::ProbeSettings::default(),
             instance: None,
         }
     }

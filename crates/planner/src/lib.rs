@@ -10,7 +10,9 @@
 //! | [`deployment`] | which sets there are and how large: rollouts, scaling, revisions, history, status |
 //! | [`set`] | which machines there are: create, delete, adopt, release, update in place, status |
 //! | [`cluster`] | networks and control planes: what is built when, and how they stand |
-//! | [`workspace`] | a workspace as its owner sees it |
+//! | [`machine`] | one machine: its workspace, its providerID, the drain of its Node |
+//! | [`node_group`] | one node group |
+//! | [`owned_workspace`] | the owner of one workspace, for all kinds that have one: create, adopt, correct, pause, delete, retain, release |
 //! | [`inputs`] | the variables that CAPT passes to modules of machines and node groups |
 //! | [`availability`] | what counts as ready and available, and when it will |
 //! | [`budget`] | maxSurge and maxUnavailable as numbers |
@@ -32,13 +34,15 @@ pub mod conditions;
 pub mod deployment;
 pub mod hash;
 pub mod inputs;
+pub mod machine;
 pub mod names;
+pub mod node_group;
+pub mod owned_workspace;
 mod owner;
 pub mod reason;
 pub mod revision;
 pub mod set;
 pub mod simulate;
 pub mod template;
-pub mod workspace;
 
-pub use reason::{Count, Reason};
+pub use reason::{Count, Reason, Why};

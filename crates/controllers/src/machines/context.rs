@@ -113,13 +113,3 @@ impl Absent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(set);
     }
 }
-
-/// A few lines, and how many more there are.
-pub fn few(lines: &[String]) -> String {
-    const NAMED: usize = 5;
-    let mut shown: Vec<String> = lines.iter().take(NAMED).cloned().collect();
-    if lines.len() > NAMED {
-        shown.push(format!("and {} more", lines.len() - NAMED));
-    }
-    shown.join("; ")
-}

@@ -62,7 +62,7 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         ],
         vec![
             machines.changes().boxed(),
-            without_suffix(applies.changes(), machine::SUFFIX),
+            without_suffix(applies.changes(), capt_planner::machine::SUFFIX),
             interested(groups.news(group::same_to_members), "NodeGroup", &context.dependents),
             interested(context.grants.changes(), grants::WATCHED, &context.dependents),
             interested(owners.changes(), "Machine", &context.dependents),

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::contract_ref::{Belongs, Part, There};
 use super::observe::Observed;
 use super::workers::{self, Worker, WorkerKind};
-use crate::machines::context::few;
 use crate::runtime::clusters;
+use capt_planner::reason::few;
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq)]

@@ -241,7 +241,7 @@ fn workers(workers: &Workers) -> Said {
     if missing.is_empty() {
         Said { truth: Truth::True, reason: reasons::AVAILABLE.into(), message: String::new() }
     } else {
-        let message = crate::machines::context::few(&missing);
+        let message = capt_planner::reason::few(&missing);
         Said { truth: Truth::False, reason: reasons::NOT_AVAILABLE.into(), message }
     }
 }

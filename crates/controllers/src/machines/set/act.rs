@@ -6,13 +6,14 @@ use std::time::Duration;
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::finalizers;
+use capt_planner::reason::few;
 use capt_planner::set::{Action, Plan, batches, in_place_update, machine};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use serde_json::{Value, json};
 
-use super::super::context::{Context, few};
+use super::super::context::Context;
 use super::Family;
 use crate::runtime::conditions::find;
 use crate::runtime::events::Note;
