@@ -10,6 +10,7 @@
 //! machines; `tests/status_tables.rs` makes them from this code.
 
 pub mod control_plane;
+pub mod core;
 pub mod endpoint;
 mod facts;
 pub mod network;
