@@ -62,7 +62,6 @@ impl<K: Kind> OwnerActions<'_, K> {
     /// Carries out one step.
     pub async fn act(&self, step: OwnerStep) -> Result<OwnerChanges, Error> {
         match (step, self.existing) {
-            (OwnerStep::Rest, _) => {}
             (OwnerStep::Hold, _) => self.hold().await?,
             (OwnerStep::Create, _) => self.create().await?,
             (OwnerStep::Correct, Some(existing)) => {
@@ -77,15 +76,8 @@ impl<K: Kind> OwnerActions<'_, K> {
                 self.tell(&Note::normal("RetainedWorkspace", "Delete", text));
             }
             (OwnerStep::Release, _) => return self.release().await,
-            // The workspace is decided about only where there is one.
-            (
-                OwnerStep::Correct
-                | OwnerStep::Pause
-                | OwnerStep::Resume
-                | OwnerStep::Delete
-                | OwnerStep::Retain,
-                None,
-            ) => {}
+            // Nothing is decided about a workspace that is not there.
+            (OwnerStep::Rest, _) | (_, None) => {}
         }
         Ok(OwnerChanges::default())
     }

@@ -44,5 +44,6 @@ pub mod revision;
 pub mod set;
 pub mod simulate;
 pub mod template;
+pub mod workspace;
 
 pub use reason::{Count, Reason, Why};

@@ -114,6 +114,7 @@ mod tests {
         group
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "as an owner observes it")]
     fn workspace(kinship: Kinship) -> Option<OwnedWorkspace> {
         Some(OwnedWorkspace {
             name: "g-nodegroup".into(),

@@ -32,6 +32,7 @@ fn observed(object: &CaptMachine) -> MachineObservation<'_> {
     }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "as an owner observes it")]
 fn workspace(change: impl FnOnce(&mut OwnedWorkspace)) -> Option<OwnedWorkspace> {
     let mut workspace = OwnedWorkspace {
         name: "m-machine".into(),

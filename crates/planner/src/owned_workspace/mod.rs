@@ -253,7 +253,6 @@ impl<'a> WorkspaceOwner<'a> {
     fn keep(&self, complete: bool, workspace: Option<&OwnedWorkspace>) -> OwnerStep {
         match workspace {
             None if complete => OwnerStep::Create,
-            None => OwnerStep::Rest,
             Some(workspace) if !workspace.usable() => OwnerStep::Rest,
             // Before one that was left behind is adopted: the owner must not go before it again.
             Some(_) if !self.held => OwnerStep::Hold,
@@ -261,7 +260,7 @@ impl<'a> WorkspaceOwner<'a> {
             // One write for both: a run with outdated inputs between them would be in vain.
             Some(workspace) if workspace.differs && complete => OwnerStep::Correct,
             Some(workspace) if workspace.held => OwnerStep::Resume,
-            Some(_) => OwnerStep::Rest,
+            Some(_) | None => OwnerStep::Rest,
         }
     }
 }

@@ -13,6 +13,7 @@ fn workspace() -> OwnedWorkspace {
     }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "as an owner observes it")]
 fn with(change: impl FnOnce(&mut OwnedWorkspace)) -> Option<OwnedWorkspace> {
     let mut workspace = workspace();
     change(&mut workspace);

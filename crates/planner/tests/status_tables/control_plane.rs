@@ -126,6 +126,7 @@ impl Plane {
 
 impl World for Plane {
     fn turn(&mut self) -> (&'static str, ClusterPartStep) {
+        use ClusterPartStep::Workspace;
         let mut observed = self.observed();
         if reachable(&observed).is_some() {
             observed.access = Some(self.access.clone());
@@ -136,11 +137,10 @@ impl World for Plane {
             self.initialized |= status.initialized;
             self.status = Some(status);
         }
-        use ClusterPartStep::Workspace;
         match &plan.step {
             Workspace(OwnerStep::Rest | OwnerStep::Retain) => {}
             Workspace(OwnerStep::Hold) => {
-                self.object.metadata.finalizers = Some(vec![finalizers::CONTROL_PLANE.into()])
+                self.object.metadata.finalizers = Some(vec![finalizers::CONTROL_PLANE.into()]);
             }
             Workspace(OwnerStep::Create) => {
                 assert!(

@@ -91,6 +91,7 @@ impl Net {
 
 impl World for Net {
     fn turn(&mut self) -> (&'static str, ClusterPartStep) {
+        use ClusterPartStep::Workspace;
         let observed = NetworkObservation {
             object: &self.object,
             status: self.status.as_ref(),
@@ -108,11 +109,10 @@ impl World for Net {
                 status.initialization.as_ref().is_some_and(|one| one.provisioned == Some(true));
             self.status = Some(status);
         }
-        use ClusterPartStep::Workspace;
         match &plan.step {
             Workspace(OwnerStep::Rest) => {}
             Workspace(OwnerStep::Hold) => {
-                self.object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()])
+                self.object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()]);
             }
             Workspace(OwnerStep::Create) => {
                 assert!(

@@ -77,7 +77,7 @@ pub fn status(observed: &FoundMachine, state: &MachineState, now: Timestamp) -> 
             conditions.set(types::DRAINED, false, reasons::DRAINING, message.clone());
         }
         MachineState::Workspace(standing) => {
-            of_workspace(observed, standing, &old, &mut new, &mut conditions)
+            of_workspace(observed, standing, &old, &mut new, &mut conditions);
         }
         MachineState::Deleting(message, end) => {
             if let Some(end) = end {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use capt_api::names::{annotations, finalizers};
 use capt_api::workspace::{DeletionPolicy, WorkspaceTemplateApply};
 use capt_planner::Count;
+use capt_planner::workspace::{WorkspaceDecision, WorkspacePhase, WorkspaceStep};
 use capt_terraform::order::{Operation, Order, Refused, RunId};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::context::{Context, MANAGER, workspace_id};
 use super::super::state_secrets;
-use super::decide::{Decision, Phase, Step};
+use super::facts::ordered;
 use super::observe::{Lost, Observed, is_destroyed};
 use super::{approval, connection};
 use crate::runtime::events::Note;
@@ -36,31 +37,38 @@ pub struct Acted {
 }
 
 /// Does what was decided.
-pub async fn act(context: &Context, observed: &Observed, decision: &Decision) -> Result<Acted, Error> {
-    if !observed.deleting && !matches!(decision.phase, Phase::Paused(_)) {
-        ensure_metadata(context, observed, matches!(decision.step, Step::Run(_))).await?;
+pub async fn act(
+    context: &Context,
+    observed: &Observed,
+    decision: &WorkspaceDecision,
+) -> Result<Acted, Error> {
+    if !observed.deleting && !matches!(decision.phase, WorkspacePhase::Paused(_)) {
+        ensure_metadata(context, observed, matches!(decision.step, WorkspaceStep::Run(_))).await?;
     }
     let id = workspace_id(&observed.name);
     match &decision.step {
-        Step::Rest => {
+        WorkspaceStep::Rest => {
             let connection = match &decision.phase {
-                Phase::Ready { .. } => connection::write(context, observed).await?,
+                WorkspacePhase::Ready { .. } => connection::write(context, observed).await?,
                 _ => None,
             };
             Ok(Acted { connection, ..Acted::default() })
         }
-        Step::Run(operation) => start(context, observed, operation).await,
-        Step::Cancel => {
+        WorkspaceStep::Run(operation) => match ordered(operation) {
+            Some(operation) => start(context, observed, &operation).await,
+            None => Ok(Acted::default()),
+        },
+        WorkspaceStep::Cancel => {
             context.engine.cancel(&id);
             Ok(Acted::default())
         }
-        Step::Supersede => {
+        WorkspaceStep::Supersede => {
             context.engine.supersede(&id);
             Ok(Acted::default())
         }
-        Step::TakeOver(secret) => Box::pin(take_over(context, observed, secret)).await,
-        Step::Restore(serial) => restore(context, observed, *serial).await,
-        Step::Release { forget } => release(context, observed, *forget).await,
+        WorkspaceStep::TakeOver(secret) => Box::pin(take_over(context, observed, secret)).await,
+        WorkspaceStep::Restore(serial) => restore(context, observed, *serial).await,
+        WorkspaceStep::Release { forget } => release(context, observed, *forget).await,
     }
 }
 

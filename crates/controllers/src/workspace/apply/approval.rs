@@ -2,6 +2,7 @@
 
 use capt_api::names::{APPROVER, annotations};
 use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::workspace::Approved;
 use capt_terraform::order::{Operation, PlanId};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::{Api, ResourceExt};
@@ -9,7 +10,6 @@ use serde_json::{Map, Value, json};
 
 use super::super::context::{Context, MANAGER};
 use super::act::patch_metadata;
-use super::asked::Approved;
 use super::observe::Observed;
 use crate::runtime::Error;
 use crate::runtime::events::Note;

@@ -9,6 +9,7 @@ use capt_api::workspace::{
     Approval, DeletionPolicy, DriftPolicy, RunProgress, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
 };
 use capt_planner::Count;
+use capt_planner::workspace::Requests;
 use capt_terraform::failure::{Failure, Reason};
 use capt_terraform::inputs::Place;
 use capt_terraform::order::Operation;
@@ -17,7 +18,6 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::super::context::{Context, workspace_id};
-use super::asked::Asked;
 use super::import::{self, Import};
 use super::prepare::{self, Blocked, Known, Prepared, TemplateFacts};
 use super::values::Reader;
@@ -56,7 +56,7 @@ pub struct Observed {
     /// What the engine knows.
     pub view: View,
     /// What people ask.
-    pub asked: Asked,
+    pub asked: Requests,
     /// A state to take over before the first run.
     pub import: Option<Import>,
     /// Whether its status tells of an apply that nobody here knows of.
@@ -126,7 +126,7 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
     }
     let mut view = context.open(&name).await?;
     let lost = lost(context, &object, status.as_ref(), &view);
-    let (is_known, asked) = (view.touched || view.run.is_some(), Asked::of(&object));
+    let (is_known, asked) = (view.touched || view.run.is_some(), Requests::of(&object));
     let workspace_name = workspace_name(context, &object, status.as_ref());
     let deleting = object.metadata.deletion_timestamp.is_some();
     let known = Known { workspace_name: &workspace_name, view: &view, applied_elsewhere: lost.is_some() };

@@ -8,6 +8,7 @@ use capt_api::workspace::{
     BackendKind, BinaryName, Credential, DeletionPolicy, WorkspaceProviderConfig, WorkspaceTemplate,
     WorkspaceTemplateApply,
 };
+pub use capt_planner::workspace::Blocked;
 use capt_terraform::failure::{Class, Failure};
 use capt_terraform::inputs::{self, Backend, Choice, EnvValue, Inputs, Plugins, Revision, Variable};
 use capt_terraform::module::{self, Declared, Format, Module};
@@ -47,29 +48,6 @@ pub struct Prepared {
     pub connection: Option<Writable<Secret>>,
     /// Hash of the backend that keeps the state, where that is not CAPT.
     pub backend: Option<String>,
-}
-
-/// Why a workspace cannot run.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Blocked {
-    /// Whether only a person can change that.
-    pub terminal: bool,
-    /// Machine-readable reason.
-    pub reason: &'static str,
-    /// What is missing or wrong.
-    pub message: String,
-}
-
-impl Blocked {
-    /// Something is not there yet.
-    pub fn waiting(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { terminal: false, reason, message: message.into() }
-    }
-
-    /// Something is wrong.
-    pub fn terminal(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { terminal: true, reason, message: message.into() }
-    }
 }
 
 impl From<Refused> for Blocked {

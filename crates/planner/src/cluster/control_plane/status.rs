@@ -81,7 +81,7 @@ fn probed(observed: &ControlPlaneObservation<'_>, state: &ControlPlaneState, con
 fn network(observed: &ControlPlaneObservation<'_>, state: &ControlPlaneState, conditions: &mut Conditions) {
     match (&observed.network, state) {
         (_, ControlPlaneState::WaitingForCluster(_)) | (Network::None, _) => {
-            conditions.clear(types::VPC_READY)
+            conditions.clear(types::VPC_READY);
         }
         (Network::Ready(_), _) => {
             conditions.set(types::VPC_READY, true, reasons::READY, "the network is ready");
