@@ -108,7 +108,8 @@ impl Controllers {
         let access = cluster::access::AccessContext::new(Arc::clone(&context));
         let (networks, planes) = (cached(client, no_index, &mut tasks), cached(client, no_index, &mut tasks));
         let probes = cluster::probe::Probes::new(options.probe);
-        let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access, probes));
+        let clusters =
+            Arc::new(cluster::ClusterPartContext::new(&machines, networks, planes, access, probes));
         let round = Round::default();
         let mut starter =
             Starter { tasks: &mut tasks, pace: options.pace(), metrics: &metrics, round: &round };
@@ -179,13 +180,17 @@ fn context(
     }
 }
 
-fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<()>) -> machines::Context {
+fn machine_context(
+    workspaces: &Context,
+    options: &Options,
+    tasks: &mut JoinSet<()>,
+) -> machines::MachineContext {
     let client = &workspaces.client;
     let (clusters, work) = Clusters::new(client.clone());
     tasks.spawn(work);
     let (owners, work) = Owners::new(client.clone());
     tasks.spawn(work);
-    machines::Context {
+    machines::MachineContext {
         writer: Writer::new(client.clone(), machines::context::MANAGER),
         clock: Arc::clone(&options.clock),
         events: workspaces.events.clone(),

@@ -5,7 +5,7 @@ use capt_planner::cluster::{ClusterPartStep, News};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::context::{Context, cluster_of};
+use super::context::{ClusterPartContext, cluster_of};
 use super::core::workers;
 use crate::owned_workspace::{OwnerActions, OwnerChanges};
 use crate::runtime::events::Note;
@@ -16,7 +16,7 @@ const RUN_UNDER_WAY: &str = "capt: a run is under way";
 
 /// Carries out the steps of one network or control plane.
 pub struct ClusterPartActions<'a, K> {
-    pub context: &'a Context,
+    pub context: &'a ClusterPartContext,
     /// Those of the owner of a workspace.
     pub owner: OwnerActions<'a, K>,
 }

@@ -22,7 +22,7 @@ use crate::runtime::{Cache, Clock, Clusters, DependencyIndex, Expectations, Kind
 pub const MANAGER: &str = "capt-cluster-parts";
 
 /// What the controllers of networks and control planes work with.
-pub struct Context {
+pub struct ClusterPartContext {
     /// Talks to the API.
     pub writer: Writer,
     /// Tells the time.
@@ -61,10 +61,10 @@ pub struct Context {
     pub probes: Probes,
 }
 
-impl Context {
+impl ClusterPartContext {
     /// Beside the controllers of machines.
     pub fn new(
-        machines: &machines::Context,
+        machines: &machines::MachineContext,
         networks: Cache<CAPTCluster>,
         planes: Cache<CAPTControlPlane>,
         access: AccessContext,

@@ -26,7 +26,7 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::{self, CertificateError};
 
-use crate::machines::drain::endpoint::{Endpoint, Refused, is_private, pin};
+use crate::machines::drain::endpoint::{Endpoint, RefusedEndpoint, is_private, pin};
 use crate::machines::drain::reach::{self, shortened};
 use crate::runtime::queue::chain;
 use crate::runtime::{Name, Writer};
@@ -183,8 +183,8 @@ async fn ask(writer: &Writer, subject: &ProbeSubject, greeting: Duration) -> Pro
     };
     let endpoint = match pin(&mut config, greeting).await {
         Ok(endpoint) => endpoint,
-        Err(Refused::OffLimits(why)) => return unasked(why),
-        Err(unresolved @ Refused::Unresolved(_)) => {
+        Err(RefusedEndpoint::OffLimits(why)) => return unasked(why),
+        Err(unresolved @ RefusedEndpoint::Unresolved(_)) => {
             let message = format!("{unresolved}: it was not asked");
             return Probe::Unknown(Why::new(reasons::ADDRESS_NOT_RESOLVED, message));
         }

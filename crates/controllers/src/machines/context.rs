@@ -24,7 +24,7 @@ pub const MANAGER: &str = "capt-machines";
 pub const CATCH_UP: Next = Next::CatchUp;
 
 /// What the machine controllers work with.
-pub struct Context {
+pub struct MachineContext {
     /// Talks to the API.
     pub writer: Writer,
     /// Tells the time.
@@ -73,7 +73,7 @@ pub struct Context {
     pub group_status: StatusWriter<NodeGroupStatus>,
 }
 
-impl Context {
+impl MachineContext {
     /// What stops all work on an object from outside of its spec.
     pub fn paused<K: Resource>(&self, object: &K) -> Option<String> {
         if object.annotations().contains_key(annotations::PAUSED) {

@@ -21,7 +21,7 @@ use capt_planner::cluster::endpoint::show;
 
 use super::access::{self, AccessRequest, AccessStanding};
 use super::act::ClusterPartActions;
-use super::context::Context;
+use super::context::ClusterPartContext;
 use super::probe::ProbeSubject;
 use crate::machines::context::CATCH_UP;
 use crate::owned_workspace::OwnerChanges;
@@ -31,7 +31,10 @@ use crate::runtime::{Error, Name};
 use observe::Found;
 
 /// Reconciles one control plane.
-pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTControlPlane>) -> Result<Next, Error> {
+pub async fn reconcile(
+    context: Arc<ClusterPartContext>,
+    object: Arc<CAPTControlPlane>,
+) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     if !context.plane_writes.caught_up(&name, &context.applies, &context.writer).await? {
         return Ok(CATCH_UP);
@@ -58,7 +61,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTControlPlane>) -> 
 
 /// The last answer of its API, once there is a kubeconfig to ask it with; and the time until the next look.
 fn look(
-    context: &Context,
+    context: &ClusterPartContext,
     found: &Found,
     standing: Option<&AccessStanding>,
 ) -> Option<(Option<Probe>, Option<Duration>)> {
@@ -74,7 +77,7 @@ fn look(
 }
 
 /// Keeps the Secrets, once the control plane can be reached.
-async fn keep(context: &Context, found: &Found) -> Result<Option<AccessStanding>, Error> {
+async fn keep(context: &ClusterPartContext, found: &Found) -> Result<Option<AccessStanding>, Error> {
     let observed = found.observed();
     let mut looker = context.dependents.looker(found.name.clone());
     let (Some(endpoint), Some(cluster)) = (control_plane::reachable(&observed), found.owner.name()) else {
@@ -96,7 +99,7 @@ async fn keep(context: &Context, found: &Found) -> Result<Option<AccessStanding>
 }
 
 async fn report(
-    context: &Context,
+    context: &ClusterPartContext,
     found: &Found,
     actions: &ClusterPartActions<'_, CAPTControlPlane>,
     plan: ControlPlanePlan,

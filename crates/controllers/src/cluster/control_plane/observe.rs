@@ -13,7 +13,7 @@ use capt_planner::owned_workspace::{OwnedWorkspace, WantedWorkspace, WorkspaceTe
 use kube::ResourceExt;
 
 use super::super::act::ClusterPartActions;
-use super::super::context::{Context, cluster_of};
+use super::super::context::{ClusterPartContext, cluster_of};
 use crate::owned_workspace::{self, OwnerActions};
 use crate::runtime::Name;
 
@@ -38,7 +38,7 @@ pub struct Found {
 }
 
 /// Observes.
-pub fn observe(context: &Context, object: Arc<CAPTControlPlane>, name: Name) -> Found {
+pub fn observe(context: &ClusterPartContext, object: Arc<CAPTControlPlane>, name: Name) -> Found {
     let owner = context.owner(object.as_ref());
     let child = Name::new(name.namespace.clone(), control_plane::workspace_of(&name.name));
     let existing = context.applies.get(&child);
@@ -65,7 +65,7 @@ pub fn observe(context: &Context, object: Arc<CAPTControlPlane>, name: Name) -> 
     found
 }
 
-fn network(context: &Context, owner: &Owner, namespace: &str) -> Network {
+fn network(context: &ClusterPartContext, owner: &Owner, namespace: &str) -> Network {
     let Some(cluster) = owner.cluster() else { return Network::Awaited("its Cluster is not there".into()) };
     let named = cluster.infrastructure.as_ref().map(|reference| Name::new(namespace, reference.name.clone()));
     let there = named.and_then(|named| context.networks.get(&named));
@@ -127,7 +127,10 @@ impl Found {
     }
 
     /// Actions that carry out its steps.
-    pub fn actions<'a>(&'a self, context: &'a Context) -> ClusterPartActions<'a, CAPTControlPlane> {
+    pub fn actions<'a>(
+        &'a self,
+        context: &'a ClusterPartContext,
+    ) -> ClusterPartActions<'a, CAPTControlPlane> {
         let owner = OwnerActions {
             writer: &context.writer,
             events: &context.events,

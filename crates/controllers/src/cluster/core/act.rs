@@ -4,14 +4,14 @@ use capt_api::names::finalizers;
 use capt_planner::cluster::core::{ClusterObservation, ClusterStep};
 use serde_json::json;
 
-use super::Context;
+use super::ClusterContext;
 use super::workers;
 use crate::owned_workspace::OwnerChanges;
 use crate::runtime::{Error, Name};
 
 /// Carries out what was decided.
 pub async fn act(
-    context: &Context,
+    context: &ClusterContext,
     observed: &ClusterObservation,
     steps: &[ClusterStep],
 ) -> Result<OwnerChanges, Error> {

@@ -48,7 +48,7 @@ pub enum ClusterApi {
 }
 
 /// Dependencies of the controller.
-pub struct Context {
+pub struct ClusterContext {
     /// Talks to the API.
     pub writer: Writer,
     /// Tells the time.
@@ -72,7 +72,7 @@ pub struct Context {
 }
 
 /// Reconciles one Cluster.
-pub async fn reconcile(context: Arc<Context>, object: Arc<Cluster>) -> Result<Next, Error> {
+pub async fn reconcile(context: Arc<ClusterContext>, object: Arc<Cluster>) -> Result<Next, Error> {
     let observed = observe::observe(&context, object).await?;
     let decision = decide(&observed);
     let acted = act::act(&context, &observed, &decision.steps).await?;

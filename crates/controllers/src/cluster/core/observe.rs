@@ -7,12 +7,12 @@ use capt_api::names::{annotations, finalizers};
 use capt_planner::cluster::core::{ClusterObservation, ClusterPart, Workers};
 use kube::ResourceExt;
 
-use super::Context;
+use super::ClusterContext;
 use super::workers;
 use crate::runtime::{Error, Name};
 
 /// Observes. A Cluster that is paused is not looked into any further.
-pub async fn observe(context: &Context, object: Arc<Cluster>) -> Result<ClusterObservation, Error> {
+pub async fn observe(context: &ClusterContext, object: Arc<Cluster>) -> Result<ClusterObservation, Error> {
     let name = Name::of(object.as_ref());
     let has = |wanted: &str| object.finalizers().iter().any(|known| known == wanted);
     let (finalizer, orphans) = (has(finalizers::CORE_CLUSTER), has("orphan"));

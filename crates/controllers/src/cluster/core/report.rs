@@ -15,7 +15,7 @@ use capt_planner::reason::few;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::Context;
+use super::ClusterContext;
 use crate::owned_workspace::OwnerChanges;
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, Truth};
@@ -27,7 +27,7 @@ const LONGEST_FAILURE: usize = 10_000;
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
-    context: &Context,
+    context: &ClusterContext,
     observed: &ClusterObservation,
     decision: &ClusterDecision,
     acted: &OwnerChanges,

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 
-use super::Context;
+use super::ClusterContext;
 use crate::runtime::conditions::{Truth, find, is_true};
 use crate::runtime::owners::controller_uid;
 use crate::runtime::status::PATIENCE;
@@ -17,7 +17,7 @@ use crate::runtime::{Cache, Error, Kind, Name, Writer};
 
 /// Looks at the caches; and, where a Cluster goes and they show nothing, at the API: what was made a moment ago must
 /// not outlive what it runs in.
-pub async fn observe(context: &Context, cluster: &Name, deleting: bool) -> Result<Workers, Error> {
+pub async fn observe(context: &ClusterContext, cluster: &Name, deleting: bool) -> Result<Workers, Error> {
     let mut workers = Workers::default();
     if deleting {
         let mut all = of(&context.deployments, cluster, WorkerKind::Deployment);
@@ -60,7 +60,11 @@ fn of<K: Kind>(cache: &Cache<K>, cluster: &Name, kind: WorkerKind) -> Vec<Worker
     ours.map(|object| Worker::read(object.as_ref(), kind)).collect()
 }
 
-async fn live<K: Kind>(context: &Context, cluster: &Name, kind: WorkerKind) -> Result<Vec<Worker>, Error> {
+async fn live<K: Kind>(
+    context: &ClusterContext,
+    cluster: &Name,
+    kind: WorkerKind,
+) -> Result<Vec<Worker>, Error> {
     let api: Api<K> = Api::namespaced(context.writer.client().clone(), &cluster.namespace);
     let ours = ListParams::default().labels(&format!("{}={}", labels::CLUSTER_NAME, cluster.name));
     let attempt = || format!("list {}s of {cluster}", kind.as_str());
@@ -75,7 +79,7 @@ async fn live<K: Kind>(context: &Context, cluster: &Name, kind: WorkerKind) -> R
 }
 
 /// Deployments count their machines; sets and machines that are nobody's count themselves.
-fn count(context: &Context, cluster: &Name, workers: &mut Workers) {
+fn count(context: &ClusterContext, cluster: &Name, workers: &mut Workers) {
     let mut sum = Sum::default();
     for deployment in context.deployments.all().iter().filter(|object| belongs(object.as_ref(), cluster)) {
         let status = deployment.status.clone().unwrap_or_default();

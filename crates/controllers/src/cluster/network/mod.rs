@@ -21,7 +21,7 @@ use capt_planner::owned_workspace::{OwnedWorkspace, WantedWorkspace, WorkspaceTe
 use kube::ResourceExt;
 
 use super::act::ClusterPartActions;
-use super::context::{Context, cluster_of};
+use super::context::{ClusterPartContext, cluster_of};
 use crate::machines::context::CATCH_UP;
 use crate::owned_workspace::{self, OwnerActions, OwnerChanges};
 use crate::runtime::queue::Next;
@@ -46,7 +46,7 @@ struct Found {
 }
 
 /// Reconciles one network.
-pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTCluster>) -> Result<Next, Error> {
+pub async fn reconcile(context: Arc<ClusterPartContext>, object: Arc<CAPTCluster>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     if !context.network_writes.caught_up(&name, &context.applies, &context.writer).await? {
         return Ok(CATCH_UP);
@@ -61,7 +61,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTCluster>) -> Resul
     Ok(super::next(wake, now, None, held))
 }
 
-fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
+fn observe(context: &ClusterPartContext, object: Arc<CAPTCluster>, name: Name) -> Found {
     let owner = context.owner(object.as_ref());
     let child = Name::new(name.namespace.clone(), network::workspace_of(&name.name));
     let wanted = wanted(&object, &owner, &child);
@@ -131,7 +131,7 @@ impl Found {
         }
     }
 
-    fn actions<'a>(&'a self, context: &'a Context) -> ClusterPartActions<'a, CAPTCluster> {
+    fn actions<'a>(&'a self, context: &'a ClusterPartContext) -> ClusterPartActions<'a, CAPTCluster> {
         let owner = OwnerActions {
             writer: &context.writer,
             events: &context.events,
@@ -150,7 +150,7 @@ impl Found {
 }
 
 async fn report(
-    context: &Context,
+    context: &ClusterPartContext,
     found: &Found,
     actions: &ClusterPartActions<'_, CAPTCluster>,
     plan: NetworkPlan,

@@ -12,7 +12,7 @@ use kube::core::Status;
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 
-use super::endpoint::{Refused, pin};
+use super::endpoint::{RefusedEndpoint, pin};
 use crate::runtime::queue::chain;
 use crate::runtime::{Name, Writer};
 use capt_planner::machine::DrainOutcome;
@@ -74,8 +74,8 @@ pub fn shortened(mut text: String) -> String {
 pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Workload, DrainOutcome> {
     let mut config = config(writer, cluster).await?;
     pin(&mut config, GREETING).await.map_err(|refused| match refused {
-        Refused::OffLimits(why) => DrainOutcome::NoWay(why),
-        Refused::Unresolved(_) => DrainOutcome::Unreachable(refused.to_string()),
+        RefusedEndpoint::OffLimits(why) => DrainOutcome::NoWay(why),
+        RefusedEndpoint::Unresolved(_) => DrainOutcome::Unreachable(refused.to_string()),
     })?;
     let unusable = |_| DrainOutcome::NoWay(format!("Secret {}-kubeconfig {UNUSABLE}", cluster.name));
     Client::try_from(config).map(Workload).map_err(unusable)

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use capt_api::names::finalizers;
 use capt_planner::owned_workspace::OwnerStep;
 
-use super::super::context::Context;
+use super::super::context::MachineContext;
 use super::FoundNodeGroup;
 use crate::owned_workspace::{OwnerActions, OwnerChanges};
 use crate::runtime::Error;
 
 /// Carries out what was decided.
-pub async fn act(context: &Context, found: &FoundNodeGroup, step: OwnerStep) -> Result<OwnerChanges, Error> {
+pub async fn act(
+    context: &MachineContext,
+    found: &FoundNodeGroup,
+    step: OwnerStep,
+) -> Result<OwnerChanges, Error> {
     let actions = OwnerActions {
         writer: &context.writer,
         events: &context.events,

@@ -20,7 +20,7 @@ use capt_planner::node_group::{NodeGroupObservation, decide};
 use capt_planner::owned_workspace::{OwnedWorkspace, WantedWorkspace};
 use kube::ResourceExt;
 
-use super::context::{CATCH_UP, Context};
+use super::context::{CATCH_UP, MachineContext};
 use crate::owned_workspace;
 use crate::runtime::cache::same_but_status;
 use crate::runtime::queue::Next;
@@ -61,7 +61,7 @@ pub fn pauses(object: &NodeGroup) -> u32 {
 }
 
 /// Reconciles one group.
-pub async fn reconcile(context: Arc<Context>, object: Arc<NodeGroup>) -> Result<Next, Error> {
+pub async fn reconcile(context: Arc<MachineContext>, object: Arc<NodeGroup>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     if !context.group_writes.caught_up(&name, &context.applies, &context.writer).await? {
         return Ok(CATCH_UP);
@@ -75,7 +75,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<NodeGroup>) -> Result<
     Ok(Next::soonest([held]))
 }
 
-fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> FoundNodeGroup {
+fn observe(context: &MachineContext, object: Arc<NodeGroup>, name: Name) -> FoundNodeGroup {
     let child = Name::new(name.namespace.clone(), format!("{}{SUFFIX}", name.name));
     let wanted = object.spec.workspace_template_ref.clone().map(|template| WantedWorkspace {
         namespace: child.namespace.clone(),

@@ -7,7 +7,7 @@ use capt_api::machine::NodeGroupStatus;
 use capt_planner::node_group::NodeGroupState;
 use jiff::Timestamp;
 
-use super::super::context::Context;
+use super::super::context::MachineContext;
 use super::FoundNodeGroup;
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, find};
@@ -16,7 +16,7 @@ use crate::runtime::status::without_messages;
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
-    context: &Context,
+    context: &MachineContext,
     found: &FoundNodeGroup,
     state: &NodeGroupState,
     now: Timestamp,

@@ -5,14 +5,18 @@ use capt_api::names::{finalizers, labels};
 use capt_planner::machine::{DrainEnd, DrainVerdict, MachineStep, missing_label, removed};
 use serde_json::json;
 
-use super::super::context::Context;
+use super::super::context::MachineContext;
 use super::observe::FoundMachine;
 use crate::owned_workspace::{OwnerActions, OwnerChanges};
 use crate::runtime::Error;
 use crate::runtime::events::Note;
 
 /// Carries out what was decided.
-pub async fn act(context: &Context, found: &FoundMachine, step: &MachineStep) -> Result<OwnerChanges, Error> {
+pub async fn act(
+    context: &MachineContext,
+    found: &FoundMachine,
+    step: &MachineStep,
+) -> Result<OwnerChanges, Error> {
     match step {
         MachineStep::Workspace(step) => {
             let acted = actions(context, found).act(*step).await?;
@@ -37,7 +41,7 @@ pub async fn act(context: &Context, found: &FoundMachine, step: &MachineStep) ->
 
 /// Those of the owner of a workspace. With the finalizer it gets the label by which people find the members of a group;
 /// machines of sets have both from the start.
-fn actions<'a>(context: &'a Context, found: &'a FoundMachine) -> OwnerActions<'a, CaptMachine> {
+fn actions<'a>(context: &'a MachineContext, found: &'a FoundMachine) -> OwnerActions<'a, CaptMachine> {
     let label = missing_label(&found.object).map(|group| (labels::NODE_GROUP_NAME, group));
     OwnerActions {
         writer: &context.writer,
@@ -55,7 +59,7 @@ fn actions<'a>(context: &'a Context, found: &'a FoundMachine) -> OwnerActions<'a
 }
 
 /// Forgets a machine, and tells of a Node that it left behind.
-fn released(context: &Context, found: &FoundMachine) {
+fn released(context: &MachineContext, found: &FoundMachine) {
     let left = found.node.as_ref().filter(|_| !found.leaves_all());
     if let Some(DrainVerdict::Over(DrainEnd { well: false, message, .. })) =
         left.map(|(_, departure)| removed(departure))

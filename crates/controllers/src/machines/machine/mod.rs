@@ -20,7 +20,7 @@ use capt_api::machine::CaptMachine;
 use capt_planner::machine::{MachineStep, decide};
 use capt_planner::owned_workspace::OwnerStep;
 
-use super::context::{CATCH_UP, Context};
+use super::context::{CATCH_UP, MachineContext};
 use crate::runtime::Error;
 use crate::runtime::queue::Next;
 
@@ -28,7 +28,7 @@ use crate::runtime::queue::Next;
 const LATEST: Duration = Duration::from_millis(500);
 
 /// Reconciles one machine.
-pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachine>) -> Result<Next, Error> {
+pub async fn reconcile(context: Arc<MachineContext>, object: Arc<CaptMachine>) -> Result<Next, Error> {
     let Some(found) = observe::observe(&context, object).await? else { return Ok(CATCH_UP) };
     let decision = decide(&found.observed());
     let acted = act::act(&context, &found, &decision.step).await?;

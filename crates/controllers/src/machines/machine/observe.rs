@@ -12,7 +12,7 @@ use capt_planner::owned_workspace::{OwnedWorkspace, WantedWorkspace};
 use capt_planner::{Why, inputs};
 use kube::ResourceExt;
 
-use super::super::context::Context;
+use super::super::context::MachineContext;
 use super::super::drain::DrainSubject;
 use super::owner::{self, Ownership};
 use super::variables;
@@ -78,7 +78,10 @@ impl FoundMachine {
 }
 
 /// Observes; nothing while the cache is behind our own writes.
-pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Option<FoundMachine>, Error> {
+pub async fn observe(
+    context: &MachineContext,
+    object: Arc<CaptMachine>,
+) -> Result<Option<FoundMachine>, Error> {
     let name = Name::of(object.as_ref());
     if !context.apply_writes.caught_up(&name, &context.applies, &context.writer).await? {
         return Ok(None);
@@ -139,7 +142,7 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
 
 /// The group that a machine joins, where that is an object.
 fn group(
-    context: &Context,
+    context: &MachineContext,
     looker: &mut Looker,
     object: &CaptMachine,
     name: &Name,
@@ -152,7 +155,7 @@ fn group(
     Ok(context.groups.get(&group))
 }
 
-fn ownership(context: &Context, looker: &mut Looker, object: &CaptMachine, name: &Name) -> Ownership {
+fn ownership(context: &MachineContext, looker: &mut Looker, object: &CaptMachine, name: &Name) -> Ownership {
     if let Some(reference) = owner::machine_reference(object) {
         looker.at("Machine", &Name::new(name.namespace.clone(), reference.name.clone()));
     }
@@ -169,7 +172,7 @@ fn ownership(context: &Context, looker: &mut Looker, object: &CaptMachine, name:
 /// Its Node, where CAPT has to look after that: a machine that was built for a cluster, on its way out of it. The Node of
 /// a cluster that goes as a whole goes with it.
 fn departure(
-    context: &Context,
+    context: &MachineContext,
     object: &CaptMachine,
     status: Option<&CaptMachineStatus>,
     cluster_name: &str,

@@ -9,7 +9,7 @@ use capt_planner::owned_workspace::{WorkspaceFailure, WorkspaceStanding};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::context::Context;
+use super::super::context::MachineContext;
 use super::observe::FoundMachine;
 use crate::owned_workspace::OwnerChanges;
 use crate::runtime::conditions::{Conditions, find, seconds};
@@ -18,7 +18,7 @@ use crate::runtime::{Error, Refused};
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
-    context: &Context,
+    context: &MachineContext,
     observed: &FoundMachine,
     state: &MachineState,
     acted: &OwnerChanges,

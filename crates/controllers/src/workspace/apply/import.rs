@@ -26,7 +26,7 @@ pub struct Import {
 
 /// Whether a state is wanted at all.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct WantedImport {
     /// Nothing was built yet.
     pub untouched: bool,
     /// Somebody asks to take over another one.
@@ -38,7 +38,7 @@ pub async fn find(
     context: &Context,
     looker: &mut Looker,
     object: &WorkspaceTemplateApply,
-    wanted: Wanted,
+    wanted: WantedImport,
 ) -> Read<Option<Import>> {
     if !wanted.untouched || wanted.asked || !context.engine.remembers() {
         return Ok(Ok(None));

@@ -158,7 +158,8 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         let message = format!("annotation {}: {}", annotations::IMPORT_STATE, not_a_name("Secret", secret));
         prepared = Err(Blocked::terminal(reasons::INVALID, message));
     }
-    let wanted = import::Wanted { untouched: !is_known && !deleting, asked: asked.import_state.is_some() };
+    let wanted =
+        import::WantedImport { untouched: !is_known && !deleting, asked: asked.import_state.is_some() };
     let import = import::find(context, &mut looker, &object, wanted).await?;
     let (import, missing) = match import {
         Ok(import) => (import, None),
