@@ -26,7 +26,7 @@ use crate::runtime::status::StatusWriter;
 use crate::runtime::{
     Clock, Clusters, CrossNamespace, Expectations, Grants, Kind, Name, Owners, SystemClock, Writer, grants,
 };
-use crate::workspace::context::{Context, MANAGER, instance_of};
+use crate::workspace::context::{MANAGER, WorkspaceContext, instance_of};
 use crate::workspace::state_secrets::SecretStateBackend;
 use crate::workspace::{apply, provider_config, template};
 
@@ -155,10 +155,10 @@ fn context(
     (events, metrics): (Events, &Arc<Metrics>),
     options: &Options,
     tasks: &mut JoinSet<()>,
-) -> Context {
+) -> WorkspaceContext {
     let (applies, work) = Cache::packed(Api::all(client.clone()), apply::dependencies::index);
     tasks.spawn(work);
-    Context {
+    WorkspaceContext {
         client: client.clone(),
         engine: engine.clone(),
         state_backend: options.state_backend.clone(),
@@ -181,7 +181,7 @@ fn context(
 }
 
 fn machine_context(
-    workspaces: &Context,
+    workspaces: &WorkspaceContext,
     options: &Options,
     tasks: &mut JoinSet<()>,
 ) -> machines::MachineContext {
@@ -217,9 +217,10 @@ fn machine_context(
     }
 }
 
-fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
-    let Context { client, templates, applies, configs, grants, dependents, config_interests, .. } =
-        context.as_ref();
+fn start_workspaces(context: &Arc<WorkspaceContext>, starter: &mut Starter<'_>) {
+    let WorkspaceContext {
+        client, templates, applies, configs, grants, dependents, config_interests, ..
+    } = context.as_ref();
     // An instance is looked at when it changes, when what it looked at changes, and when its run moves on.
     starter.start(
         "workspacetemplateapply",
@@ -262,7 +263,7 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
 }
 
 /// Instances whose run moved on; all of them after falling behind.
-fn engine_changes(context: &Arc<Context>) -> BoxStream<'static, Name> {
+fn engine_changes(context: &Arc<WorkspaceContext>) -> BoxStream<'static, Name> {
     let applies = context.applies.clone();
     let receiver = context.engine.changes();
     futures::stream::unfold((receiver, applies), |(mut receiver, applies)| async move {
@@ -278,7 +279,7 @@ fn engine_changes(context: &Arc<Context>) -> BoxStream<'static, Name> {
 }
 
 /// Templates whose users came or went. A user that only changed is still a user.
-fn templates_of_users(context: &Arc<Context>) -> BoxStream<'static, Name> {
+fn templates_of_users(context: &Arc<WorkspaceContext>) -> BoxStream<'static, Name> {
     let known = Mutex::new(HashSet::new());
     let (applies, templates) = (context.applies.clone(), context.templates.clone());
     let touched = move |name: Name| {

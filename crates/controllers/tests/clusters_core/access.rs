@@ -14,7 +14,7 @@ use capt_controllers::runtime::cache::no_index;
 use capt_controllers::runtime::events::Events;
 use capt_controllers::runtime::status::StatusWriter;
 use capt_controllers::runtime::{Cache, Clock, CrossNamespace, DependencyIndex, Grants, Name, Watched};
-use capt_controllers::workspace::context::{Context, MANAGER};
+use capt_controllers::workspace::context::{MANAGER, WorkspaceContext};
 use capt_e2e::until;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
@@ -78,7 +78,7 @@ impl<'a> Caller<'a> {
         tasks.spawn(work);
         let (events, work) = Events::new(client.clone(), "test", None);
         tasks.spawn(work);
-        let context = Context {
+        let context = WorkspaceContext {
             client: client.clone(),
             engine: fixture.harness.engine.clone(),
             state_backend: None,

@@ -39,7 +39,7 @@ use serde_json::Value;
 use crate::runtime::{Error, Looker, Name, Referrer, Writer};
 use crate::workspace::apply::connection;
 use crate::workspace::apply::prepare::Blocked;
-use crate::workspace::context::Context;
+use crate::workspace::context::WorkspaceContext;
 use recipe::{EksCluster, KnownCluster, Login, Material, Recipe};
 use secrets::{SecretStep, WantedSecret};
 
@@ -50,7 +50,7 @@ pub const MANAGER: &str = "capt-access";
 #[derive(Clone)]
 pub struct AccessContext {
     /// Templates, provider configs, and how to read what they refer to.
-    pub workspaces: Arc<Context>,
+    pub workspaces: Arc<WorkspaceContext>,
     /// Writes the Secrets.
     pub writer: Writer,
     said: Arc<granted::Said>,
@@ -58,7 +58,7 @@ pub struct AccessContext {
 
 impl AccessContext {
     /// Beside the workspaces' controllers.
-    pub fn new(workspaces: Arc<Context>) -> Self {
+    pub fn new(workspaces: Arc<WorkspaceContext>) -> Self {
         Self { writer: Writer::new(workspaces.client.clone(), MANAGER), workspaces, said: Arc::default() }
     }
 

@@ -11,10 +11,10 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use super::super::context::{Context, MANAGER, workspace_id};
+use super::super::context::{MANAGER, WorkspaceContext, workspace_id};
 use super::super::state_secrets;
 use super::facts::ordered;
-use super::observe::{Lost, Observed, is_destroyed};
+use super::observe::{Lost, ObservedWorkspace, is_destroyed};
 use super::{approval, connection};
 use crate::runtime::events::Note;
 use crate::runtime::status::PATIENCE;
@@ -25,7 +25,7 @@ use capt_api::names::labels::CLUSTER_NAME;
 
 /// What was done.
 #[derive(Debug, Default)]
-pub struct Acted {
+pub struct WorkspaceChanges {
     /// The run that was started.
     pub started: Option<RunId>,
     /// The object is gone, or soon will be: nothing is left to report on.
@@ -38,10 +38,10 @@ pub struct Acted {
 
 /// Does what was decided.
 pub async fn act(
-    context: &Context,
-    observed: &Observed,
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
     decision: &WorkspaceDecision,
-) -> Result<Acted, Error> {
+) -> Result<WorkspaceChanges, Error> {
     if !observed.deleting && !matches!(decision.phase, WorkspacePhase::Paused(_)) {
         ensure_metadata(context, observed, matches!(decision.step, WorkspaceStep::Run(_))).await?;
     }
@@ -52,19 +52,19 @@ pub async fn act(
                 WorkspacePhase::Ready { .. } => connection::write(context, observed).await?,
                 _ => None,
             };
-            Ok(Acted { connection, ..Acted::default() })
+            Ok(WorkspaceChanges { connection, ..WorkspaceChanges::default() })
         }
         WorkspaceStep::Run(operation) => match ordered(operation) {
             Some(operation) => start(context, observed, &operation).await,
-            None => Ok(Acted::default()),
+            None => Ok(WorkspaceChanges::default()),
         },
         WorkspaceStep::Cancel => {
             context.engine.cancel(&id);
-            Ok(Acted::default())
+            Ok(WorkspaceChanges::default())
         }
         WorkspaceStep::Supersede => {
             context.engine.supersede(&id);
-            Ok(Acted::default())
+            Ok(WorkspaceChanges::default())
         }
         WorkspaceStep::TakeOver(secret) => Box::pin(take_over(context, observed, secret)).await,
         WorkspaceStep::Restore(serial) => restore(context, observed, *serial).await,
@@ -74,7 +74,11 @@ pub async fn act(
 
 /// Puts on the finalizer, and what must be known when the template is gone. What people asked is taken off when it is
 /// about to be done: done twice it is harmless, forgotten it is not. A request to cancel goes when no run is left.
-async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -> Result<(), Error> {
+async fn ensure_metadata(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    starts: bool,
+) -> Result<(), Error> {
     let object = &observed.object;
     let mut metadata = Map::new();
     if !observed.finalizer {
@@ -113,7 +117,7 @@ async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -
 
 /// Changes metadata of exactly the object that was observed.
 pub async fn patch_metadata(
-    context: &Context,
+    context: &WorkspaceContext,
     object: &WorkspaceTemplateApply,
     mut metadata: Map<String, Value>,
 ) -> Result<(), Error> {
@@ -134,7 +138,7 @@ pub async fn patch_metadata(
 }
 
 /// Whose turn it is: that of a Cluster, which is one of its namespace whatever a label says.
-fn group(observed: &Observed) -> String {
+fn group(observed: &ObservedWorkspace) -> String {
     let Name { namespace, name } = &observed.name;
     let cluster = observed.object.labels().get(CLUSTER_NAME);
     cluster.map_or_else(
@@ -150,7 +154,11 @@ fn leads(object: &WorkspaceTemplateApply) -> bool {
 }
 
 /// Orders a run. Ordering twice is harmless: one workspace has one run.
-async fn start(context: &Context, observed: &Observed, operation: &Operation) -> Result<Acted, Error> {
+async fn start(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    operation: &Operation,
+) -> Result<WorkspaceChanges, Error> {
     if observed.deleting && observed.asked.retry {
         let notes = json!({ annotations::RETRY: null });
         let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
@@ -181,15 +189,19 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
                     .events
                     .publish(observed.object.as_ref(), &Note::normal("CreatedWorkspace", "Apply", text));
             }
-            Ok(Acted { started: Some(run), ..Acted::default() })
+            Ok(WorkspaceChanges { started: Some(run), ..WorkspaceChanges::default() })
         }
         // Its end wakes us again.
-        Err(Refused::Busy { .. } | Refused::Stopping) => Ok(Acted::default()),
+        Err(Refused::Busy { .. } | Refused::Stopping) => Ok(WorkspaceChanges::default()),
     }
 }
 
 /// Takes over a state that somebody put into Secrets.
-async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Result<Acted, Error> {
+async fn take_over(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    secret: &str,
+) -> Result<WorkspaceChanges, Error> {
     let namespace = &observed.name.namespace;
     let asked = observed.asked.import_state.as_deref() == Some(secret);
     let found = observed.import.as_ref().filter(|_| !asked);
@@ -203,7 +215,10 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
                     && secret == state_secrets::import_name(&observed.name.name) =>
             {
                 clear_import(context, observed).await?;
-                return Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() });
+                return Ok(WorkspaceChanges {
+                    again: Some(Duration::from_millis(10)),
+                    ..WorkspaceChanges::default()
+                });
             }
             Err(problem) => {
                 let note = Note::warning("StateRefused", "TakeOver", problem.clone());
@@ -239,19 +254,23 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
             attempt: format!("take over the state in Secret {secret}"),
             problem: problem.to_string(),
         }),
-        _ => Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() }),
+        _ => Ok(WorkspaceChanges { again: Some(Duration::from_millis(10)), ..WorkspaceChanges::default() }),
     }
 }
 
 /// Takes off what asked to take over a state.
-async fn clear_import(context: &Context, observed: &Observed) -> Result<(), Error> {
+async fn clear_import(context: &WorkspaceContext, observed: &ObservedWorkspace) -> Result<(), Error> {
     let notes = json!({ annotations::IMPORT_STATE: null });
     let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await
 }
 
 /// Restores a kept copy of the state.
-async fn restore(context: &Context, observed: &Observed, serial: Option<u64>) -> Result<Acted, Error> {
+async fn restore(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    serial: Option<u64>,
+) -> Result<WorkspaceChanges, Error> {
     let note = match Box::pin(context.engine.restore_state(&workspace_id(&observed.name), serial)).await {
         Ok(serial) => {
             let text = format!(
@@ -265,11 +284,11 @@ async fn restore(context: &Context, observed: &Observed, serial: Option<u64>) ->
     let notes = json!({ annotations::RESTORE_STATE: null });
     let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await?;
-    Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() })
+    Ok(WorkspaceChanges { again: Some(Duration::from_millis(10)), ..WorkspaceChanges::default() })
 }
 
 /// What the destroy did, before more is said.
-fn destroyed(observed: &Observed) -> String {
+fn destroyed(observed: &ObservedWorkspace) -> String {
     let last = observed.view.last.as_ref().filter(|last| last.operation == Operation::Destroy);
     match last.and_then(|last| last.plan.as_ref()) {
         Some(plan) => format!("destroyed {}; ", Count(plan.destroy, "resource")),
@@ -278,7 +297,11 @@ fn destroyed(observed: &Observed) -> String {
 }
 
 /// Removes the finalizer.
-async fn release(context: &Context, observed: &Observed, forget: bool) -> Result<Acted, Error> {
+async fn release(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    forget: bool,
+) -> Result<WorkspaceChanges, Error> {
     // A controller that takes over between the end of the state and that of the object would look for what is lost.
     if forget
         && context.state_backend.is_some()
@@ -288,7 +311,7 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
         let notes = json!({ annotations::DESTROYED: observed.object.uid() });
         let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
         patch_metadata(context, &observed.object, metadata).await?;
-        return Ok(Acted::default());
+        return Ok(WorkspaceChanges::default());
     }
     let note = if forget {
         context.engine.forget(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
@@ -326,5 +349,5 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
     context.history.forget(&observed.name);
     context.backends.forget(&observed.name);
     context.apply_status.forget(&observed.name);
-    Ok(Acted { released: true, ..Acted::default() })
+    Ok(WorkspaceChanges { released: true, ..WorkspaceChanges::default() })
 }

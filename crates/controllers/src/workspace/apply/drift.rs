@@ -4,12 +4,12 @@ use capt_api::conditions::{reasons, types};
 use capt_planner::workspace::{Drift, WorkspacePhase};
 use capt_terraform::order::Operation;
 
-use super::observe::Observed;
+use super::observe::ObservedWorkspace;
 use super::report::named;
 use crate::runtime::conditions::{Conditions, Truth};
 
 /// Tells what the last check of the infrastructure found.
-pub fn condition(conditions: &mut Conditions, observed: &Observed, phase: &WorkspacePhase) {
+pub fn condition(conditions: &mut Conditions, observed: &ObservedWorkspace, phase: &WorkspacePhase) {
     match phase {
         WorkspacePhase::Ready { drift: Drift::NotWatched } => conditions.clear(types::DRIFTED),
         WorkspacePhase::Ready { drift: Drift::None } => {

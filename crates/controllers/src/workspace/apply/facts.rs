@@ -9,9 +9,9 @@ use capt_terraform::order::{Operation, PlanId};
 use capt_terraform::stream::Change;
 use capt_terraform::view::{Finished, Outcome, Phase, Plan, Running};
 
-use super::observe::Observed;
+use super::observe::ObservedWorkspace;
 
-impl Observed {
+impl ObservedWorkspace {
     /// As the planner wants it.
     pub fn facts(&self) -> WorkspaceObservation<'_> {
         let view = &self.view;
@@ -58,7 +58,7 @@ fn active(run: &Running) -> ActiveRun {
     }
 }
 
-fn ended(observed: &Observed, last: &Finished) -> EndedRun {
+fn ended(observed: &ObservedWorkspace, last: &Finished) -> EndedRun {
     let drift = match &last.outcome {
         Outcome::Done if !last.drift.is_empty() => Drift::Found,
         Outcome::Failed(failure) => Drift::Unknown(failed(failure)),
@@ -77,7 +77,7 @@ fn ended(observed: &Observed, last: &Finished) -> EndedRun {
     }
 }
 
-fn kept(observed: &Observed, plan: &Plan) -> KeptPlan {
+fn kept(observed: &ObservedWorkspace, plan: &Plan) -> KeptPlan {
     let trusted = |inputs: &capt_terraform::inputs::Inputs| inputs.may_apply(plan.origin.as_deref());
     KeptPlan {
         id: plan.id.to_string(),

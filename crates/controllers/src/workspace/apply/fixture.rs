@@ -14,13 +14,13 @@ use capt_terraform::view::{Finished, Outcome, Phase, Plan, Running, View};
 use jiff::Timestamp;
 
 use super::fields::Fields;
-use super::observe::{Lost, Observed};
+use super::observe::{Lost, ObservedWorkspace};
 use super::prepare::{Prepared, TemplateFacts};
 use crate::runtime::Name;
 use crate::runtime::backoff::Backoff;
 
 /// Decides at second 1000.
-pub fn decided(observed: &Observed) -> WorkspaceDecision {
+pub fn decided(observed: &ObservedWorkspace) -> WorkspaceDecision {
     decide(&observed.facts(), at(1000))
 }
 
@@ -33,7 +33,7 @@ fn revision(name: &str) -> Revision {
 }
 
 /// A workspace whose inputs are `new`, with nothing done yet, at second 1000.
-pub fn observed() -> Observed {
+pub fn observed() -> ObservedWorkspace {
     let inputs = Inputs::inline("");
     let prepared = Prepared {
         inputs,
@@ -47,7 +47,7 @@ pub fn observed() -> Observed {
         connection: None,
         backend: None,
     };
-    Observed {
+    ObservedWorkspace {
         object: Arc::new(WorkspaceTemplateApply::new("w", WorkspaceTemplateApplySpec::default())),
         name: Name::new("n", "w"),
         status: None,
@@ -72,13 +72,18 @@ pub fn observed() -> Observed {
     }
 }
 
-pub fn applied(mut observed: Observed, name: &str) -> Observed {
+pub fn applied(mut observed: ObservedWorkspace, name: &str) -> ObservedWorkspace {
     observed.view.applied = Some(revision(name));
     observed.view.touched = true;
     observed
 }
 
-pub fn ended(mut observed: Observed, operation: Operation, of: &str, outcome: Outcome) -> Observed {
+pub fn ended(
+    mut observed: ObservedWorkspace,
+    operation: Operation,
+    of: &str,
+    outcome: Outcome,
+) -> ObservedWorkspace {
     observed.view.touched |= matches!(operation, Operation::Apply | Operation::ApplyPlan(_));
     observed.view.last = Some(Finished {
         id: RunId::from("1"),
@@ -96,7 +101,12 @@ pub fn ended(mut observed: Observed, operation: Operation, of: &str, outcome: Ou
     observed
 }
 
-pub fn running(mut observed: Observed, operation: Operation, of: &str, phase: Phase) -> Observed {
+pub fn running(
+    mut observed: ObservedWorkspace,
+    operation: Operation,
+    of: &str,
+    phase: Phase,
+) -> ObservedWorkspace {
     observed.view.run = Some(Running {
         id: RunId::from("2"),
         operation,
@@ -119,7 +129,7 @@ pub fn change() -> Change {
     }
 }
 
-pub fn planned(mut observed: Observed, of: &str, changes: Vec<Change>) -> Observed {
+pub fn planned(mut observed: ObservedWorkspace, of: &str, changes: Vec<Change>) -> ObservedWorkspace {
     let plan = Plan {
         id: PlanId::from("p1"),
         revision: revision(of),
@@ -134,7 +144,7 @@ pub fn planned(mut observed: Observed, of: &str, changes: Vec<Change>) -> Observ
     observed
 }
 
-pub fn drifting(observed: Observed, policy: DriftPolicy, found: bool) -> Observed {
+pub fn drifting(observed: ObservedWorkspace, policy: DriftPolicy, found: bool) -> ObservedWorkspace {
     let mut observed = ended(applied(observed, "new"), Operation::Refresh, "new", Outcome::Done);
     let mut object = observed.object.as_ref().clone();
     object.spec.drift_detection = Some(DriftDetection { interval: "1h".into(), policy });
@@ -145,7 +155,10 @@ pub fn drifting(observed: Observed, policy: DriftPolicy, found: bool) -> Observe
     observed
 }
 
-pub fn with(mut observed: Observed, alter: impl FnOnce(&mut Observed)) -> Observed {
+pub fn with(
+    mut observed: ObservedWorkspace,
+    alter: impl FnOnce(&mut ObservedWorkspace),
+) -> ObservedWorkspace {
     alter(&mut observed);
     observed
 }

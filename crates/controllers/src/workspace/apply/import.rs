@@ -7,7 +7,7 @@ use capt_terraform::state::State;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 
-use super::super::context::{Context, instance_of, workspace_id};
+use super::super::context::{WorkspaceContext, instance_of, workspace_id};
 use super::super::state_secrets;
 use super::prepare::Blocked;
 use super::values::{Read, Reader, unblocked};
@@ -35,7 +35,7 @@ pub struct WantedImport {
 
 /// Finds the state to take over; blocked where the object names one that is not there, or is none.
 pub async fn find(
-    context: &Context,
+    context: &WorkspaceContext,
     looker: &mut Looker,
     object: &WorkspaceTemplateApply,
     wanted: WantedImport,

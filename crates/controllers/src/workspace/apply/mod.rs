@@ -35,12 +35,15 @@ use std::time::Duration;
 use capt_api::workspace::WorkspaceTemplateApply;
 use capt_planner::workspace::decide;
 
-use super::context::Context;
+use super::context::WorkspaceContext;
 use crate::runtime::Error;
 use crate::runtime::queue::Next;
 
 /// Reconciles one instance.
-pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplateApply>) -> Result<Next, Error> {
+pub async fn reconcile(
+    context: Arc<WorkspaceContext>,
+    object: Arc<WorkspaceTemplateApply>,
+) -> Result<Next, Error> {
     let observed = observe::observe(&context, object).await?;
     let now = context.clock.now();
     let decision = decide(&observed.facts(), now);

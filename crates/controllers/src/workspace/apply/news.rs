@@ -7,14 +7,14 @@ use capt_terraform::order::Operation;
 use capt_terraform::view::{Finished, Outcome, Plan};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::observe::Observed;
+use super::observe::ObservedWorkspace;
 use super::report::named;
 use crate::runtime::conditions::{find, seconds};
 use crate::runtime::events::Note;
 
 /// Events for what changed since the last report.
 pub fn news(
-    observed: &Observed,
+    observed: &ObservedWorkspace,
     old: &WorkspaceTemplateApplyStatus,
     new: &WorkspaceTemplateApplyStatus,
     phase: &WorkspacePhase,
@@ -87,7 +87,7 @@ fn standing(
 
 /// An apply that has ended well since the last report: what it did, and who approved it.
 fn applied(
-    observed: &Observed,
+    observed: &ObservedWorkspace,
     old: &WorkspaceTemplateApplyStatus,
     new: &WorkspaceTemplateApplyStatus,
 ) -> Option<Note> {
@@ -103,7 +103,7 @@ fn applied(
     is_new.then(|| if plan.destroy > 0 { note.always() } else { note })
 }
 
-fn did(observed: &Observed, last: &Finished, plan: &Plan) -> String {
+fn did(observed: &ObservedWorkspace, last: &Finished, plan: &Plan) -> String {
     let Plan { add, change, destroy, changes, .. } = plan;
     let what = match named(changes) {
         none if none.is_empty() => "changed no resource".to_owned(),

@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::super::context::{Context, workspace_id};
+use super::super::context::{WorkspaceContext, workspace_id};
 use super::definition::{self, Definition};
 use super::fields::{self, Fields};
 use super::place::{self, Texts};
@@ -68,7 +68,7 @@ pub struct TemplateFacts {
 
 /// What is known of an instance before its inputs are resolved.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct KnownInstance<'a> {
     /// Name of its workspace.
     pub workspace_name: &'a str,
     /// What the engine knows.
@@ -79,10 +79,10 @@ pub struct Known<'a> {
 
 /// Resolves the inputs of one instance.
 pub async fn prepare(
-    context: &Context,
+    context: &WorkspaceContext,
     looker: &mut Looker,
     object: &WorkspaceTemplateApply,
-    known: &Known<'_>,
+    known: &KnownInstance<'_>,
 ) -> Result<(TemplateFacts, Result<Prepared, Blocked>), Error> {
     let namespace = object.namespace().unwrap_or_default();
     let mut reader = Reader { context, looker, namespace: &namespace };
@@ -109,7 +109,7 @@ async fn resolve(
     mut reader: Reader<'_>,
     object: &WorkspaceTemplateApply,
     template: &WorkspaceTemplate,
-    of: &Known<'_>,
+    of: &KnownInstance<'_>,
 ) -> Read<Prepared> {
     let definition = unblocked!(definition::read(template));
     let mut from_others = BTreeMap::new();

@@ -14,10 +14,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-use super::super::context::Context;
-use super::act::Acted;
+use super::super::context::WorkspaceContext;
+use super::act::WorkspaceChanges;
 use super::facts::failure;
-use super::observe::{Lost, Observed};
+use super::observe::{Lost, ObservedWorkspace};
 use super::{drift as drifted, fields, news};
 use crate::runtime::conditions::{Conditions, Truth, find, seconds};
 use crate::runtime::error::Error;
@@ -41,10 +41,10 @@ pub struct Shown {
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
-    context: &Context,
-    observed: &Observed,
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
     decision: &WorkspaceDecision,
-    acted: &Acted,
+    acted: &WorkspaceChanges,
     now: Timestamp,
 ) -> Result<Shown, Error> {
     if acted.released {
@@ -92,7 +92,7 @@ pub async fn report(
 }
 
 /// Time for which a run is still young.
-fn young(observed: &Observed, now: Timestamp) -> Option<Duration> {
+fn young(observed: &ObservedWorkspace, now: Timestamp) -> Option<Duration> {
     let run = observed.view.run.as_ref()?;
     let age = Duration::try_from(now.duration_since(run.since)).unwrap_or(STARTED);
     STARTED.checked_sub(age).filter(|rest| !rest.is_zero())
@@ -101,7 +101,7 @@ fn young(observed: &Observed, now: Timestamp) -> Option<Duration> {
 /// Returns true if a young run need not be told: what was told before stays true meanwhile, or nobody goes by it. The name of a
 /// workspace that is not its object's own must be written down before another object takes it.
 pub(super) fn may_wait(
-    observed: &Observed,
+    observed: &ObservedWorkspace,
     phase: &WorkspacePhase,
     old: &WorkspaceTemplateApplyStatus,
 ) -> bool {
@@ -132,7 +132,11 @@ fn only_progress(old: &WorkspaceTemplateApplyStatus, new: &WorkspaceTemplateAppl
 }
 
 /// The whole status.
-pub fn status(observed: &Observed, phase: &WorkspacePhase, now: Timestamp) -> WorkspaceTemplateApplyStatus {
+pub fn status(
+    observed: &ObservedWorkspace,
+    phase: &WorkspacePhase,
+    now: Timestamp,
+) -> WorkspaceTemplateApplyStatus {
     let old = observed.status.clone().unwrap_or_default();
     let view = &observed.view;
     let last = view.last.as_ref();
@@ -190,7 +194,7 @@ fn is_look(phase: &WorkspacePhase) -> bool {
 pub(super) fn note_connection(
     new: &mut WorkspaceTemplateApplyStatus,
     asked: bool,
-    acted: &Acted,
+    acted: &WorkspaceChanges,
     generation: Option<i64>,
     now: Timestamp,
 ) {
@@ -214,7 +218,7 @@ fn is_ready(status: &WorkspaceTemplateApplyStatus) -> bool {
 }
 
 /// Outputs that everybody may see.
-fn outputs(observed: &Observed) -> BTreeMap<String, Value> {
+fn outputs(observed: &ObservedWorkspace) -> BTreeMap<String, Value> {
     let open = observed.view.outputs.iter().filter(|(_, output)| !output.sensitive);
     let open: BTreeMap<String, Value> =
         open.map(|(name, output)| (name.to_owned(), output.value.clone())).collect();
@@ -232,7 +236,7 @@ fn summary(plan: &Plan) -> PlanSummary {
     }
 }
 
-fn progress(observed: &Observed) -> Option<RunProgress> {
+fn progress(observed: &ObservedWorkspace) -> Option<RunProgress> {
     let run = observed.view.run.as_ref().filter(|run| run.operation != Operation::Refresh)?;
     let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     Some(RunProgress {
@@ -243,7 +247,7 @@ fn progress(observed: &Observed) -> Option<RunProgress> {
 }
 
 fn conditions(
-    observed: &Observed,
+    observed: &ObservedWorkspace,
     phase: &WorkspacePhase,
     applied: bool,
     now: Timestamp,
@@ -287,7 +291,7 @@ fn conditions(
     conditions.into_list()
 }
 
-fn synced(conditions: &mut Conditions, observed: &Observed) {
+fn synced(conditions: &mut Conditions, observed: &ObservedWorkspace) {
     match &observed.prepared {
         Err(blocked) => conditions.set(types::SYNCED, false, blocked.reason, blocked.message.clone()),
         Ok(prepared) => {
@@ -313,7 +317,7 @@ fn synced(conditions: &mut Conditions, observed: &Observed) {
 }
 
 /// The reason and the message of a phase.
-fn words(observed: &Observed, phase: &WorkspacePhase) -> (&'static str, String) {
+fn words(observed: &ObservedWorkspace, phase: &WorkspacePhase) -> (&'static str, String) {
     match phase {
         WorkspacePhase::Paused(by) => (reasons::PAUSED, by.clone()),
         WorkspacePhase::Blocked(Blocked { reason, message, .. })
@@ -360,7 +364,7 @@ fn words(observed: &Observed, phase: &WorkspacePhase) -> (&'static str, String) 
     }
 }
 
-fn running(observed: &Observed, operation: &RunOperation) -> (&'static str, String) {
+fn running(observed: &ObservedWorkspace, operation: &RunOperation) -> (&'static str, String) {
     // One that is about to be ordered waits first.
     let phase = observed.view.run.as_ref().map_or(RunPhase::Queued, |run| run.phase);
     let progress = observed.view.run.as_ref().map(|run| &run.progress).filter(|progress| progress.total > 0);

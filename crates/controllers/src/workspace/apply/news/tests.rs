@@ -5,13 +5,13 @@ use capt_terraform::order::{PlanId, RunId};
 use capt_terraform::stream::{Action, Change};
 use capt_terraform::view::Running;
 
-use super::super::act::Acted;
+use super::super::act::WorkspaceChanges;
 use super::super::fixture::{applied, at, change, decided, drifting, ended, observed, planned, with};
 use super::super::report;
 use super::*;
 
 /// Reports one observation after another, each on the status that the one before left, and gives the events of the last.
-fn told(reports: Vec<Observed>) -> Vec<(bool, String, String)> {
+fn told(reports: Vec<ObservedWorkspace>) -> Vec<(bool, String, String)> {
     let (mut status, mut notes) = (None, Vec::new());
     for mut observed in reports {
         observed.status.clone_from(&status);
@@ -23,7 +23,7 @@ fn told(reports: Vec<Observed>) -> Vec<(bool, String, String)> {
     notes.into_iter().map(|note| (note.warning, note.reason.into_owned(), note.text)).collect()
 }
 
-fn manual(observed: Observed, id: &str, [add, destroy]: [u32; 2]) -> Observed {
+fn manual(observed: ObservedWorkspace, id: &str, [add, destroy]: [u32; 2]) -> ObservedWorkspace {
     with(planned(observed, "new", vec![change()]), |observed| {
         observed.approval = capt_api::workspace::Approval::Manual;
         let plan = observed.view.plan.as_mut().expect("planned");
@@ -32,7 +32,7 @@ fn manual(observed: Observed, id: &str, [add, destroy]: [u32; 2]) -> Observed {
 }
 
 /// An apply of that plan has ended well.
-fn done(observed: Observed, plan: &str, destroy: u32, second: i64) -> Observed {
+fn done(observed: ObservedWorkspace, plan: &str, destroy: u32, second: i64) -> ObservedWorkspace {
     let operation = Operation::ApplyPlan(PlanId::from(plan));
     with(ended(applied(observed, "new"), operation, "new", Outcome::Done), |observed| {
         let gone = Change { action: Action::Delete, ..change() };
@@ -163,7 +163,7 @@ fn a_warning_of_a_condition_is_told_once() {
         let observed = applied(observed(), "new");
         let phase = decided(&observed).phase;
         let mut new = report::status(&observed, &phase, at(1000));
-        let acted = Acted { connection: Some(connection), ..Acted::default() };
+        let acted = WorkspaceChanges { connection: Some(connection), ..WorkspaceChanges::default() };
         report::note_connection(&mut new, true, &acted, None, at(1000));
         (observed, new, phase)
     };
