@@ -8,7 +8,7 @@
 //! report:  phase, readiness, failures, conditions; one write          (report; pure up to the write)
 //! ```
 //!
-//! Beside Cluster API core nothing of this runs: [`start`] follows the CRD, and a CRD that is not CAPT's is left alone.
+//! Beside Cluster API core nothing of this runs: [`start()`] follows the CRD, and a CRD that is not CAPT's is left alone.
 
 mod act;
 mod contract_refs;
