@@ -98,6 +98,26 @@ fn modules_know_each_other_one_way() {
     }
 }
 
+/// Decisions have one home, where they are pure: what observes and acts does not decide.
+#[test]
+fn only_the_planner_decides() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let decides = |name: &str| {
+        let files = sources(&crates.join(name).join("src")).into_iter();
+        let decide = |file: &PathBuf| {
+            let text = without_tests(&std::fs::read_to_string(file).expect("a source is text"));
+            ["fn decide(", "fn decide<"].iter().any(|word| text.contains(word))
+        };
+        files.filter(decide).collect::<Vec<_>>()
+    };
+    assert_eq!(decides("controllers"), Vec::<PathBuf>::new(), "a decision belongs into crates/planner");
+    assert!(
+        decides("planner").len() >= 6,
+        "the planner has the decisions of every kind: {:?}",
+        decides("planner")
+    );
+}
+
 /// The source files of a crate, without those of its tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries =

@@ -27,7 +27,7 @@ use crate::runtime::{
     Clock, Clusters, CrossNamespace, Expectations, FirstList, Grants, Kind, Name, Owners, SystemClock,
     Writer, grants,
 };
-use crate::workspace::context::{Context, MANAGER, instance_of};
+use crate::workspace::context::{MANAGER, WorkspaceContext, instance_of};
 use crate::workspace::state_secrets::SecretStateBackend;
 use crate::workspace::{apply, provider_config, template};
 
@@ -53,9 +53,9 @@ pub struct Options {
     /// Which references across namespaces are followed.
     pub cross_namespace: CrossNamespace,
     /// How Nodes are drained.
-    pub drain: machines::drain::Settings,
+    pub drain: capt_planner::machine::DrainSettings,
     /// How control planes are asked.
-    pub probe: cluster::probe::Settings,
+    pub probe: cluster::probe::ProbeSettings,
     /// Name of this process in events.
     pub instance: Option<String>,
 }
@@ -72,8 +72,8 @@ impl Default for Options {
             machines: Settings::default(),
             cluster_api: ClusterApi::default(),
             cross_namespace: CrossNamespace::default(),
-            drain: machines::drain::Settings::default(),
-            probe: cluster::probe::Settings::default(),
+            drain: capt_planner::machine::DrainSettings::default(),
+            probe: cluster::probe::ProbeSettings::default(),
             instance: None,
         }
     }
@@ -110,7 +110,8 @@ impl Controllers {
         let access = cluster::access::AccessContext::new(Arc::clone(&context));
         let (networks, planes) = (cached(client, no_index, &mut tasks), cached(client, no_index, &mut tasks));
         let probes = cluster::probe::Probes::new(options.probe);
-        let clusters = Arc::new(cluster::Context::new(&machines, networks, planes, access, probes));
+        let clusters =
+            Arc::new(cluster::ClusterPartContext::new(&machines, networks, planes, access, probes));
         let caches = caches(&context, &machines, &clusters);
         let round = Round::default();
         let mut starter =
@@ -157,7 +158,11 @@ fn cached<K: Kind>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) ->
 }
 
 /// What they all decide by. The Clusters that CAPT takes care of itself are among those that everybody follows.
-fn caches(context: &Context, machines: &machines::Context, clusters: &cluster::Context) -> Vec<FirstList> {
+fn caches(
+    context: &WorkspaceContext,
+    machines: &machines::MachineContext,
+    clusters: &cluster::ClusterPartContext,
+) -> Vec<FirstList> {
     let mut caches = vec![
         context.templates.first_list(),
         context.applies.first_list(),
@@ -181,10 +186,10 @@ fn context(
     (events, metrics): (Events, &Arc<Metrics>),
     options: &Options,
     tasks: &mut JoinSet<()>,
-) -> Context {
+) -> WorkspaceContext {
     let (applies, work) = Cache::packed(Api::all(client.clone()), apply::dependencies::index);
     tasks.spawn(work);
-    Context {
+    WorkspaceContext {
         client: client.clone(),
         executor,
         state_backend: options.state_backend.clone(),
@@ -206,13 +211,17 @@ fn context(
     }
 }
 
-fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<()>) -> machines::Context {
+fn machine_context(
+    workspaces: &WorkspaceContext,
+    options: &Options,
+    tasks: &mut JoinSet<()>,
+) -> machines::MachineContext {
     let client = &workspaces.client;
     let (clusters, work) = Clusters::new(client.clone());
     tasks.spawn(work);
     let (owners, work) = Owners::new(client.clone());
     tasks.spawn(work);
-    machines::Context {
+    machines::MachineContext {
         writer: Writer::new(client.clone(), machines::context::MANAGER),
         clock: Arc::clone(&options.clock),
         events: workspaces.events.clone(),
@@ -239,9 +248,10 @@ fn machine_context(workspaces: &Context, options: &Options, tasks: &mut JoinSet<
     }
 }
 
-fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
-    let Context { client, templates, applies, configs, grants, dependents, config_interests, .. } =
-        context.as_ref();
+fn start_workspaces(context: &Arc<WorkspaceContext>, starter: &mut Starter<'_>) {
+    let WorkspaceContext {
+        client, templates, applies, configs, grants, dependents, config_interests, ..
+    } = context.as_ref();
     // An instance is looked at when it changes, when what it looked at changes, and when its run moves on.
     starter.start(
         "workspacetemplateapply",
@@ -284,7 +294,7 @@ fn start_workspaces(context: &Arc<Context>, starter: &mut Starter<'_>) {
 }
 
 /// Instances whose run moved on; all of them after falling behind.
-fn run_changes(context: &Arc<Context>) -> BoxStream<'static, Name> {
+fn run_changes(context: &Arc<WorkspaceContext>) -> BoxStream<'static, Name> {
     let applies = context.applies.clone();
     let receiver = context.executor.changes();
     futures::stream::unfold((receiver, applies), |(mut receiver, applies)| async move {
@@ -300,7 +310,7 @@ fn run_changes(context: &Arc<Context>) -> BoxStream<'static, Name> {
 }
 
 /// Templates whose users came or went. A user that only changed is still a user.
-fn templates_of_users(context: &Arc<Context>) -> BoxStream<'static, Name> {
+fn templates_of_users(context: &Arc<WorkspaceContext>) -> BoxStream<'static, Name> {
     let known = Mutex::new(HashSet::new());
     let (applies, templates) = (context.applies.clone(), context.templates.clone());
     let touched = move |name: Name| {

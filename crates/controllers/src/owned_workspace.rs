@@ -1,15 +1,20 @@
-//! The one workspace that a machine, a node group, a network or a control plane owns: how it is made and kept in step.
+//! The one workspace that a machine, a node group, a network or a control plane owns: carries out what
+//! [`capt_planner::owned_workspace`] decides for it.
 
-use capt_api::names::{annotations, finalizers, labels};
-use capt_api::refs::ObjectRef;
-use capt_api::workspace::{VariablesFrom, WorkspaceTemplateApply, WorkspaceTemplateApplySpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::owned_workspace::{
+    Kinship, OwnerStep, WantedWorkspace, builds, kinship, paused, resumed, retained,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
+use serde_json::{Map, json};
 
-use crate::runtime::owners::controller_uid;
-use crate::runtime::{Kind, Name};
-
-pub use capt_planner::workspace::{Failure, Kinship, Standing, Variables};
+use crate::runtime::events::{Events, Note};
+use crate::runtime::status::version;
+use crate::runtime::{Error, Expectations, Kind, Name, Writer};
 
 /// A reference to a controlling owner.
 pub fn owner<K: Kind>(parent: &K) -> Option<OwnerReference> {
@@ -18,161 +23,128 @@ pub fn owner<K: Kind>(parent: &K) -> Option<OwnerReference> {
     Some(owner)
 }
 
-/// How a workspace stands to an object.
-pub fn kinship<K: Kind>(apply: &WorkspaceTemplateApply, parent: &K) -> Kinship {
-    capt_planner::workspace::kinship(&apply.metadata, parent.meta())
+/// Changes that were made for an owner.
+#[derive(Debug, Default)]
+pub struct OwnerChanges {
+    /// The owner is gone, or soon will be.
+    pub released: bool,
+    /// The generation that the owner has now, where that changed.
+    pub generation: Option<i64>,
 }
 
-/// What a workspace should be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+/// Carries out the steps of one owner. Nothing else writes to a workspace for its owner.
+pub struct OwnerActions<'a, K> {
+    /// Talks to the API.
+    pub writer: &'a Writer,
+    /// Writes events.
+    pub events: &'a Events,
+    /// Writes to workspaces that the cache may not show yet.
+    pub writes: &'a Expectations<WorkspaceTemplateApply>,
+    /// The owner.
+    pub object: &'a K,
     /// Its name.
-    pub name: Name,
-    /// The template that it is an instance of.
-    pub template: ObjectRef,
-    /// Its inputs. The module need not declare them.
-    pub variables: Variables,
-    /// Those of its inputs that nobody has asked for: a value of the template wins over them.
-    pub defaults: Vec<&'static str>,
-    /// Inputs that are secret: where they are. The module need not declare them.
-    pub secrets: Vec<VariablesFrom>,
-    /// The cluster that it belongs to.
-    pub cluster: Option<String>,
-    /// Who owns it.
-    pub owner: Option<OwnerReference>,
-    /// What else its owner decides; none: that is left to people.
-    pub terms: Option<Terms>,
+    pub name: &'a Name,
+    /// The finalizer that it has while it may own something.
+    pub finalizer: &'static str,
+    /// Labels that it gets with the finalizer.
+    pub labels: BTreeMap<&'static str, &'a str>,
+    /// Name of its workspace.
+    pub child: &'a Name,
+    /// Its workspace as it should be; none where nobody knows.
+    pub wanted: Option<&'a WantedWorkspace>,
+    /// Its workspace as it is.
+    pub existing: Option<&'a Arc<WorkspaceTemplateApply>>,
+    /// What it built is left alone when it goes.
+    pub leaves: bool,
 }
 
-/// What the owner of a workspace decides beside its inputs.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Terms {
-    /// The Secret that receives the outputs; none: that of the template.
-    pub connection: Option<ObjectRef>,
-    /// Workspaces that it builds upon: they are there before it, and go after it.
-    pub after: Vec<ObjectRef>,
-    /// Whether what it built stays when it goes.
-    pub retain: bool,
-}
-
-impl Terms {
-    fn set(&self, spec: &mut WorkspaceTemplateApplySpec) {
-        if self.connection.is_some() {
-            spec.write_connection_secret_to_ref.clone_from(&self.connection);
-        }
-        spec.wait_for_workspaces.clone_from(&self.after);
-        spec.retain_workspace_on_delete = self.retain;
-    }
-}
-
-impl Wanted {
-    /// The workspace as it is created. The finalizer is on it from the start: whatever happens after the create,
-    /// nothing that it builds is forgotten.
-    pub fn object(&self) -> WorkspaceTemplateApply {
-        let mut spec = WorkspaceTemplateApplySpec {
-            template_ref: self.template.clone(),
-            variables: self.variables.clone(),
-            variables_from: self.secrets.clone(),
-            ..WorkspaceTemplateApplySpec::default()
-        };
-        if let Some(terms) = &self.terms {
-            terms.set(&mut spec);
-        }
-        let mut object = WorkspaceTemplateApply::new(&self.name.name, spec);
-        let cluster = self.cluster.iter().map(|cluster| (labels::CLUSTER_NAME.to_owned(), cluster.clone()));
-        object.metadata = ObjectMeta {
-            name: Some(self.name.name.clone()),
-            namespace: Some(self.name.namespace.clone()),
-            labels: Some(cluster.collect()),
-            annotations: Some(self.notes().collect()),
-            finalizers: Some(vec![finalizers::WORKSPACE_TEMPLATE_APPLY.to_owned()]),
-            owner_references: Some(self.owner.iter().cloned().collect()),
-            ..ObjectMeta::default()
-        };
-        object
-    }
-
-    /// The workspace as it should be now; none where it is. What people set on it besides stays.
-    pub fn correction(&self, existing: &WorkspaceTemplateApply) -> Option<WorkspaceTemplateApply> {
-        let mut changed = existing.clone();
-        changed.spec.variables.clone_from(&self.variables);
-        if !self.secrets.is_empty() {
-            changed.spec.variables_from.clone_from(&self.secrets);
-        }
-        if let Some(terms) = &self.terms {
-            terms.set(&mut changed.spec);
-        }
-        let notes = changed.metadata.annotations.get_or_insert_default();
-        notes.remove(annotations::DEFAULT_VARIABLES);
-        notes.extend(self.notes());
-        if notes.get(annotations::PAUSED).is_some_and(|by| by == PAUSED_BY_OWNER) {
-            notes.remove(annotations::PAUSED);
-        }
-        if let Some(cluster) = &self.cluster {
-            let labels_now = changed.metadata.labels.get_or_insert_default();
-            labels_now.insert(labels::CLUSTER_NAME.to_owned(), cluster.clone());
-        }
-        if controller_uid(existing).is_none() {
-            changed.metadata.owner_references.get_or_insert_default().extend(self.owner.clone());
-            if let Some(labels_now) = &mut changed.metadata.labels {
-                labels_now.remove(labels::RETAINED);
+impl<K: Kind> OwnerActions<'_, K> {
+    /// Carries out one step.
+    pub async fn act(&self, step: OwnerStep) -> Result<OwnerChanges, Error> {
+        match (step, self.existing) {
+            (OwnerStep::Hold, _) => self.hold().await?,
+            (OwnerStep::Create, _) => self.create().await?,
+            (OwnerStep::Correct, Some(existing)) => {
+                self.replace(self.wanted.and_then(|wanted| wanted.correction(existing))).await?;
             }
+            (OwnerStep::Pause, Some(existing)) => self.replace(paused(existing)).await?,
+            (OwnerStep::Resume, Some(existing)) => self.replace(resumed(existing)).await?,
+            (OwnerStep::Delete, Some(existing)) => self.delete(existing).await?,
+            (OwnerStep::Retain, Some(existing)) => {
+                self.replace(Some(retained(existing, self.object.meta()))).await?;
+                let text = format!("workspace {} stays, with what it built", self.child.name);
+                self.tell(&Note::normal("RetainedWorkspace", "Delete", text));
+            }
+            (OwnerStep::Release, _) => return self.release().await,
+            // Nothing is decided about a workspace that is not there.
+            (OwnerStep::Rest, _) | (_, None) => {}
         }
-        (changed != *existing).then_some(changed)
+        Ok(OwnerChanges::default())
     }
 
-    /// What is noted about its inputs.
-    fn notes(&self) -> impl Iterator<Item = (String, String)> {
-        let defaults = (!self.defaults.is_empty()).then(|| self.defaults.join(","));
-        let defaults = defaults.map(|list| (annotations::DEFAULT_VARIABLES.to_owned(), list));
-        [(annotations::OPTIONAL_VARIABLES.to_owned(), self.optional())].into_iter().chain(defaults)
+    fn tell(&self, note: &Note) {
+        self.events.publish(self.object, note);
     }
 
-    fn optional(&self) -> String {
-        let secret = self.secrets.iter().flat_map(|from| from.map.keys());
-        self.variables.keys().chain(secret).map(String::as_str).collect::<Vec<_>>().join(",")
+    /// Before anything is built: the finalizer, and the labels; one write for both.
+    async fn hold(&self) -> Result<(), Error> {
+        let mut metadata = Map::new();
+        if !self.object.finalizers().iter().any(|known| known == self.finalizer) {
+            let mut all = self.object.finalizers().to_vec();
+            all.push(self.finalizer.to_owned());
+            metadata.insert("finalizers".to_owned(), json!(all));
+        }
+        if !self.labels.is_empty() {
+            metadata.insert("labels".to_owned(), json!(self.labels));
+        }
+        if !metadata.is_empty() {
+            self.writer.metadata(self.object, metadata).await?;
+        }
+        Ok(())
     }
-}
 
-/// Value of the annotation that pauses a workspace with its owner; a person's own has another.
-const PAUSED_BY_OWNER: &str = "owner";
-
-/// A workspace that stands still with its owner; none where it does.
-pub fn paused(existing: &WorkspaceTemplateApply) -> Option<WorkspaceTemplateApply> {
-    if existing.annotations().contains_key(annotations::PAUSED) {
-        return None;
+    async fn create(&self) -> Result<(), Error> {
+        let Some(wanted) = self.wanted else { return Ok(()) };
+        self.hold().await?;
+        let made = self.writer.create(&wanted.object()).await;
+        match &made {
+            Ok(made) => self.writes.wrote(self.name, self.child.clone(), version(made)),
+            Err(_) => self.writes.unknown(self.name, self.child.clone()),
+        }
+        made?;
+        self.tell(&Note::normal("CreatedWorkspace", "Create", builds(&self.child.name)));
+        Ok(())
     }
-    let mut changed = existing.clone();
-    let notes = changed.metadata.annotations.get_or_insert_default();
-    notes.insert(annotations::PAUSED.to_owned(), PAUSED_BY_OWNER.to_owned());
-    Some(changed)
-}
 
-/// A workspace that goes on with its owner; none where nothing of the owner's stops it.
-pub fn resumed(existing: &WorkspaceTemplateApply) -> Option<WorkspaceTemplateApply> {
-    is_held(existing).then(|| {
-        let mut changed = existing.clone();
-        changed.metadata.annotations.get_or_insert_default().remove(annotations::PAUSED);
-        changed
-    })
-}
-
-/// A workspace that outlives its owner: no garbage collector takes it, and another owner can take it up.
-pub fn retained<K: Kind>(existing: &WorkspaceTemplateApply, owner: &K) -> WorkspaceTemplateApply {
-    let mut changed = existing.clone();
-    changed.spec.retain_workspace_on_delete = true;
-    let uid = owner.meta().uid.as_deref();
-    changed.metadata.owner_references.get_or_insert_default().retain(|known| Some(known.uid.as_str()) != uid);
-    let labels_now = changed.metadata.labels.get_or_insert_default();
-    labels_now.insert(labels::RETAINED.to_owned(), "true".to_owned());
-    let notes = changed.metadata.annotations.get_or_insert_default();
-    if notes.get(annotations::PAUSED).is_some_and(|by| by == PAUSED_BY_OWNER) {
-        notes.remove(annotations::PAUSED);
+    async fn replace(&self, changed: Option<WorkspaceTemplateApply>) -> Result<(), Error> {
+        let Some(changed) = changed else { return Ok(()) };
+        let stored = self.writer.replace(&changed).await?;
+        self.writes.wrote(self.name, self.child.clone(), version(&stored));
+        Ok(())
     }
-    changed
-}
 
-/// Whether a workspace stands still with its owner.
-pub fn is_held(existing: &WorkspaceTemplateApply) -> bool {
-    existing.annotations().get(annotations::PAUSED).is_some_and(|by| by == PAUSED_BY_OWNER)
+    async fn delete(&self, existing: &WorkspaceTemplateApply) -> Result<(), Error> {
+        let outcome = self.writer.delete_seen(existing).await?;
+        let uid = existing.uid().unwrap_or_default();
+        self.writes.deleted(self.name, self.child.clone(), &uid, outcome);
+        let text = format!("workspace {} is destroyed", self.child.name);
+        self.tell(&Note::normal("DeletedWorkspace", "Delete", text));
+        Ok(())
+    }
+
+    /// Removes the finalizer. The cache may not show a workspace that was made a moment ago by a process that is no more.
+    async fn release(&self) -> Result<OwnerChanges, Error> {
+        let orphans = self.object.finalizers().iter().any(|known| known == "orphan");
+        if !orphans
+            && !self.leaves
+            && let Some(found) = self.writer.read::<WorkspaceTemplateApply>(self.child).await?
+            && kinship(&found.metadata, self.object.meta()) == Kinship::Ours
+        {
+            self.delete(&found).await?;
+            return Ok(OwnerChanges::default());
+        }
+        self.writer.release(self.object, self.finalizer).await?;
+        self.writes.forget(self.name);
+        Ok(OwnerChanges { released: true, ..OwnerChanges::default() })
+    }
 }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// How a machine stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum MachineAvailability {
     /// It is being deleted; it never counts as ready or available.
     Terminating,
     /// It could not be built, since this moment where that is known.
@@ -19,7 +19,7 @@ pub enum Standing {
     Available,
 }
 
-impl Standing {
+impl MachineAvailability {
     /// Whether it counts as ready.
     pub fn is_ready(self) -> bool {
         matches!(self, Self::Ready(_) | Self::Available)
@@ -27,19 +27,19 @@ impl Standing {
 }
 
 /// How a machine stands now.
-pub fn standing(machine: &CaptMachine, min_ready_seconds: i32, now: Timestamp) -> Standing {
+pub fn standing(machine: &CaptMachine, min_ready_seconds: i32, now: Timestamp) -> MachineAvailability {
     if machine.metadata.deletion_timestamp.is_some() {
-        return Standing::Terminating;
+        return MachineAvailability::Terminating;
     }
-    let Some(status) = &machine.status else { return Standing::NotReady };
+    let Some(status) = &machine.status else { return MachineAvailability::NotReady };
     if status.phase == Some(MachinePhase::Failed) {
-        return Standing::Failed(failed_since(machine));
+        return MachineAvailability::Failed(failed_since(machine));
     }
     if !status.ready {
-        return Standing::NotReady;
+        return MachineAvailability::NotReady;
     }
     if min_ready_seconds <= 0 {
-        return Standing::Available;
+        return MachineAvailability::Available;
     }
     let since = status
         .last_transition_time
@@ -47,7 +47,7 @@ pub fn standing(machine: &CaptMachine, min_ready_seconds: i32, now: Timestamp) -
         .or(machine.metadata.creation_timestamp.as_ref())
         .map_or(now, |time| time.0);
     let due = after(since, min_ready_seconds);
-    if due <= now { Standing::Available } else { Standing::Ready(due) }
+    if due <= now { MachineAvailability::Available } else { MachineAvailability::Ready(due) }
 }
 
 /// A moment some seconds later; the last moment there is where that would be beyond it.
@@ -97,22 +97,22 @@ mod tests {
     #[test]
     fn a_ready_machine_is_available_after_min_ready_seconds() {
         let machine = ready_since(100);
-        assert_eq!(standing(&machine, 0, at(0)), Standing::Available);
-        assert_eq!(standing(&machine, 30, at(129)), Standing::Ready(at(130)));
-        assert_eq!(standing(&machine, 30, at(130)), Standing::Available);
-        assert!(matches!(standing(&machine, i32::MAX, at(130)), Standing::Ready(_)));
+        assert_eq!(standing(&machine, 0, at(0)), MachineAvailability::Available);
+        assert_eq!(standing(&machine, 30, at(129)), MachineAvailability::Ready(at(130)));
+        assert_eq!(standing(&machine, 30, at(130)), MachineAvailability::Available);
+        assert!(matches!(standing(&machine, i32::MAX, at(130)), MachineAvailability::Ready(_)));
     }
 
     #[test]
     fn a_terminating_machine_is_never_available() {
         let mut machine = ready_since(0);
         machine.metadata.deletion_timestamp = Some(Time(at(50)));
-        assert_eq!(standing(&machine, 0, at(60)), Standing::Terminating);
+        assert_eq!(standing(&machine, 0, at(60)), MachineAvailability::Terminating);
     }
 
     #[test]
     fn a_machine_without_status_is_not_ready() {
         let machine = CaptMachine::new("m", CaptMachineSpec::default());
-        assert_eq!(standing(&machine, 0, at(0)), Standing::NotReady);
+        assert_eq!(standing(&machine, 0, at(0)), MachineAvailability::NotReady);
     }
 }

@@ -12,7 +12,7 @@ use capt_api::workspace::VariablesFrom;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::workspace::Variables;
+use crate::owned_workspace::Variables;
 
 /// Variables that depend on a field of the object, and that field.
 pub type Fields = &'static [(&'static str, &'static str)];

@@ -1,16 +1,19 @@
-//! Decisions: what was observed, and the time, become a plan.
+//! Decisions: what was observed, and the time, become a plan. No other crate decides.
 //!
 //! Everything here is a pure function on data: no client, no clock, no randomness that was not handed in. A controller
-//! builds the observation from its cache, calls [`deployment::plan`] or [`set::plan`], and carries the plan out; each
-//! entry of a plan says why it is there. Plans speak of one step. What follows is planned again, from what is then
-//! observed, so a crash between any two writes loses nothing.
+//! builds the observation from its cache, calls the `decide` of its kind ([`deployment::plan`] and [`set::plan`] for
+//! whole fleets), and carries out what was decided; each entry of a plan says why it is there. Plans speak of one step.
+//! What follows is decided again, from what is then observed, so a crash between any two writes loses nothing.
 //!
 //! | Room | What is decided there |
 //! |---|---|
 //! | [`deployment`] | which sets there are and how large: rollouts, scaling, revisions, history, status |
 //! | [`set`] | which machines there are: create, delete, adopt, release, update in place, status |
-//! | [`cluster`] | networks and control planes: what is built when, and how they stand |
-//! | [`workspace`] | a workspace as its owner sees it |
+//! | [`cluster`] | networks and control planes: what is built when, and their states; Clusters where Cluster API core is not installed |
+//! | [`workspace`] | one WorkspaceTemplateApply: runs, approvals, retries, drift, its end |
+//! | [`machine`] | one machine: its workspace, its providerID, the drain of its Node |
+//! | [`node_group`] | one node group |
+//! | [`owned_workspace`] | the owner of one workspace, for all kinds that have one: create, adopt, correct, pause, delete, retain, release |
 //! | [`inputs`] | the variables that CAPT passes to modules of machines and node groups |
 //! | [`availability`] | what counts as ready and available, and when it will |
 //! | [`budget`] | maxSurge and maxUnavailable as numbers |
@@ -32,7 +35,10 @@ pub mod conditions;
 pub mod deployment;
 pub mod hash;
 pub mod inputs;
+pub mod machine;
 pub mod names;
+pub mod node_group;
+pub mod owned_workspace;
 mod owner;
 pub mod reason;
 pub mod revision;
@@ -41,4 +47,4 @@ pub mod simulate;
 pub mod template;
 pub mod workspace;
 
-pub use reason::{Count, Reason};
+pub use reason::{Count, Reason, Why};

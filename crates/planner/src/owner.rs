@@ -1,10 +1,10 @@
-//! Who owns an object.
+//! Owners of objects.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::core::{Selector, SelectorExt};
 use std::collections::BTreeMap;
 
-/// How an object stands to a parent.
+/// Relation of an object to a parent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kinship {
     /// The parent controls it.
@@ -15,10 +15,18 @@ pub enum Kinship {
     Foreign,
 }
 
-/// How an object stands to a parent.
+/// Returns true if an object has a controller.
+pub fn is_controlled(child: &ObjectMeta) -> bool {
+    controller(child).is_some()
+}
+
+fn controller(child: &ObjectMeta) -> Option<&OwnerReference> {
+    child.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// Compares the controller of an object with a parent.
 pub fn kinship(child: &ObjectMeta, parent: &ObjectMeta) -> Kinship {
-    let controller = child.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
-    match controller {
+    match controller(child) {
         None => Kinship::Orphan,
         Some(owner) if Some(&owner.uid) == parent.uid.as_ref() => Kinship::Ours,
         Some(_) => Kinship::Foreign,

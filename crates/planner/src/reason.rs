@@ -1,10 +1,36 @@
-//! Why, as data and in words. Every entry of a plan carries one; events, status and the CLI print it.
+//! Reasons, as data and in words. Every entry of a plan carries one; events, status and the CLI print it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why something is done, or not yet.
+/// Reason and message of a state.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Why {
+    /// Machine-readable reason.
+    pub reason: String,
+    /// Human-readable message.
+    pub message: String,
+}
+
+impl Why {
+    /// A reason with its message.
+    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason: reason.into(), message: message.into() }
+    }
+}
+
+/// A few of the lines of a message, and the number of the others.
+pub fn few(lines: &[String]) -> String {
+    const NAMED: usize = 5;
+    let mut shown: Vec<String> = lines.iter().take(NAMED).cloned().collect();
+    if lines.len() > NAMED {
+        shown.push(format!("and {} more", lines.len() - NAMED));
+    }
+    shown.join("; ")
+}
+
+/// Reason why something is done, or not yet.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "PascalCase", rename_all_fields = "camelCase")]
 pub enum Reason {

@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capt_planner::simulate::{Report, Scenario, ScenarioError, Step, run};
+use capt_planner::simulate::{Report, Scenario, ScenarioError, SimulationStep, run};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -214,7 +214,7 @@ impl Count {
             .sum()
     }
 
-    fn see(&mut self, step: &Step) {
+    fn see(&mut self, step: &SimulationStep) {
         self.now = step.at;
         match (step.who, &step.action) {
             ("deployment", Some(action)) => self.see_deployment(action),

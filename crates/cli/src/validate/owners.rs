@@ -14,10 +14,10 @@ use capt_api::machine::{
 };
 use capt_api::names::{annotations, labels};
 use capt_api::refs::ObjectRef;
-use capt_planner::cluster::control_plane::{self, Network, NetworkFacts, Observed};
+use capt_planner::cluster::control_plane::{self, ControlPlaneObservation, Network, NetworkFacts};
 use capt_planner::cluster::{Cluster, Owner, network};
 use capt_planner::inputs::{self, Fields, MachineOwner};
-use capt_planner::workspace::Variables;
+use capt_planner::owned_workspace::Variables;
 use capt_planner::{deployment, set};
 use capt_schema::FieldPath;
 use kube::ResourceExt;
@@ -293,7 +293,7 @@ impl<'a> Files<'a> {
             claim.value["metadata"]["annotations"][annotations::REGION].as_str().map(str::to_owned)
         };
         let cluster = Cluster { name: "any".to_owned(), region: claim.and_then(note), ..Cluster::default() };
-        let observed = Observed {
+        let observed = ControlPlaneObservation {
             object: plane,
             status: None,
             external: false,

@@ -6,12 +6,12 @@ use capt_api::cluster::{CAPTCluster, CAPTClusterStatus, CAPTControlPlane, CAPTCo
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
 use capt_api::names::{CORE_GROUP, annotations, labels};
 use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::cluster::core::{Worker, WorkerKind, due};
 use capt_planner::cluster::{Cluster, Owner, Reference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 
 use super::access::AccessContext;
-use super::core::workers::{self, Worker, WorkerKind};
 use super::probe::Probes;
 use crate::machines;
 use crate::runtime::events::Events;
@@ -22,7 +22,7 @@ use crate::runtime::{Cache, Clock, Clusters, DependencyIndex, Expectations, Kind
 pub const MANAGER: &str = "capt-cluster-parts";
 
 /// What the controllers of networks and control planes work with.
-pub struct Context {
+pub struct ClusterPartContext {
     /// Talks to the API.
     pub writer: Writer,
     /// Tells the time.
@@ -61,10 +61,10 @@ pub struct Context {
     pub probes: Probes,
 }
 
-impl Context {
+impl ClusterPartContext {
     /// Beside the controllers of machines.
     pub fn new(
-        machines: &machines::Context,
+        machines: &machines::MachineContext,
         networks: Cache<CAPTCluster>,
         planes: Cache<CAPTControlPlane>,
         access: AccessContext,
@@ -142,7 +142,7 @@ impl Context {
         all.extend(standing(&self.sets, cluster, WorkerKind::Set));
         all.extend(standing(&self.machines, cluster, WorkerKind::Machine));
         all.extend(standing(&self.groups, cluster, WorkerKind::Group));
-        workers::due(&all)
+        due(&all)
     }
 
     /// Control planes of a cluster.
@@ -188,5 +188,5 @@ fn members<K: Kind>(cache: &Cache<K>, cluster: &Name) -> Vec<String> {
 fn standing<K: Kind>(cache: &Cache<K>, cluster: &Name, kind: WorkerKind) -> Vec<Worker> {
     let all = cache.all();
     let ours = all.iter().filter(|object| cluster_of(object.as_ref()).as_ref() == Some(cluster));
-    ours.map(|object| workers::worker(object.as_ref(), kind)).collect()
+    ours.map(|object| Worker::read(object.as_ref(), kind)).collect()
 }

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 
 use crate::runtime::queue::Next;
 
-pub use context::Context;
+pub use context::ClusterPartContext;
 pub use start::start;
 
 /// When to look again though nothing changes. What is late already is not now: that would keep a core busy.

@@ -14,8 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use capt_api::conditions::reasons;
-use capt_planner::cluster::Why;
+use capt_planner::Why;
 use capt_planner::cluster::control_plane::Probe;
+use capt_planner::machine::DrainOutcome;
 use futures::Stream;
 use http::{Request, StatusCode};
 use kube::client::Body;
@@ -25,8 +26,7 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinSet;
 use tokio_rustls::rustls::{self, CertificateError};
 
-use crate::machines::drain::Outcome;
-use crate::machines::drain::endpoint::{Endpoint, Refused, is_private, pin};
+use crate::machines::drain::endpoint::{Endpoint, RefusedEndpoint, is_private, pin};
 use crate::machines::drain::reach::{self, shortened};
 use crate::runtime::queue::chain;
 use crate::runtime::{Name, Writer};
@@ -36,7 +36,7 @@ const AT_ONCE: usize = 16;
 
 /// How clusters are asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ProbeSettings {
     /// Time between two questions to one that is ready.
     pub every: Duration,
     /// Time between two questions to one that is not.
@@ -47,7 +47,7 @@ pub struct Settings {
     pub limit: Duration,
 }
 
-impl Default for Settings {
+impl Default for ProbeSettings {
     fn default() -> Self {
         Self {
             every: Duration::from_secs(300),
@@ -60,7 +60,7 @@ impl Default for Settings {
 
 /// Who is asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Subject {
+pub struct ProbeSubject {
     /// The Cluster; its kubeconfig is in a Secret beside it.
     pub cluster: Name,
     /// Where its API is, as its control plane says: another is asked anew.
@@ -71,7 +71,7 @@ pub struct Subject {
 
 #[derive(Debug)]
 struct Run {
-    subject: Subject,
+    subject: ProbeSubject,
     running: bool,
     last: Option<(Probe, Instant)>,
 }
@@ -79,7 +79,7 @@ struct Run {
 /// Questions that are under way, and how the last ones ended.
 #[derive(Debug)]
 pub struct Probes {
-    settings: Settings,
+    settings: ProbeSettings,
     runs: Arc<Mutex<HashMap<Name, Run>>>,
     changes: broadcast::Sender<Name>,
     room: Arc<Semaphore>,
@@ -88,7 +88,7 @@ pub struct Probes {
 
 impl Probes {
     /// None yet.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ProbeSettings) -> Self {
         Self {
             settings,
             runs: Arc::default(),
@@ -111,7 +111,7 @@ impl Probes {
         &self,
         writer: &Writer,
         plane: &Name,
-        subject: &Subject,
+        subject: &ProbeSubject,
     ) -> (Option<Probe>, Option<Duration>) {
         let mut runs = self.runs();
         let fresh = || Run { subject: subject.clone(), running: false, last: None };
@@ -138,7 +138,7 @@ impl Probes {
         (seen, None)
     }
 
-    fn start(&self, writer: &Writer, plane: &Name, subject: &Subject) {
+    fn start(&self, writer: &Writer, plane: &Name, subject: &ProbeSubject) {
         let (runs, changes, room) = (Arc::clone(&self.runs), self.changes.clone(), Arc::clone(&self.room));
         let (writer, plane, subject, settings) =
             (writer.clone(), plane.clone(), subject.clone(), self.settings);
@@ -175,16 +175,16 @@ impl Probes {
     }
 }
 
-async fn ask(writer: &Writer, subject: &Subject, greeting: Duration) -> Probe {
+async fn ask(writer: &Writer, subject: &ProbeSubject, greeting: Duration) -> Probe {
     let mut config = match reach::config(writer, &subject.cluster).await {
         Ok(config) => config,
-        Err(Outcome::NoWay(why) | Outcome::Unreachable(why)) => return unasked(why),
+        Err(DrainOutcome::NoWay(why) | DrainOutcome::Unreachable(why)) => return unasked(why),
         Err(other) => return unasked(format!("{other:?}")),
     };
     let endpoint = match pin(&mut config, greeting).await {
         Ok(endpoint) => endpoint,
-        Err(Refused::OffLimits(why)) => return unasked(why),
-        Err(unresolved @ Refused::Unresolved(_)) => {
+        Err(RefusedEndpoint::OffLimits(why)) => return unasked(why),
+        Err(unresolved @ RefusedEndpoint::Unresolved(_)) => {
             let message = format!("{unresolved}: it was not asked");
             return Probe::Unknown(Why::new(reasons::ADDRESS_NOT_RESOLVED, message));
         }

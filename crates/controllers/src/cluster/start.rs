@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 
-use super::context::{Context, cluster_of};
+use super::context::{ClusterPartContext, cluster_of};
 use super::{control_plane, network};
 use crate::machines::without_suffix;
 use crate::runtime::cache::{metadata_changes, same_but_status};
@@ -17,8 +17,8 @@ use crate::runtime::queue::Starter;
 use crate::runtime::{Cache, Kind, Name, grants};
 
 /// Starts them.
-pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
-    let Context { networks, planes, clusters, applies, dependents, .. } = context.as_ref();
+pub fn start(context: &Arc<ClusterPartContext>, starter: &mut Starter<'_>) {
+    let ClusterPartContext { networks, planes, clusters, applies, dependents, .. } = context.as_ref();
     let mut triggers: Vec<BoxStream<'static, Name>> = vec![
         networks.changes().boxed(),
         without_suffix(applies.changes(), capt_planner::cluster::network::SUFFIX),
@@ -49,7 +49,7 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
 }
 
 /// What is only not listed yet is neither missing nor gone.
-fn everything(context: &Context) -> Vec<BoxFuture<'static, ()>> {
+fn everything(context: &ClusterPartContext) -> Vec<BoxFuture<'static, ()>> {
     vec![
         context.clusters.listed(),
         context.networks.listed(),
@@ -95,7 +95,7 @@ fn beside<K: Kind>(
 }
 
 /// Objects that wait for the end of groups and machines.
-fn leaving<K: Kind>(context: &Context, cache: &Cache<K>) -> Vec<BoxStream<'static, Name>> {
+fn leaving<K: Kind>(context: &ClusterPartContext, cache: &Cache<K>) -> Vec<BoxStream<'static, Name>> {
     vec![
         beside(context.deployments.changes(), cache, true),
         beside(context.sets.changes(), cache, true),

@@ -24,7 +24,7 @@ pub const MANAGER: &str = "capt-machines";
 pub const CATCH_UP: Next = Next::CatchUp;
 
 /// What the machine controllers work with.
-pub struct Context {
+pub struct MachineContext {
     /// Talks to the API.
     pub writer: Writer,
     /// Tells the time.
@@ -73,7 +73,7 @@ pub struct Context {
     pub group_status: StatusWriter<NodeGroupStatus>,
 }
 
-impl Context {
+impl MachineContext {
     /// What stops all work on an object from outside of its spec.
     pub fn paused<K: Resource>(&self, object: &K) -> Option<String> {
         if object.annotations().contains_key(annotations::PAUSED) {
@@ -112,14 +112,4 @@ impl Absent {
     pub fn forget(&self, set: &Name) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(set);
     }
-}
-
-/// A few lines, and how many more there are.
-pub fn few(lines: &[String]) -> String {
-    const NAMED: usize = 5;
-    let mut shown: Vec<String> = lines.iter().take(NAMED).cloned().collect();
-    if lines.len() > NAMED {
-        shown.push(format!("and {} more", lines.len() - NAMED));
-    }
-    shown.join("; ")
 }

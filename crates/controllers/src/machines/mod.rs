@@ -16,6 +16,6 @@ mod remarks;
 pub mod set;
 mod start;
 
-pub use context::Context;
+pub use context::MachineContext;
 pub(crate) use start::without_suffix;
 pub use start::{index, start};

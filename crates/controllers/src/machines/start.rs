@@ -10,7 +10,7 @@ use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use kube::{Resource, ResourceExt};
 
-use super::context::Context;
+use super::context::MachineContext;
 use super::{deployment, group, machine, set};
 use crate::runtime::cache::{Key, by_owner};
 use crate::runtime::conditions::find;
@@ -19,8 +19,9 @@ use crate::runtime::queue::Starter;
 use crate::runtime::{Cache, Kind, Name, grants};
 
 /// Starts them. None begins before it is known which Clusters are paused.
-pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
-    let Context { deployments, sets, machines, groups, applies, owners, clusters, .. } = context.as_ref();
+pub fn start(context: &Arc<MachineContext>, starter: &mut Starter<'_>) {
+    let MachineContext { deployments, sets, machines, groups, applies, owners, clusters, .. } =
+        context.as_ref();
     starter.start(
         "captmachinedeployment",
         context,
@@ -62,7 +63,7 @@ pub fn start(context: &Arc<Context>, starter: &mut Starter<'_>) {
         ],
         vec![
             machines.changes().boxed(),
-            without_suffix(applies.changes(), machine::SUFFIX),
+            without_suffix(applies.changes(), capt_planner::machine::SUFFIX),
             interested(groups.news(group::same_to_members), "NodeGroup", &context.dependents),
             interested(context.grants.changes(), grants::WATCHED, &context.dependents),
             interested(owners.changes(), "Machine", &context.dependents),
@@ -172,7 +173,7 @@ fn owner_of<K: Resource>(child: &K, kind: &str) -> Owner {
 }
 
 /// Sets that a new set has machines in common with, or that one that went had.
-fn overlapping(context: &Arc<Context>) -> BoxStream<'static, Name> {
+fn overlapping(context: &Arc<MachineContext>) -> BoxStream<'static, Name> {
     let known: Mutex<HashSet<Name>> = Mutex::default();
     let sets = context.sets.clone();
     let touched = move |name: Name| {
@@ -198,7 +199,7 @@ fn overlapping(context: &Arc<Context>) -> BoxStream<'static, Name> {
 }
 
 /// Groups whose members came, went, or became ready or unready.
-fn groups_of_members(context: &Arc<Context>) -> BoxStream<'static, Name> {
+fn groups_of_members(context: &Arc<MachineContext>) -> BoxStream<'static, Name> {
     let known: Mutex<HashMap<Name, (Name, bool)>> = Mutex::default();
     let (machines, groups) = (context.machines.clone(), context.groups.clone());
     let touched = move |name: Name| {
@@ -224,7 +225,7 @@ fn groups_of_members(context: &Arc<Context>) -> BoxStream<'static, Name> {
 }
 
 /// Objects of a Cluster that was paused, or is not any more.
-fn of_clusters<K: Kind>(context: &Arc<Context>, cache: &Cache<K>) -> BoxStream<'static, Name> {
+fn of_clusters<K: Kind>(context: &Arc<MachineContext>, cache: &Cache<K>) -> BoxStream<'static, Name> {
     let cache = cache.clone();
     let members = move |cluster: Name| {
         let all = cache.all();

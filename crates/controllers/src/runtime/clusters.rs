@@ -1,7 +1,8 @@
-//! What others need to know of Clusters.
+//! Facts of Clusters that other kinds depend on.
 
 use capt_api::names::annotations;
 use capt_api::refs::Endpoint;
+use capt_planner::cluster::endpoint;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -30,7 +31,7 @@ impl Reference {
     }
 }
 
-/// What is known of one Cluster.
+/// Facts of one Cluster.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ClusterFacts {
@@ -71,7 +72,7 @@ impl Facts for ClusterFacts {
             deleting: object.metadata.deletion_timestamp.is_some(),
             infrastructure: Reference::of(&spec["infrastructureRef"]),
             control_plane: Reference::of(&spec["controlPlaneRef"]),
-            endpoint: endpoint(&spec["controlPlaneEndpoint"]),
+            endpoint: endpoint::of_spec(&spec["controlPlaneEndpoint"]),
             region: object.annotations().get(annotations::REGION).cloned().filter(|text| !text.is_empty()),
             infrastructure_provisioned: provisioned,
             awaits_infrastructure: promised && !provisioned,
@@ -79,18 +80,11 @@ impl Facts for ClusterFacts {
     }
 }
 
-/// An endpoint that is one: v1beta1 writes an empty host and port 0 for none, and older objects a scheme.
-pub fn endpoint(value: &Value) -> Option<Endpoint> {
-    let host = value["host"].as_str().filter(|host| !host.is_empty())?;
-    let port = value["port"].as_i64().and_then(|port| i32::try_from(port).ok()).filter(|port| *port > 0)?;
-    Endpoint { host: host.to_owned(), port }.normalised()
-}
-
-/// What is known of Clusters.
+/// Facts of all Clusters.
 pub type Clusters = OptionalWatch<ClusterFacts>;
 
 impl Clusters {
-    /// Whether a Cluster exists and is paused.
+    /// Returns true if a Cluster exists and is paused.
     pub fn is_paused(&self, name: &Name) -> bool {
         self.get(name).is_some_and(|cluster| cluster.paused)
     }
@@ -145,7 +139,7 @@ mod tests {
         ] {
             assert_eq!(Reference::of(&none), None);
         }
-        assert_eq!(endpoint(&json!({"host": "", "port": 0})), None);
-        assert_eq!(endpoint(&json!({"host": "h", "port": 443})).unwrap().host, "h");
+        assert_eq!(endpoint::of_spec(&json!({"host": "", "port": 0})), None);
+        assert_eq!(endpoint::of_spec(&json!({"host": "h", "port": 443})).unwrap().host, "h");
     }
 }

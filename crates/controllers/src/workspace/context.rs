@@ -26,7 +26,7 @@ use crate::runtime::{Cache, Clock, DependencyIndex, Error, Grants, Name};
 pub const MANAGER: &str = "capt-workspaces";
 
 /// What the workspace controllers work with.
-pub struct Context {
+pub struct WorkspaceContext {
     /// Talks to the API.
     pub client: Client,
     /// Runs Terraform.
@@ -65,7 +65,7 @@ pub struct Context {
     pub config_status: StatusWriter<WorkspaceProviderConfigStatus>,
 }
 
-impl Context {
+impl WorkspaceContext {
     /// How the workspace of an instance stands. Read from where it is kept, if this process has not seen it yet: after a
     /// restart a workspace that nobody opened would look as if it had never been.
     pub async fn open(&self, name: &Name) -> Result<View, Error> {

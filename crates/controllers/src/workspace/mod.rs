@@ -6,4 +6,4 @@ pub mod provider_config;
 pub mod state_secrets;
 pub mod template;
 
-pub use context::Context;
+pub use context::WorkspaceContext;

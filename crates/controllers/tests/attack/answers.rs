@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use capt_controllers::machines::drain::{Drains, Outcome, Settings, Subject, Work};
+use capt_controllers::machines::drain::{DrainSubject, Drains};
 use capt_controllers::runtime::{Name, Writer};
 use capt_e2e::until;
+use capt_planner::machine::{DrainOutcome, DrainSettings, NodeWork};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::PostParams;
@@ -97,7 +98,7 @@ fn answer(mut stream: impl Read + Write, play: Play, heard: &Heard) {
 }
 
 /// Drains a Node of a cluster that plays; gives how that ended.
-async fn drained(writer: &Writer, secrets: &Api<Secret>, name: &str, cluster: &Cluster) -> Outcome {
+async fn drained(writer: &Writer, secrets: &Api<Secret>, name: &str, cluster: &Cluster) -> DrainOutcome {
     let ca = k8s_openapi::ByteString(cluster.ca.clone().into_bytes());
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -106,11 +107,11 @@ async fn drained(writer: &Writer, secrets: &Api<Secret>, name: &str, cluster: &C
     });
     let secret = json!({"metadata": {"name": format!("{name}-kubeconfig")}, "stringData": {"value": config.to_string()}});
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
-    let drains = Drains::new(Settings { pass: Duration::from_secs(40), ..Settings::default() });
+    let drains = Drains::new(DrainSettings { pass: Duration::from_secs(40), ..DrainSettings::default() });
     let (machine, cluster) = (Name::new("default", "m"), Name::new("default", name));
-    let subject = Subject { cluster, provider_id: Some("test:///m".into()), names: vec!["m".into()] };
-    drains.start(writer, &machine, &subject, &Work::Drain);
-    until("an end", SOON, async || drains.progress(&machine, &Work::Drain).last).await.unwrap()
+    let subject = DrainSubject { cluster, provider_id: Some("test:///m".into()), names: vec!["m".into()] };
+    drains.start(writer, &machine, &subject, &NodeWork::Drain);
+    until("an end", SOON, async || drains.progress(&machine, &NodeWork::Drain).last).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +130,7 @@ async fn an_endless_answer_is_not_read_to_its_end() {
         let heard = Arc::new(Heard::default());
         let cluster = play(row, Arc::clone(&heard));
         let outcome = drained(&writer, &secrets, name, &cluster).await;
-        let Outcome::Unreachable(why) = outcome else { panic!("{name}: {outcome:?}") };
+        let DrainOutcome::Unreachable(why) = outcome else { panic!("{name}: {outcome:?}") };
         assert!(why.len() < 2000, "{name}: {why}");
         let most = heard.most.load(Ordering::SeqCst);
         assert!(most < CEILING, "{name}: {most} bytes were taken, and then: {why}");
@@ -146,7 +147,7 @@ async fn a_list_without_an_end_is_left() {
     let heard = Arc::new(Heard::default());
     let cluster = play(Play { head: "200 OK", start: page, more: "" }, Arc::clone(&heard));
     let outcome = drained(&writer, &secrets, "pages", &cluster).await;
-    assert_eq!(outcome, Outcome::NoNode);
+    assert_eq!(outcome, DrainOutcome::NoNode);
     let requests = heard.requests.load(Ordering::SeqCst);
     assert!(requests < 1000, "{requests} requests");
 }
@@ -168,7 +169,10 @@ async fn no_service_without_the_certificate_is_asked() {
     ];
     for (name, cluster) in rows {
         let outcome = drained(&writer, &secrets, name, &cluster).await;
-        assert!(matches!(outcome, Outcome::NoWay(_) | Outcome::Unreachable(_)), "{name}: {outcome:?}");
+        assert!(
+            matches!(outcome, DrainOutcome::NoWay(_) | DrainOutcome::Unreachable(_)),
+            "{name}: {outcome:?}"
+        );
         assert!(!format!("{outcome:?}").contains("their-secret"), "{name}: {outcome:?}");
         assert_eq!(heard.requests.load(Ordering::SeqCst), 0, "{name}: {outcome:?}");
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use capt_apiserver::Server;
 use capt_apiserver::authn::{Identity, write_kubeconfig};
 use capt_apiserver::secure_serving::{self, SecureServer};
-use capt_controllers::cluster::probe::{Probes, Settings, Subject};
+use capt_controllers::cluster::probe::{ProbeSettings, ProbeSubject, Probes};
 use capt_controllers::runtime::{Name, Writer};
 use capt_e2e::until;
 use capt_planner::cluster::control_plane::Probe;
@@ -61,9 +61,9 @@ impl Asker {
         self.secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
         // On a slow machine, too, what takes long is told for what it is.
         let (greeting, limit) = (Duration::from_secs(20), Duration::from_secs(120));
-        let probes = Probes::new(Settings { greeting, limit, ..Settings::default() });
+        let probes = Probes::new(ProbeSettings { greeting, limit, ..ProbeSettings::default() });
         let (plane, cluster) = (Name::new("default", "plane"), Name::new("default", name));
-        let subject = Subject { cluster, endpoint: "api.example:443".into(), private };
+        let subject = ProbeSubject { cluster, endpoint: "api.example:443".into(), private };
         let (first, again) = probes.look(&self.writer, &plane, &subject);
         assert_eq!((first, again), (None, None), "nobody waits for it");
         let seen = async || {

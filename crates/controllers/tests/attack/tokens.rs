@@ -85,7 +85,7 @@ async fn token(fixture: &Fixture) -> Option<String> {
 /// The token that the vault's key makes for a cluster, at the time of another one.
 fn minted(cluster: &str, region: &str, like: &str) -> String {
     let signer = Signer { key_id: KEY.0, secret: KEY.1, session: None };
-    eks::mint(&signer, region, cluster, eks::Facts::of(like).unwrap().made)
+    eks::mint(&signer, region, cluster, eks::TokenFacts::of(like).unwrap().made)
 }
 
 /// Puts the wishes where a run would have put its outputs.

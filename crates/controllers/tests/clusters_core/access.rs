@@ -14,7 +14,7 @@ use capt_controllers::runtime::cache::no_index;
 use capt_controllers::runtime::events::Events;
 use capt_controllers::runtime::status::StatusWriter;
 use capt_controllers::runtime::{Cache, Clock, CrossNamespace, DependencyIndex, Grants, Name, Watched};
-use capt_controllers::workspace::context::{Context, MANAGER};
+use capt_controllers::workspace::context::{MANAGER, WorkspaceContext};
 use capt_e2e::until;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
@@ -78,7 +78,7 @@ impl<'a> Caller<'a> {
         tasks.spawn(work);
         let (events, work) = Events::new(client.clone(), "test", None);
         tasks.spawn(work);
-        let context = Context {
+        let context = WorkspaceContext {
             client: client.clone(),
             executor: Arc::new(fixture.harness.engine.clone()),
             state_backend: None,
@@ -285,7 +285,7 @@ pub async fn a_token_is_made_and_renewed(fixture: &Fixture) {
     let minute = |minutes: u64| Duration::from_secs(minutes * 60);
     assert!((minute(9)..minute(10)).contains(&made.next.unwrap()), "{made:?}");
     let first = caller.token().await;
-    let facts = eks::Facts::of(&first).unwrap();
+    let facts = eks::TokenFacts::of(&first).unwrap();
     assert_eq!((facts.key_id.as_str(), facts.region.as_str()), ("AKID1", "eu-west-1"));
 
     caller.clock.turn(5);
@@ -299,7 +299,7 @@ pub async fn a_token_is_made_and_renewed(fixture: &Fixture) {
     // Another key makes another token at once.
     caller.put("aws", json!({"id": "AKID2", "secret": "s"})).await;
     caller.keep().await;
-    assert_eq!(eks::Facts::of(&caller.token().await).unwrap().key_id, "AKID2");
+    assert_eq!(eks::TokenFacts::of(&caller.token().await).unwrap().key_id, "AKID2");
     // Without a key the token that is there is good until its end, and no longer.
     fixture.secrets().delete("aws", &DeleteParams::default()).await.unwrap();
     caller.clock.turn(11);

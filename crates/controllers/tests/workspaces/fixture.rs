@@ -188,7 +188,7 @@ fn options() -> Options {
         failed_grace: jiff::SignedDuration::from_secs(1),
         ..capt_planner::set::Settings::default()
     };
-    let drain = capt_controllers::machines::drain::Settings {
+    let drain = capt_planner::machine::DrainSettings {
         poll: Duration::from_millis(200),
         pass: Duration::from_secs(10),
         unreachable: Duration::from_secs(2),

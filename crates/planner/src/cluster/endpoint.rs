@@ -3,13 +3,14 @@
 use std::net::Ipv6Addr;
 
 use capt_api::refs::Endpoint;
+use serde_json::Value;
 
 /// The port of an address that names none.
 const HTTPS: i32 = 443;
 /// Longest host that the CRDs take.
 const LONGEST: usize = 512;
 
-/// Why an address is not an endpoint.
+/// Reason why an address is not an endpoint.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotAnEndpoint {
     /// Nothing is there.
@@ -55,6 +56,13 @@ pub fn read(text: &str) -> Result<Endpoint, NotAnEndpoint> {
             .ok_or_else(|| NotAnEndpoint::Port(port.to_owned()))?,
     };
     Ok(Endpoint { host: host.to_owned(), port })
+}
+
+/// Reads the endpoint in the spec of an object, where that is one: v1beta1 writes an empty host and port 0 for none, and older objects a scheme.
+pub fn of_spec(value: &Value) -> Option<Endpoint> {
+    let host = value["host"].as_str().filter(|host| !host.is_empty())?;
+    let port = value["port"].as_i64().and_then(|port| i32::try_from(port).ok()).filter(|port| *port > 0)?;
+    Endpoint { host: host.to_owned(), port }.normalised()
 }
 
 /// Host and port, both checked for form.

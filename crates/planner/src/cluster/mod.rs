@@ -1,8 +1,8 @@
 //! Networks (`CAPTCluster`) and control planes (`CAPTControlPlane`) as small state machines.
 //!
 //! ```text
-//! Observed (the object, its Cluster, its workspace, who needs it) + the time
-//!     -> State (where it stands), Step (the one thing to do), status (all of it), news (an event)
+//! NetworkObservation, ControlPlaneObservation (the object, its Cluster, its workspace, its dependents) + the time
+//!     -> state, ClusterPartStep (the one thing to do), status (all of it), news (an event)
 //! ```
 //!
 //! Nothing but the status carries over from one decision to the next, and of it only what a restart may lose without
@@ -10,13 +10,14 @@
 //! machines; `tests/status_tables.rs` makes them from this code.
 
 pub mod control_plane;
+pub mod core;
 pub mod endpoint;
 mod facts;
 pub mod network;
 pub mod region;
 pub mod version;
 
-pub use facts::{Cluster, Owner, Reference, Workspace};
+pub use facts::{Cluster, Owner, Reference};
 
 use capt_api::conditions::{reasons, types};
 use capt_api::refs::Endpoint;
@@ -24,81 +25,57 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 
 use crate::conditions::find;
+use crate::owned_workspace::{OwnedWorkspace, OwnerStep};
+use crate::reason::Why;
 
-/// A word and a sentence for how something stands.
+/// The one thing to do for a network or a control plane. What follows is decided again, from what is then observed.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Why {
-    /// One word, for programs.
+pub enum ClusterPartStep {
+    /// A step of the owner of a workspace.
+    Workspace(OwnerStep),
+    /// Writes the endpoint to the object's own spec.
+    HandEndpoint(Endpoint),
+    /// Deletes the workers of its cluster, which nobody else will.
+    DismissWorkers,
+}
+
+impl ClusterPartStep {
+    /// Nothing to do.
+    pub const REST: Self = Self::Workspace(OwnerStep::Rest);
+
+    /// What is written where, for documentation.
+    pub fn writes(&self) -> &'static str {
+        match self {
+            Self::Workspace(step) => step.writes(),
+            Self::HandEndpoint(_) => "own `spec.controlPlaneEndpoint`",
+            Self::DismissWorkers => "workers: deleted",
+        }
+    }
+
+    /// This step, or another where there is nothing to do.
+    fn or(self, other: impl FnOnce() -> Option<Self>) -> Self {
+        if self == Self::REST { other().unwrap_or(self) } else { self }
+    }
+}
+
+impl From<OwnerStep> for ClusterPartStep {
+    fn from(step: OwnerStep) -> Self {
+        Self::Workspace(step)
+    }
+}
+
+/// An event to publish.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct News {
+    /// It asks for a person.
+    pub warning: bool,
+    /// Machine-readable reason.
     pub reason: String,
     /// Human-readable message.
     pub message: String,
 }
 
-impl Why {
-    /// A word and a sentence.
-    pub fn new(reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reason: reason.into(), message: message.into() }
-    }
-}
-
-/// The one thing to do. What follows is decided again, from what is then observed.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Step {
-    /// Nothing.
-    Rest,
-    /// Put our finalizer on the object.
-    Hold,
-    /// Put our finalizer on the object, then make its workspace.
-    Create,
-    /// Bring what the workspace should be to it.
-    Correct,
-    /// Stop the workspace with the object.
-    Pause,
-    /// Let the workspace go on with the object.
-    Resume,
-    /// Write the endpoint to the object's own spec.
-    Hand(Endpoint),
-    /// Delete the workers of its cluster, which nobody else will.
-    Dismiss,
-    /// Delete the workspace.
-    Delete,
-    /// Cut the workspace loose, so that it stays.
-    Retain,
-    /// Take our finalizer off the object.
-    Release,
-}
-
-impl Step {
-    /// What is written where.
-    pub fn writes(&self) -> &'static str {
-        match self {
-            Self::Rest => "-",
-            Self::Hold => "own finalizer",
-            Self::Create => "own finalizer; workspace: created",
-            Self::Correct => "workspace: spec",
-            Self::Pause => "workspace: paused",
-            Self::Resume => "workspace: not paused",
-            Self::Hand(_) => "own `spec.controlPlaneEndpoint`",
-            Self::Dismiss => "workers: deleted",
-            Self::Delete => "workspace: deleted",
-            Self::Retain => "workspace: no owner, label `retained`",
-            Self::Release => "own finalizer taken off",
-        }
-    }
-}
-
-/// Something that people should hear of.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct News {
-    /// Whether somebody should look at it.
-    pub warning: bool,
-    /// Machine-readable reason.
-    pub reason: String,
-    /// A sentence.
-    pub message: String,
-}
-
-/// What is news in a status: the condition Ready changed its status or its reason.
+/// News of a status: the condition Ready changed its status or its reason.
 fn news(old: &[Condition], new: &[Condition], warning: bool) -> Option<News> {
     let ready = find(new, types::READY)?;
     let before = find(old, types::READY);
@@ -108,12 +85,12 @@ fn news(old: &[Condition], new: &[Condition], warning: bool) -> Option<News> {
     Some(News { warning, reason: ready.reason.clone(), message: ready.message.clone() })
 }
 
-/// Since when a condition has a status; none where it has another, or is not there.
+/// The time since when a condition has a status; none where it has another, or is not there.
 fn since(conditions: &[Condition], kind: &str, status: &str) -> Option<Timestamp> {
     find(conditions, kind).filter(|known| known.status == status).map(|known| known.last_transition_time.0)
 }
 
-/// Why an object without a Cluster that lives waits; none where there is one.
+/// The reason why an object without a Cluster that lives waits; none where there is one.
 fn awaits_cluster(owner: &Owner) -> Option<Why> {
     match owner {
         Owner::Awaited => Some(Why::new(
@@ -131,11 +108,11 @@ fn awaits_cluster(owner: &Owner) -> Option<Why> {
     }
 }
 
-/// How long after it was made an object says nothing of awaiting its owner: that mostly comes a moment later, and what is told
+/// Age until which an object says nothing of awaiting its owner: that mostly comes a moment later, and what is told
 /// and taken back at once is noise.
 const YOUNG: SignedDuration = SignedDuration::from_secs(2);
 
-/// Until when an object that awaits its owner says nothing; `told` is what it said before.
+/// The time until which an object that awaits its owner says nothing; `told` is what it said before.
 fn silent_until<S>(owner: &Owner, meta: &ObjectMeta, told: Option<&S>, now: Timestamp) -> Option<Timestamp> {
     let made = meta.creation_timestamp.as_ref()?.0;
     let until = made.checked_add(YOUNG).ok()?;
@@ -143,14 +120,19 @@ fn silent_until<S>(owner: &Owner, meta: &ObjectMeta, told: Option<&S>, now: Time
     (matches!(owner, Owner::Awaited) && told.is_none() && young).then_some(until)
 }
 
-/// What to do about those who go before an object. Cluster API core deletes Machines of its own kinds with a Cluster, and
+/// Step for those that go before an object. Cluster API core deletes Machines of its own kinds with a Cluster, and
 /// knows no others; who deletes the object alone has to see to its workers.
-fn dismiss(owner: &Owner, undismissed: bool) -> Step {
+fn dismiss(owner: &Owner, undismissed: bool) -> ClusterPartStep {
     let with_cluster = owner.cluster().is_some_and(|cluster| cluster.deleting);
-    if with_cluster && undismissed { Step::Dismiss } else { Step::Rest }
+    if with_cluster && undismissed { ClusterPartStep::DismissWorkers } else { ClusterPartStep::REST }
 }
 
-/// What an object that goes waits for: a few names, and how many more there are.
+/// Returns true if a workspace is the object's: it is owned by it, or was left behind and a Cluster waits for it.
+fn takes(owner: &Owner, workspace: &OwnedWorkspace) -> bool {
+    workspace.ours() || (workspace.usable() && awaits_cluster(owner).is_none())
+}
+
+/// Names of those that an object waits for when it goes: a few, and the number of the others.
 fn left(names: &[String]) -> String {
     const NAMED: usize = 5;
     let mut shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
@@ -160,14 +142,6 @@ fn left(names: &[String]) -> String {
         shown.push(&rest);
     }
     shown.join(", ")
-}
-
-/// How the end of a workspace is told; none where it only goes its way.
-fn end_of(workspace: &Workspace) -> String {
-    let standing = &workspace.standing;
-    let told = standing.deleting && !standing.under_way() && standing.reason != reasons::READY;
-    let how = if told { format!(": {}", standing.message) } else { String::new() };
-    format!("waits for WorkspaceTemplateApply {} to go{how}", workspace.name)
 }
 
 #[cfg(test)]

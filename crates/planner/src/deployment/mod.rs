@@ -38,26 +38,26 @@ use current::Set;
 
 /// What a controller sees of a deployment.
 #[derive(Debug)]
-pub struct Observed<'a, S> {
+pub struct DeploymentObservation<'a, S> {
     /// The deployment.
     pub deployment: &'a CaptMachineDeployment,
     /// Sets that it owns, and those without an owner that its selector matches; others are ignored.
     pub sets: &'a [S],
 }
 
-impl<S> Clone for Observed<'_, S> {
+impl<S> Clone for DeploymentObservation<'_, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<S> Copy for Observed<'_, S> {}
+impl<S> Copy for DeploymentObservation<'_, S> {}
 
 /// What to do for a deployment.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct DeploymentPlan {
     /// In this order.
-    pub actions: Vec<Action>,
+    pub actions: Vec<DeploymentAction>,
     /// Why nothing more is done yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Reason>,
@@ -72,7 +72,7 @@ pub struct Plan {
 /// One thing to do for a deployment.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "action", rename_all = "PascalCase", rename_all_fields = "camelCase")]
-pub enum Action {
+pub enum DeploymentAction {
     /// Create [`set`]`(deployment, hash, revision, replicas)`. Where it exists and [`is_same_set`], that is a success; where
     /// it is another, raise `status.collisionCount` by one and plan again.
     CreateSet { name: String, hash: String, revision: i64, replicas: i32, reason: Reason },
@@ -169,7 +169,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for DeploymentAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CreateSet { name, replicas, reason, .. } => {
@@ -195,7 +195,7 @@ impl fmt::Display for Action {
 }
 
 /// What a step is decided from and what it decides: at most one change for each set.
-pub(crate) struct Step<'a> {
+pub(crate) struct DeploymentStep<'a> {
     pub(crate) deployment: &'a CaptMachineDeployment,
     /// Sets that are not being deleted, the oldest first.
     pub(crate) sets: Vec<Set<'a>>,
@@ -211,7 +211,7 @@ pub(crate) struct Step<'a> {
     pub(crate) waits: Vec<Reason>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> DeploymentStep<'a> {
     pub(crate) fn current(&self) -> Option<&Set<'a>> {
         self.current.map(|index| &self.sets[index])
     }
@@ -267,9 +267,12 @@ impl<'a> Step<'a> {
 /// A controller must:
 /// 1. plan only on a cache that shows its own writes to sets (after a start, or after taking a lease: on a new list);
 /// 2. work on one deployment once at a time, in the order of the actions, and stop at the first write that fails.
-pub fn plan<S: Borrow<CaptMachineSet>>(observed: Observed<'_, S>, now: Timestamp) -> Plan {
+pub fn plan<S: Borrow<CaptMachineSet>>(
+    observed: DeploymentObservation<'_, S>,
+    now: Timestamp,
+) -> DeploymentPlan {
     let deployment = observed.deployment;
-    let mut plan = Plan::default();
+    let mut plan = DeploymentPlan::default();
     let family = sort_out(observed, &mut plan);
     if deployment.metadata.deletion_timestamp.is_some() {
         take_down(deployment, &family, &mut plan);
@@ -280,7 +283,7 @@ pub fn plan<S: Borrow<CaptMachineSet>>(observed: Observed<'_, S>, now: Timestamp
     let (leaving, sets): (Vec<Set<'_>>, Vec<Set<'_>>) = family.iter().copied().partition(|set| set.deleting);
     let due = deployment.spec.rollout_after.as_ref().map(|time| time.0);
     let replicas = deployment.spec.replicas.max(0);
-    let mut step = Step {
+    let mut step = DeploymentStep {
         deployment,
         current: current::find(deployment, &sets, due.filter(|due| *due <= now)),
         sets,
@@ -319,7 +322,10 @@ pub fn plan<S: Borrow<CaptMachineSet>>(observed: Observed<'_, S>, now: Timestamp
     plan
 }
 
-fn sort_out<'a, S: Borrow<CaptMachineSet>>(observed: Observed<'a, S>, plan: &mut Plan) -> Vec<Set<'a>> {
+fn sort_out<'a, S: Borrow<CaptMachineSet>>(
+    observed: DeploymentObservation<'a, S>,
+    plan: &mut DeploymentPlan,
+) -> Vec<Set<'a>> {
     let parent = &observed.deployment.metadata;
     let matcher = Matcher::new(&observed.deployment.spec.selector);
     let mut family = Vec::with_capacity(observed.sets.len());
@@ -332,10 +338,10 @@ fn sort_out<'a, S: Borrow<CaptMachineSet>>(observed: Observed<'a, S>, plan: &mut
             Kinship::Foreign => continue,
             Kinship::Orphan if set.deleting || !matches || parent.deletion_timestamp.is_some() => continue,
             Kinship::Orphan => {
-                plan.actions.push(Action::AdoptSet { name, uid, reason: Reason::Selected });
+                plan.actions.push(DeploymentAction::AdoptSet { name, uid, reason: Reason::Selected });
             }
             Kinship::Ours if !matches && !set.deleting => {
-                plan.actions.push(Action::ReleaseSet { name, uid, reason: Reason::Unselected });
+                plan.actions.push(DeploymentAction::ReleaseSet { name, uid, reason: Reason::Unselected });
                 continue;
             }
             Kinship::Ours => {}
@@ -348,13 +354,13 @@ fn sort_out<'a, S: Borrow<CaptMachineSet>>(observed: Observed<'a, S>, plan: &mut
     family
 }
 
-fn take_down(deployment: &CaptMachineDeployment, family: &[Set<'_>], plan: &mut Plan) {
+fn take_down(deployment: &CaptMachineDeployment, family: &[Set<'_>], plan: &mut DeploymentPlan) {
     let orphans = deployment.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == "orphan");
     if family.is_empty() || orphans {
-        plan.actions.push(Action::Finish { reason: Reason::OwnerDeleting });
+        plan.actions.push(DeploymentAction::Finish { reason: Reason::OwnerDeleting });
         return;
     }
-    plan.actions.extend(family.iter().filter(|set| !set.deleting).map(|set| Action::DeleteSet {
+    plan.actions.extend(family.iter().filter(|set| !set.deleting).map(|set| DeploymentAction::DeleteSet {
         name: set.name.to_owned(),
         uid: set.object.metadata.uid.clone().unwrap_or_default(),
         reason: Reason::OwnerDeleting,
@@ -364,11 +370,11 @@ fn take_down(deployment: &CaptMachineDeployment, family: &[Set<'_>], plan: &mut 
 
 /// Makes the current set or takes one step; whether it made it.
 fn advance(
-    step: &mut Step<'_>,
+    step: &mut DeploymentStep<'_>,
     leaving: &[Set<'_>],
     family: &[Set<'_>],
     restarted: Option<Timestamp>,
-    plan: &mut Plan,
+    plan: &mut DeploymentPlan,
 ) -> bool {
     let strategy = step.deployment.spec.strategy.kind;
     if let Some(index) = step.current {
@@ -404,11 +410,11 @@ fn advance(
     };
     let ceiling = ceiling(step);
     let reason = Reason::NewRevision { revision, replicas, ceiling };
-    plan.actions.push(Action::CreateSet { name, hash, revision, replicas, reason });
+    plan.actions.push(DeploymentAction::CreateSet { name, hash, revision, replicas, reason });
     true
 }
 
-pub(crate) fn ceiling(step: &Step<'_>) -> i32 {
+pub(crate) fn ceiling(step: &DeploymentStep<'_>) -> i32 {
     match step.deployment.spec.strategy.kind {
         StrategyKind::RollingUpdate => step.replicas.saturating_add(step.budget.max_surge),
         StrategyKind::Recreate | StrategyKind::OnDelete => step.replicas,
@@ -417,7 +423,7 @@ pub(crate) fn ceiling(step: &Step<'_>) -> i32 {
 
 /// What reaches machines in place goes to the current set. Old sets keep the template that they stand for, so that an undo
 /// brings it back; what decides how they shrink reaches them too.
-fn propagate(step: &mut Step<'_>) {
+fn propagate(step: &mut DeploymentStep<'_>) {
     let spec = &step.deployment.spec;
     let on_delete = spec.strategy.kind == StrategyKind::OnDelete;
     for index in 0..step.sets.len() {
@@ -474,10 +480,10 @@ fn propagate(step: &mut Step<'_>) {
     }
 }
 
-fn finish_changes(step: &mut Step<'_>, plan: &mut Plan) {
+fn finish_changes(step: &mut DeploymentStep<'_>, plan: &mut DeploymentPlan) {
     for (index, (change, reasons)) in std::mem::take(&mut step.changes) {
         let set = &step.sets[index];
-        plan.actions.push(Action::ChangeSet {
+        plan.actions.push(DeploymentAction::ChangeSet {
             name: set.name.to_owned(),
             uid: set.object.metadata.uid.clone().unwrap_or_default(),
             resource_version: set.object.metadata.resource_version.clone().unwrap_or_default(),
@@ -488,7 +494,7 @@ fn finish_changes(step: &mut Step<'_>, plan: &mut Plan) {
 }
 
 /// Removes old revisions beyond the limit once the rollout is complete, the oldest first.
-fn clean_history(step: &Step<'_>, leaving: &[Set<'_>], plan: &mut Plan) {
+fn clean_history(step: &DeploymentStep<'_>, leaving: &[Set<'_>], plan: &mut DeploymentPlan) {
     let Some(current) = step.current() else { return };
     let complete = leaving.is_empty()
         && current.available >= step.replicas
@@ -500,7 +506,7 @@ fn clean_history(step: &Step<'_>, leaving: &[Set<'_>], plan: &mut Plan) {
     let mut old: Vec<&Set<'_>> = step.old().map(|(_, set)| set).collect();
     old.sort_by_key(|set| set.revision);
     let surplus = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
-    plan.actions.extend(old.into_iter().take(surplus).map(|set| Action::DeleteSet {
+    plan.actions.extend(old.into_iter().take(surplus).map(|set| DeploymentAction::DeleteSet {
         name: set.name.to_owned(),
         uid: set.object.metadata.uid.clone().unwrap_or_default(),
         reason: Reason::History { limit },
@@ -512,7 +518,7 @@ pub fn restart(deployment: &mut CaptMachineDeployment, now: Timestamp) {
     deployment.spec.rollout_after = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
 }
 
-/// Puts the template of [`Action::Undo`] into a deployment, and notes it there: should it miss its deadline as well, two broken revisions are
+/// Puts the template of [`DeploymentAction::Undo`] into a deployment, and notes it there: should it miss its deadline as well, two broken revisions are
 /// not undone for one another for ever.
 pub fn undo(deployment: &mut CaptMachineDeployment, template: &MachineTemplate) {
     deployment.spec.template = template.clone();

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 
 use capt_api::machine::StrategyKind;
 
-use super::{Set, Step};
+use super::{DeploymentStep, Set};
 use crate::budget::Budget;
 use crate::reason::Reason;
 
-pub(super) fn scale(step: &mut Step<'_>, leaving: &[Set<'_>]) {
+pub(super) fn scale(step: &mut DeploymentStep<'_>, leaving: &[Set<'_>]) {
     let active: Vec<usize> = (0..step.sets.len()).filter(|index| step.sets[*index].spec > 0).collect();
     let wanted = step.replicas;
     if active.len() <= 1 {
@@ -39,12 +39,12 @@ pub(super) fn scale(step: &mut Step<'_>, leaving: &[Set<'_>]) {
 }
 
 /// Whether machines of other sets are still there: Recreate allows none beside the set that grows.
-fn others_exist(step: &Step<'_>, index: usize, leaving: &[Set<'_>]) -> bool {
+fn others_exist(step: &DeploymentStep<'_>, index: usize, leaving: &[Set<'_>]) -> bool {
     let others = step.sets.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, set)| set);
     others.chain(leaving).any(|set| set.existing() > 0)
 }
 
-fn spread(step: &mut Step<'_>, active: &[usize], leaving: &[Set<'_>]) {
+fn spread(step: &mut DeploymentStep<'_>, active: &[usize], leaving: &[Set<'_>]) {
     let sizes: i32 = active.iter().map(|index| step.sets[*index].spec).sum();
     let allowed = if step.replicas == 0 { 0 } else { allowed(step, step.replicas) };
     let mut left = allowed - sizes;
@@ -83,11 +83,11 @@ fn spread(step: &mut Step<'_>, active: &[usize], leaving: &[Set<'_>]) {
 }
 
 /// How many machines the deployment might have had when the set was last scaled.
-fn allowed_before(step: &Step<'_>, set: &Set<'_>) -> i32 {
+fn allowed_before(step: &DeploymentStep<'_>, set: &Set<'_>) -> i32 {
     allowed(step, set.desired.unwrap_or(step.replicas))
 }
 
-fn allowed(step: &Step<'_>, replicas: i32) -> i32 {
+fn allowed(step: &DeploymentStep<'_>, replicas: i32) -> i32 {
     let strategy = &step.deployment.spec.strategy;
     let surge = match strategy.kind {
         StrategyKind::RollingUpdate => Budget::of(&strategy.rolling_update, replicas).max_surge,

@@ -9,11 +9,11 @@
 //! down, pass 2  = any old replicas, the oldest set first, within the budget and available - floor
 //! ```
 
-use super::{Set, Step, ceiling};
+use super::{DeploymentStep, Set, ceiling};
 use crate::reason::Reason;
 
 /// Decides a step; the size of the current set where that is not made yet.
-pub(super) fn step(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
+pub(super) fn step(step: &mut DeploymentStep<'_>, leaving: &[Set<'_>]) -> i32 {
     let acted = step.all_have_acted(leaving);
     if !acted {
         // A new revision is recorded at once, without machines: what it may have shows when the others have acted.
@@ -24,7 +24,7 @@ pub(super) fn step(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
     size
 }
 
-fn up(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
+fn up(step: &mut DeploymentStep<'_>, leaving: &[Set<'_>]) -> i32 {
     let all = || step.sets.iter().chain(leaving);
     let total: i32 = all().map(Set::existing).sum();
     let terminating: i32 = all().map(|set| set.terminating).sum();
@@ -49,7 +49,7 @@ fn up(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
     to
 }
 
-fn down(step: &mut Step<'_>, leaving: &[Set<'_>]) {
+fn down(step: &mut DeploymentStep<'_>, leaving: &[Set<'_>]) {
     let floor = step.replicas - step.budget.max_unavailable;
     let sizes: i32 = step.sets.iter().map(|set| set.spec).sum();
     let available: i32 = step.sets.iter().map(|set| set.available).sum();
@@ -92,7 +92,12 @@ fn down(step: &mut Step<'_>, leaving: &[Set<'_>]) {
 }
 
 /// Takes one old replica that serves nobody where nothing else can move.
-fn break_deadlock(step: &mut Step<'_>, current: &Set<'_>, old: &[usize], leaving: &[Set<'_>]) -> bool {
+fn break_deadlock(
+    step: &mut DeploymentStep<'_>,
+    current: &Set<'_>,
+    old: &[usize],
+    leaving: &[Set<'_>],
+) -> bool {
     let still = leaving.is_empty()
         && step.changes.is_empty()
         && current.available == current.spec

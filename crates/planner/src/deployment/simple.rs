@@ -1,10 +1,10 @@
 //! Recreate: all old machines go first. OnDelete: what people delete is replaced.
 
-use super::{Set, Step};
+use super::{DeploymentStep, Set};
 use crate::reason::Reason;
 
 /// Decides a step; the size of the current set where that is not made yet.
-pub(super) fn recreate(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
+pub(super) fn recreate(step: &mut DeploymentStep<'_>, leaving: &[Set<'_>]) -> i32 {
     let old: Vec<usize> = step.old().map(|(index, _)| index).collect();
     for &index in &old {
         if step.sets[index].spec > 0 {
@@ -45,7 +45,7 @@ pub(super) fn recreate(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
 }
 
 /// Decides a step; the size of the current set where that is not made yet.
-pub(super) fn on_delete(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
+pub(super) fn on_delete(step: &mut DeploymentStep<'_>, leaving: &[Set<'_>]) -> i32 {
     if !step.all_have_acted(leaving) {
         return 0;
     }
@@ -79,7 +79,7 @@ pub(super) fn on_delete(step: &mut Step<'_>, leaving: &[Set<'_>]) -> i32 {
     to
 }
 
-fn trim(step: &mut Step<'_>, old: &[usize], total: i32, wanted: i32) {
+fn trim(step: &mut DeploymentStep<'_>, old: &[usize], total: i32, wanted: i32) {
     let mut surplus = total - wanted;
     for index in old.iter().copied().chain(step.current) {
         let target = step.target(index);

@@ -6,7 +6,7 @@ use capt_api::names::annotations;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Action, Plan, Set, Step};
+use super::{DeploymentAction, DeploymentPlan, DeploymentStep, Set};
 use crate::availability::{after, earlier};
 use crate::budget::Budget;
 use crate::cause;
@@ -45,7 +45,7 @@ impl Counters {
 
 /// Completes a plan with the status, and with the moment of the progress deadline.
 pub(super) fn finish(
-    plan: &mut Plan,
+    plan: &mut DeploymentPlan,
     deployment: &CaptMachineDeployment,
     sets: &[Set<'_>],
     current: Option<&str>,
@@ -104,10 +104,10 @@ pub(super) fn finish(
     }
 }
 
-fn planned_revision(plan: &Plan) -> Option<i64> {
+fn planned_revision(plan: &DeploymentPlan) -> Option<i64> {
     plan.actions.iter().find_map(|action| match action {
-        Action::CreateSet { revision, .. } => Some(*revision),
-        Action::ChangeSet { change, .. } => change.revision,
+        DeploymentAction::CreateSet { revision, .. } => Some(*revision),
+        DeploymentAction::ChangeSet { change, .. } => change.revision,
         _ => None,
     })
 }
@@ -117,7 +117,7 @@ fn findings(
     counters: &Counters,
     complete: bool,
     cause: Option<&str>,
-    plan: &Plan,
+    plan: &DeploymentPlan,
 ) -> Vec<Finding> {
     let wanted = deployment.spec.replicas.max(0);
     let deleting = deployment.metadata.deletion_timestamp.is_some();
@@ -188,7 +188,7 @@ fn findings(
     findings
 }
 
-fn rolling_message(old: i32, plan: &Plan) -> String {
+fn rolling_message(old: i32, plan: &DeploymentPlan) -> String {
     let are = if old == 1 { "is" } else { "are" };
     let words = format!("{} {are} of an old revision", Count(old, "machine"));
     match plan.waits.first() {
@@ -223,7 +223,7 @@ fn progress(
     old: &CaptMachineDeploymentStatus,
     counters: &Counters,
     (complete, waits_for_people, cause): (bool, bool, Option<&str>),
-    plan: &Plan,
+    plan: &DeploymentPlan,
     now: Timestamp,
 ) -> Progress {
     let earlier = conditions::find(&old.conditions, types::PROGRESSING);
@@ -246,7 +246,7 @@ fn progress(
     let started = earlier.is_none_or(|condition| {
         condition.status == "Unknown" || condition.reason == reasons::AWAITING_DELETION
     }) || old.observed_generation != deployment.metadata.generation
-        || plan.actions.iter().any(|action| matches!(action, Action::CreateSet { .. }));
+        || plan.actions.iter().any(|action| matches!(action, DeploymentAction::CreateSet { .. }));
     if complete {
         // A finished rollout stays finished: a machine that fails later is the set's matter.
         let restarts = earlier.is_none_or(|condition| condition.reason != reasons::NEW_SET_AVAILABLE);
@@ -303,9 +303,9 @@ fn progress(
 /// The way back, where the deadline was missed and the deployment asks for it.
 pub(super) fn falls_back(
     deployment: &CaptMachineDeployment,
-    step: &Step<'_>,
+    step: &DeploymentStep<'_>,
     now: Timestamp,
-) -> Option<Action> {
+) -> Option<DeploymentAction> {
     let asked = deployment
         .metadata
         .annotations
@@ -323,7 +323,7 @@ pub(super) fn falls_back(
     }
     let current = step.current()?;
     let target = revision::to_fall_back_to(&step.sets, Some(current.name))?;
-    Some(Action::Undo {
+    Some(DeploymentAction::Undo {
         revision: revision::of(target),
         template: Box::new(revision::without_hash(&target.spec.template)),
         reason: Reason::DeadlineExceeded { revision: current.revision },

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Action, Observed, Plan, is_same_set, plan, set};
+use super::{DeploymentAction, DeploymentObservation, DeploymentPlan, is_same_set, plan, set};
 use crate::reason::Reason;
 use crate::revision::{UndoError, history, undo};
 
@@ -46,11 +46,11 @@ fn steady(instance_type: &str, revision: i64, replicas: i32) -> CaptMachineSet {
     set
 }
 
-fn decide(deployment: &CaptMachineDeployment, sets: &[CaptMachineSet]) -> Plan {
-    plan(Observed { deployment, sets }, at(10_000))
+fn decide(deployment: &CaptMachineDeployment, sets: &[CaptMachineSet]) -> DeploymentPlan {
+    plan(DeploymentObservation { deployment, sets }, at(10_000))
 }
 
-fn words(plan: &Plan) -> Vec<String> {
+fn words(plan: &DeploymentPlan) -> Vec<String> {
     plan.actions.iter().map(ToString::to_string).collect()
 }
 
@@ -85,7 +85,7 @@ fn what_a_rollout_takes_goes_unavailable_first_though_it_is_undone() {
         deployment.spec.paused = paused;
         let undone = decide(&deployment, &[set.clone(), steady("large", 2, 1)]);
         undone.actions.iter().any(|action| {
-            matches!(action, Action::ChangeSet { change, .. } if change.unavailable_first == Some(false))
+            matches!(action, DeploymentAction::ChangeSet { change, .. } if change.unavailable_first == Some(false))
         })
     };
     let mut taken = steady("small", 1, 2);
@@ -127,13 +127,13 @@ fn machines_that_are_going_count_for_the_ceiling() {
 fn a_name_that_is_taken_is_passed_over() {
     let deployment = deployment(1, "large");
     let first = decide(&deployment, &[]);
-    let [Action::CreateSet { hash, .. }] = &first.actions[..] else { panic!("{first:?}") };
+    let [DeploymentAction::CreateSet { hash, .. }] = &first.actions[..] else { panic!("{first:?}") };
     let mut taken = set(&deployment, hash, 1, 0);
     taken.spec.template.spec.instance_type = Some("another".into());
     assert!(!is_same_set(&deployment, &taken));
     let second = decide(&deployment, &[taken]);
     let other = second.actions.iter().find_map(|action| match action {
-        Action::CreateSet { hash, .. } => Some(hash.clone()),
+        DeploymentAction::CreateSet { hash, .. } => Some(hash.clone()),
         _ => None,
     });
     assert_ne!(other.as_ref(), Some(hash));
@@ -210,19 +210,19 @@ fn a_terminating_set_is_never_current() {
 fn plans_are_json_and_back() {
     let step = decide(&deployment(3, "large"), &[steady("small", 1, 3)]);
     let text = serde_json::to_string(&step).unwrap();
-    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), step);
+    assert_eq!(serde_json::from_str::<DeploymentPlan>(&text).unwrap(), step);
 }
 
 #[test]
 fn a_set_that_leaves_its_machines_behind_is_waited_for() {
     let deployment = deployment(2, "large");
     let first = decide(&deployment, &[]);
-    let Action::CreateSet { hash, .. } = &first.actions[0] else { panic!("{first:?}") };
+    let DeploymentAction::CreateSet { hash, .. } = &first.actions[0] else { panic!("{first:?}") };
     let mut going = set(&deployment, hash, 1, 2);
     going.metadata.deletion_timestamp = Some(Time(at(1)));
     let creates = |set: &CaptMachineSet| {
         let plan = decide(&deployment, std::slice::from_ref(set));
-        plan.actions.iter().any(|action| matches!(action, Action::CreateSet { .. }))
+        plan.actions.iter().any(|action| matches!(action, DeploymentAction::CreateSet { .. }))
     };
     assert!(!creates(&going), "it has not said what becomes of its machines");
     let said = |reason: &str, replicas| {

@@ -9,7 +9,7 @@ use capt_api::names::annotations;
 use jiff::Timestamp;
 
 use super::build;
-use crate::availability::{Standing, standing};
+use crate::availability::{MachineAvailability, standing};
 use crate::owner::{Kinship, Matcher, kinship};
 use crate::{names, template};
 
@@ -29,14 +29,14 @@ pub(crate) struct Facts {
     /// Whether a person wants it to go first.
     pub(super) annotated: bool,
     /// Its standing when it was read.
-    standing: Standing,
+    standing: MachineAvailability,
 }
 
 impl Facts {
     /// Its standing now, at the time of the reading or later: time alone only makes a ready machine available.
-    pub(super) fn standing(&self, now: Timestamp) -> Standing {
+    pub(super) fn standing(&self, now: Timestamp) -> MachineAvailability {
         match self.standing {
-            Standing::Ready(due) if due <= now => Standing::Available,
+            MachineAvailability::Ready(due) if due <= now => MachineAvailability::Available,
             standing => standing,
         }
     }

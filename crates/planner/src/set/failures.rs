@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Context, Live, Settings, count};
-use crate::availability::Standing;
+use crate::availability::MachineAvailability;
 use crate::conditions::seconds;
 use crate::names;
 
@@ -21,7 +21,7 @@ const LONGEST: SignedDuration = SignedDuration::from_mins(30);
 /// The failed machine that is replaced first: the newest, and since when it is.
 pub(super) fn newest<'c, 'a>(context: &'c Context<'a>) -> Option<(&'c Live<'a>, Timestamp)> {
     let failed = context.live.iter().filter_map(|live| match live.standing {
-        Standing::Failed(since) => Some((live, since.unwrap_or(context.now))),
+        MachineAvailability::Failed(since) => Some((live, since.unwrap_or(context.now))),
         _ => None,
     });
     failed.max_by_key(|(live, _)| {
@@ -66,8 +66,9 @@ pub(super) fn delay(failures: i32, settings: &Settings) -> SignedDuration {
 
 /// Why machines of the set are missing or not ready: the deepest cause there is.
 pub(super) fn cause(context: &Context<'_>, settings: &Settings, terminating: &[String]) -> Option<String> {
-    let failed =
-        count(context.live.iter().filter(|live| matches!(live.standing, Standing::Failed(_))).count());
+    let failed = count(
+        context.live.iter().filter(|live| matches!(live.standing, MachineAvailability::Failed(_))).count(),
+    );
     let others = |many: i32| if many > 1 { format!("; {} more failed", many - 1) } else { String::new() };
     let last = last(context);
     if let (Some((live, _)), Some(last)) = (newest(context), &last) {
@@ -82,7 +83,7 @@ pub(super) fn cause(context: &Context<'_>, settings: &Settings, terminating: &[S
     }
     // The oldest first, so that one and the same is told while others come and go.
     let mut waiting: Vec<&Live<'_>> =
-        context.live.iter().filter(|live| live.standing == Standing::NotReady).collect();
+        context.live.iter().filter(|live| live.standing == MachineAvailability::NotReady).collect();
     waiting.sort_by_key(|live| {
         (live.machine.metadata.creation_timestamp.as_ref().map(|time| time.0), live.name())
     });

@@ -28,14 +28,14 @@ pub use build::{in_place_update, machine};
 pub(crate) use facts::{Facts, Reader};
 pub use failures::WORKSPACE_SUFFIX;
 
-use crate::availability::{Standing, earlier};
+use crate::availability::{MachineAvailability, earlier};
 use crate::names;
 use crate::owner::Kinship;
 use crate::reason::Reason;
 
 /// What a controller sees of a set.
 #[derive(Debug)]
-pub struct Observed<'a, M> {
+pub struct SetObservation<'a, M> {
     /// The set.
     pub set: &'a CaptMachineSet,
     /// Machines that it owns, and those without an owner that its selector matches; others are ignored.
@@ -45,12 +45,12 @@ pub struct Observed<'a, M> {
     pub absent: &'a [i64],
 }
 
-impl<M> Clone for Observed<'_, M> {
+impl<M> Clone for SetObservation<'_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<M> Copy for Observed<'_, M> {}
+impl<M> Copy for SetObservation<'_, M> {}
 
 /// What a controller may choose.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,7 @@ impl Default for Settings {
 /// What to do for a set.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Plan {
+pub struct SetPlan {
     /// To be written first, with the resourceVersion of the set that was observed; none where it has not changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<CaptMachineSetStatus>,
@@ -81,7 +81,7 @@ pub struct Plan {
     /// that has not changed: it proves that the set is the one that was observed.
     pub fence: bool,
     /// In this order.
-    pub actions: Vec<Action>,
+    pub actions: Vec<SetAction>,
     /// Why nothing more is done yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Reason>,
@@ -93,7 +93,7 @@ pub struct Plan {
 /// One thing to do for a set.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "action", rename_all = "PascalCase", rename_all_fields = "camelCase")]
-pub enum Action {
+pub enum SetAction {
     /// Create [`machine`]`(set, number)`. That it exists is a success.
     Create { name: String, number: i64, reason: Reason },
     /// Delete it if it has this uid and the resourceVersion that was observed: the choice may be another for what it has
@@ -105,13 +105,13 @@ pub enum Action {
     Release { name: String, uid: String, reason: Reason },
     /// Apply [`in_place_update`]`(set)` to it with server-side apply, so that what the template dropped goes too.
     Update { name: String, uid: String, reason: Reason },
-    /// Read it live. Where it is not there, or not the set's, say so with [`Observed::absent`].
+    /// Read it live. Where it is not there, or not the set's, say so with [`SetObservation::absent`].
     Probe { name: String, number: i64, reason: Reason },
     /// Take the set's finalizer off: nothing of it is left.
     Finish { reason: Reason },
 }
 
-impl Action {
+impl SetAction {
     /// Why.
     pub fn reason(&self) -> &Reason {
         match self {
@@ -126,7 +126,7 @@ impl Action {
     }
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for SetAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Create { name, .. } => write!(f, "created {name}")?,
@@ -143,7 +143,7 @@ impl fmt::Display for Action {
 
 /// The creates of a plan in growing batches (1, 2, 4, ...): a template that the API refuses costs one refused request,
 /// not a hundred. Carry out a batch at once, and stop at the first that has a failure.
-pub fn batches(actions: &[Action]) -> impl Iterator<Item = &[Action]> {
+pub fn batches(actions: &[SetAction]) -> impl Iterator<Item = &[SetAction]> {
     let mut rest = actions;
     let mut size = 1;
     std::iter::from_fn(move || {
@@ -157,7 +157,7 @@ pub fn batches(actions: &[Action]) -> impl Iterator<Item = &[Action]> {
 /// A machine of the set that is not being deleted.
 pub(crate) struct Live<'a> {
     pub(crate) machine: &'a CaptMachine,
-    pub(crate) standing: Standing,
+    pub(crate) standing: MachineAvailability,
     /// Whether it has all labels of its set's template.
     pub(crate) fully_labeled: bool,
     /// Whether it has all that its set's template says.
@@ -227,8 +227,12 @@ pub(crate) fn count(length: usize) -> i32 {
 /// 4. work on one set once at a time, and take an outcome that it does not know as done until it has read live.
 ///
 /// It need not wait to see its own creates.
-pub fn plan<M: Borrow<CaptMachine>>(observed: Observed<'_, M>, settings: &Settings, now: Timestamp) -> Plan {
-    let Observed { set, machines, absent } = observed;
+pub fn plan<M: Borrow<CaptMachine>>(
+    observed: SetObservation<'_, M>,
+    settings: &Settings,
+    now: Timestamp,
+) -> SetPlan {
+    let SetObservation { set, machines, absent } = observed;
     let reader = Reader::new(set);
     let machines = machines.iter().map(|machine| (machine.borrow(), reader.read(machine.borrow(), now)));
     plan_known(set, machines, absent, settings, now)
@@ -241,8 +245,8 @@ pub(crate) fn plan_known<'a>(
     absent: &[i64],
     settings: &Settings,
     now: Timestamp,
-) -> Plan {
-    let mut plan = Plan::default();
+) -> SetPlan {
+    let mut plan = SetPlan::default();
     let mut context = count_machines(set, machines, absent, now, &mut plan);
     if context.annotated(annotations::PAUSED) {
         plan.actions.clear();
@@ -253,9 +257,9 @@ pub(crate) fn plan_known<'a>(
         scale(&mut context, settings, &mut plan);
         update_in_place(&context, settings, &mut plan);
     }
-    plan.fence = plan.actions.iter().any(|action| matches!(action, Action::Create { .. }));
+    plan.fence = plan.actions.iter().any(|action| matches!(action, SetAction::Create { .. }));
     for live in &context.live {
-        if let Standing::Ready(due) = live.standing {
+        if let MachineAvailability::Ready(due) = live.standing {
             plan.wake_at = earlier(plan.wake_at, Some(due));
         }
     }
@@ -271,7 +275,7 @@ fn count_machines<'a>(
     machines: impl Iterator<Item = (&'a CaptMachine, Facts)>,
     absent: &[i64],
     now: Timestamp,
-    plan: &mut Plan,
+    plan: &mut SetPlan,
 ) -> Context<'a> {
     let allocation = set.status.as_ref().and_then(|status| status.allocation.clone()).unwrap_or_default();
     let mut next = allocation.next;
@@ -287,21 +291,25 @@ fn count_machines<'a>(
         }
         let name = || machine.metadata.name.clone().unwrap_or_default();
         let uid = || machine.metadata.uid.clone().unwrap_or_default();
-        let deleting = standing == Standing::Terminating;
+        let deleting = standing == MachineAvailability::Terminating;
         match kinship {
             Kinship::Foreign => continue,
             Kinship::Orphan if deleting || !matches || set.metadata.deletion_timestamp.is_some() => continue,
             Kinship::Orphan => {
-                plan.actions.push(Action::Adopt { name: name(), uid: uid(), reason: Reason::Selected });
+                plan.actions.push(SetAction::Adopt { name: name(), uid: uid(), reason: Reason::Selected });
             }
             Kinship::Ours if !matches && !deleting => {
-                plan.actions.push(Action::Release { name: name(), uid: uid(), reason: Reason::Unselected });
+                plan.actions.push(SetAction::Release {
+                    name: name(),
+                    uid: uid(),
+                    reason: Reason::Unselected,
+                });
                 continue;
             }
             Kinship::Ours => {}
         }
         match standing {
-            Standing::Terminating => {
+            MachineAvailability::Terminating => {
                 terminating += 1;
                 stuck.extend(crate::cause::of_machine(machine));
             }
@@ -315,14 +323,14 @@ fn count_machines<'a>(
     Context { set, now, live, terminating, stuck, pending, next }
 }
 
-fn take_down(context: &Context<'_>, plan: &mut Plan) {
-    plan.actions.retain(|action| matches!(action, Action::Release { .. }));
+fn take_down(context: &Context<'_>, plan: &mut SetPlan) {
+    plan.actions.retain(|action| matches!(action, SetAction::Release { .. }));
     if context.orphans() {
         // Whoever deletes this way wants to keep the machines.
-        plan.actions.push(Action::Finish { reason: Reason::OwnerDeleting });
+        plan.actions.push(SetAction::Finish { reason: Reason::OwnerDeleting });
         return;
     }
-    plan.actions.extend(context.live.iter().map(|live| Action::Delete {
+    plan.actions.extend(context.live.iter().map(|live| SetAction::Delete {
         name: live.name().to_owned(),
         uid: live.uid(),
         reason: Reason::OwnerDeleting,
@@ -330,14 +338,14 @@ fn take_down(context: &Context<'_>, plan: &mut Plan) {
     probe(context, plan);
     let left = context.have() + context.terminating;
     if left == 0 {
-        plan.actions.push(Action::Finish { reason: Reason::OwnerDeleting });
+        plan.actions.push(SetAction::Finish { reason: Reason::OwnerDeleting });
     } else {
         plan.waits.push(Reason::AwaitChildren { left });
     }
 }
 
-fn probe(context: &Context<'_>, plan: &mut Plan) {
-    plan.actions.extend(context.pending.iter().map(|number| Action::Probe {
+fn probe(context: &Context<'_>, plan: &mut SetPlan) {
+    plan.actions.extend(context.pending.iter().map(|number| SetAction::Probe {
         name: names::machine_name(context.set_name(), *number),
         number: *number,
         reason: Reason::NotSeenYet,
@@ -347,9 +355,9 @@ fn probe(context: &Context<'_>, plan: &mut Plan) {
     }
 }
 
-fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut Plan) {
+fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut SetPlan) {
     let (have, wanted) = (context.have(), context.wanted());
-    let create = |number, reason| Action::Create {
+    let create = |number, reason| SetAction::Create {
         name: names::machine_name(context.set_name(), number),
         number,
         reason,
@@ -360,7 +368,7 @@ fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut Plan) {
     if have > wanted {
         let excess = usize::try_from(context.live_count() - wanted).unwrap_or(0).min(settings.burst);
         let victims = victims::choose(context, settings.seed, excess);
-        plan.actions.extend(victims.into_iter().map(|(live, first)| Action::Delete {
+        plan.actions.extend(victims.into_iter().map(|(live, first)| SetAction::Delete {
             name: live.name().to_owned(),
             uid: live.uid(),
             reason: Reason::TooMany { have, wanted, first },
@@ -382,8 +390,8 @@ fn scale(context: &mut Context<'_>, settings: &Settings, plan: &mut Plan) {
 
 /// Replaces one failed machine at a time, and only while few others are being built: a broken template costs a machine
 /// a minute at first, and ever less often, not a storm.
-fn replace_failed(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
-    let building = context.live.iter().filter(|live| live.standing == Standing::NotReady).count();
+fn replace_failed(context: &Context<'_>, settings: &Settings, plan: &mut SetPlan) {
+    let building = context.live.iter().filter(|live| live.standing == MachineAvailability::NotReady).count();
     let in_flight = count(building + context.pending.len());
     let Some((live, since)) = failures::newest(context) else { return };
     let in_a_row = failures::last(context).map_or(1, |last| last.failures);
@@ -393,7 +401,7 @@ fn replace_failed(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
     let delay = failures::delay(in_a_row, settings);
     let due = since.saturating_add(delay).expect("a duration in seconds is no calendar span");
     if due <= context.now {
-        plan.actions.push(Action::Delete {
+        plan.actions.push(SetAction::Delete {
             name: live.name().to_owned(),
             uid: live.uid(),
             reason: Reason::Failed { in_a_row },
@@ -403,21 +411,21 @@ fn replace_failed(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
     }
 }
 
-fn update_in_place(context: &Context<'_>, settings: &Settings, plan: &mut Plan) {
+fn update_in_place(context: &Context<'_>, settings: &Settings, plan: &mut SetPlan) {
     let going: BTreeSet<&str> = plan
         .actions
         .iter()
         .filter_map(|action| match action {
-            Action::Delete { name, .. } => Some(name.as_str()),
+            SetAction::Delete { name, .. } => Some(name.as_str()),
             _ => None,
         })
         .collect();
-    let stale: Vec<Action> = context
+    let stale: Vec<SetAction> = context
         .live
         .iter()
         .filter(|live| !live.up_to_date && !going.contains(live.name()))
         .take(settings.burst)
-        .map(|live| Action::Update {
+        .map(|live| SetAction::Update {
             name: live.name().to_owned(),
             uid: live.uid(),
             reason: Reason::InPlace { what: vec![crate::reason::Field::Template] },

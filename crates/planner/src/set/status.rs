@@ -5,7 +5,7 @@ use capt_api::machine::{Allocation, CaptMachineSetStatus};
 use capt_api::names::annotations;
 
 use super::{Context, Settings, count, failures};
-use crate::availability::Standing;
+use crate::availability::MachineAvailability;
 use crate::cause;
 use crate::conditions::{self, Finding};
 use crate::owner::Matcher;
@@ -19,8 +19,8 @@ pub(super) fn status(context: &Context<'_>, settings: &Settings) -> CaptMachineS
     };
     let replicas = context.live_count();
     let ready = counted(&|live| live.standing.is_ready());
-    let available = counted(&|live| live.standing == Standing::Available);
-    let failed = counted(&|live| matches!(live.standing, Standing::Failed(_)));
+    let available = counted(&|live| live.standing == MachineAvailability::Available);
+    let failed = counted(&|live| matches!(live.standing, MachineAvailability::Failed(_)));
     let current = counted(&|live| live.up_to_date);
     let wanted = context.wanted();
     let cause = failures::cause(context, settings, &context.stuck);

@@ -10,7 +10,7 @@ use capt_api::names::annotations;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Action, Observed, Plan, Settings, batches, machine, plan};
+use super::{SetAction, SetObservation, SetPlan, Settings, batches, machine, plan};
 use crate::reason::{Priority, Reason};
 
 fn at(second: i64) -> Timestamp {
@@ -40,32 +40,32 @@ fn ready(set: &CaptMachineSet, number: i64) -> CaptMachine {
     object
 }
 
-fn decide(set: &CaptMachineSet, machines: &[CaptMachine]) -> Plan {
-    plan(Observed { set, machines, absent: &[] }, &Settings::default(), at(10_000))
+fn decide(set: &CaptMachineSet, machines: &[CaptMachine]) -> SetPlan {
+    plan(SetObservation { set, machines, absent: &[] }, &Settings::default(), at(10_000))
 }
 
-fn deleted(plan: &Plan) -> Vec<&str> {
+fn deleted(plan: &SetPlan) -> Vec<&str> {
     plan.actions
         .iter()
         .filter_map(|action| match action {
-            Action::Delete { name, .. } => Some(name.as_str()),
+            SetAction::Delete { name, .. } => Some(name.as_str()),
             _ => None,
         })
         .collect()
 }
 
-fn created(plan: &Plan) -> Vec<&str> {
+fn created(plan: &SetPlan) -> Vec<&str> {
     plan.actions
         .iter()
         .filter_map(|action| match action {
-            Action::Create { name, .. } => Some(name.as_str()),
+            SetAction::Create { name, .. } => Some(name.as_str()),
             _ => None,
         })
         .collect()
 }
 
 /// The set as it is after the plan's status was written.
-fn written(mut set: CaptMachineSet, plan: &Plan) -> CaptMachineSet {
+fn written(mut set: CaptMachineSet, plan: &SetPlan) -> CaptMachineSet {
     set.status = plan.status.clone().or(set.status);
     set
 }
@@ -95,7 +95,7 @@ fn at_rest_nothing_is_written() {
     let mut set = set(2);
     let machines = [ready(&set, 0), ready(&set, 1)];
     set = written(set.clone(), &decide(&set, &machines));
-    assert_eq!(decide(&set, &machines), Plan::default());
+    assert_eq!(decide(&set, &machines), SetPlan::default());
 }
 
 #[test]
@@ -160,7 +160,8 @@ fn random_is_the_same_for_the_same_seed_alone() {
     let machines: Vec<CaptMachine> = (0..50).map(|number| ready(&set, number)).collect();
     let with = |seed| {
         let settings = Settings { seed, ..Settings::default() };
-        let plan = plan(Observed { set: &set, machines: &machines, absent: &[] }, &settings, at(10_000));
+        let plan =
+            plan(SetObservation { set: &set, machines: &machines, absent: &[] }, &settings, at(10_000));
         deleted(&plan).into_iter().map(ToOwned::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(with(1), with(1));
@@ -194,7 +195,7 @@ fn a_burst_is_the_most_at_once() {
     let set = set(100_000);
     let plan = decide(&set, &[]);
     assert_eq!(created(&plan).len(), Settings::default().burst);
-    let sizes: Vec<usize> = batches(&plan.actions).map(<[Action]>::len).collect();
+    let sizes: Vec<usize> = batches(&plan.actions).map(<[SetAction]>::len).collect();
     assert_eq!(sizes, [1, 2, 4, 8, 16, 32, 37]);
     // What is pending counts for the burst: a set whose creates are refused does not go on and on.
     let set = written(set, &plan);
@@ -209,7 +210,7 @@ fn a_refused_name_is_given_up() {
         ..CaptMachineSetStatus::default()
     });
     let none: [CaptMachine; 0] = [];
-    let plan = plan(Observed { set: &set, machines: &none, absent: &[3] }, &Settings::default(), at(0));
+    let plan = plan(SetObservation { set: &set, machines: &none, absent: &[3] }, &Settings::default(), at(0));
     assert_eq!(created(&plan), ["web-4"]);
 }
 
@@ -228,8 +229,11 @@ fn failed_machines_are_replaced_one_at_a_time_and_not_at_once() {
     let early = decide(&set, &machines);
     assert_eq!(deleted(&early), [""; 0]);
     assert_eq!(early.wake_at, Some(at(10_010)));
-    let due =
-        plan(Observed { set: &set, machines: &machines, absent: &[] }, &Settings::default(), at(10_010));
+    let due = plan(
+        SetObservation { set: &set, machines: &machines, absent: &[] },
+        &Settings::default(),
+        at(10_010),
+    );
     assert_eq!(deleted(&due), ["web-1"]);
 }
 
@@ -239,11 +243,11 @@ fn labels_reach_machines_in_place() {
     let machines = [ready(&set, 0)];
     set.spec.template.metadata.labels.insert("team".into(), "a".into());
     let plan = decide(&set, &machines);
-    assert!(matches!(plan.actions[..], [Action::Update { .. }]), "{plan:?}");
+    assert!(matches!(plan.actions[..], [SetAction::Update { .. }]), "{plan:?}");
     // A label that the template dropped shows in the hash alone.
     let machines = [ready(&set, 0)];
     set.spec.template.metadata.labels.remove("team");
-    assert!(matches!(decide(&set, &machines).actions[..], [Action::Update { .. }]));
+    assert!(matches!(decide(&set, &machines).actions[..], [SetAction::Update { .. }]));
 }
 
 #[test]
@@ -253,15 +257,15 @@ fn a_deleted_set_goes_after_its_machines() {
     let plan = decide(&set, &[ready(&set, 0)]);
     assert_eq!(deleted(&plan), ["web-0"]);
     assert_eq!(plan.waits, [Reason::AwaitChildren { left: 1 }]);
-    assert!(matches!(decide(&set, &[]).actions[..], [Action::Finish { .. }]));
+    assert!(matches!(decide(&set, &[]).actions[..], [SetAction::Finish { .. }]));
     // What was given out and not seen is looked for first: nothing is forgotten.
     set.status = Some(CaptMachineSetStatus {
         allocation: Some(Allocation { next: 1, pending: vec![0] }),
         ..CaptMachineSetStatus::default()
     });
-    assert!(matches!(decide(&set, &[]).actions[..], [Action::Probe { .. }]));
+    assert!(matches!(decide(&set, &[]).actions[..], [SetAction::Probe { .. }]));
     set.metadata.finalizers = Some(vec!["orphan".into()]);
-    assert!(matches!(decide(&set, &[ready(&set, 0)]).actions[..], [Action::Finish { .. }]));
+    assert!(matches!(decide(&set, &[ready(&set, 0)]).actions[..], [SetAction::Finish { .. }]));
 }
 
 #[test]
@@ -281,7 +285,7 @@ fn a_selector_that_says_nothing_matches_nothing() {
     let mut orphan = ready(&set, 0);
     orphan.metadata.owner_references = None;
     let plan = decide(&set, &[orphan]);
-    assert!(!plan.actions.iter().any(|action| matches!(action, Action::Adopt { .. })));
+    assert!(!plan.actions.iter().any(|action| matches!(action, SetAction::Adopt { .. })));
 }
 
 #[test]
@@ -289,7 +293,7 @@ fn plans_are_json_and_back() {
     let set = set(2);
     let plan = decide(&set, &[ready(&set, 5)]);
     let text = serde_json::to_string(&plan).unwrap();
-    assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    assert_eq!(serde_json::from_str::<SetPlan>(&text).unwrap(), plan);
 }
 
 /// Ten thousand machines cost no more plan than a burst.
@@ -298,7 +302,7 @@ fn ten_thousand_machines_go_in_bursts() {
     let mut set = set(10_000);
     let machines: Vec<CaptMachine> = (0..10_000).map(|number| ready(&set, number)).collect();
     set = written(set.clone(), &decide(&set, &machines));
-    assert_eq!(decide(&set, &machines), Plan::default());
+    assert_eq!(decide(&set, &machines), SetPlan::default());
     set.spec.replicas = 1;
     assert_eq!(deleted(&decide(&set, &machines)).len(), Settings::default().burst);
     assert_eq!(deleted(&decide(&set, &machines[..50])).len(), 49);
@@ -325,7 +329,8 @@ fn each_replacement_that_fails_waits_twice_as_long() {
         // Planned again and again meanwhile: it counts once.
         let mut waited = 0;
         let plan = loop {
-            let observed = Observed { set: &set, machines: std::slice::from_ref(&machine), absent: &[] };
+            let observed =
+                SetObservation { set: &set, machines: std::slice::from_ref(&machine), absent: &[] };
             let plan = plan(observed, &Settings::default(), at(now + waited));
             set = written(set, &plan);
             match plan.wake_at {

@@ -10,7 +10,7 @@ use capt_api::names::annotations;
 use jiff::Timestamp;
 
 use super::{Context, Live};
-use crate::availability::Standing;
+use crate::availability::MachineAvailability;
 use crate::hash;
 use crate::reason::Priority;
 
@@ -29,7 +29,7 @@ pub(super) fn choose<'c, 'a>(
         .live
         .iter()
         .map(|live| {
-            let spared = unavailable_first && live.standing == Standing::Available;
+            let spared = unavailable_first && live.standing == MachineAvailability::Available;
             ((spared, priority(live), by_policy(policy, seed, live), live.name()), live)
         })
         .collect();
@@ -46,10 +46,10 @@ pub(super) fn choose<'c, 'a>(
 fn priority(live: &Live<'_>) -> Priority {
     match live.standing {
         _ if live.annotated => Priority::Annotated,
-        Standing::Failed(_) | Standing::Terminating => Priority::Failed,
-        Standing::NotReady => Priority::NotReady,
-        Standing::Ready(_) => Priority::NotAvailable,
-        Standing::Available => Priority::Policy,
+        MachineAvailability::Failed(_) | MachineAvailability::Terminating => Priority::Failed,
+        MachineAvailability::NotReady => Priority::NotReady,
+        MachineAvailability::Ready(_) => Priority::NotAvailable,
+        MachineAvailability::Available => Priority::Policy,
     }
 }
 

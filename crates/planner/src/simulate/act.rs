@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::check::Checks;
 use super::world::{Actor, World};
-use crate::availability::Standing;
+use crate::availability::MachineAvailability;
 use crate::reason::Reason;
 use crate::{conditions, deployment, owner, set};
 
 impl World {
     /// Whether anything changed.
-    pub(super) fn act_on_deployment(&mut self, plan: deployment::Plan) -> bool {
+    pub(super) fn act_on_deployment(&mut self, plan: deployment::DeploymentPlan) -> bool {
         let mut changed = !plan.actions.is_empty();
         for action in plan.actions {
             self.act_one(&action);
@@ -41,35 +41,35 @@ impl World {
         }
     }
 
-    fn act_one(&mut self, action: &deployment::Action) {
-        use deployment::Action;
+    fn act_one(&mut self, action: &deployment::DeploymentAction) {
+        use deployment::DeploymentAction;
         let parent = self.deployment.metadata.clone();
         match action {
-            Action::CreateSet { hash, revision, replicas, .. } => {
+            DeploymentAction::CreateSet { hash, revision, replicas, .. } => {
                 let mut set = deployment::set(&self.deployment, hash, *revision, *replicas);
                 self.born(&mut set.metadata);
                 self.agenda.set_changed(&set.metadata);
                 self.sets.push(set);
             }
-            Action::ChangeSet { name, change, .. } => self.change_set(name, |set| {
+            DeploymentAction::ChangeSet { name, change, .. } => self.change_set(name, |set| {
                 let before = set.spec.clone();
                 change.apply(set);
                 if before != set.spec {
                     bump(&mut set.metadata);
                 }
             }),
-            Action::DeleteSet { name, .. } => self.delete_set(name),
-            Action::AdoptSet { name, .. } => {
+            DeploymentAction::DeleteSet { name, .. } => self.delete_set(name),
+            DeploymentAction::AdoptSet { name, .. } => {
                 self.change_set(name, |set| adopt(&mut set.metadata, "CaptMachineDeployment", &parent));
             }
-            Action::ReleaseSet { name, .. } => {
+            DeploymentAction::ReleaseSet { name, .. } => {
                 self.change_set(name, |set| release(&mut set.metadata, &parent));
             }
-            Action::Undo { template, .. } => {
+            DeploymentAction::Undo { template, .. } => {
                 deployment::undo(&mut self.deployment, template);
                 bump(&mut self.deployment.metadata);
             }
-            Action::Finish { .. } => {
+            DeploymentAction::Finish { .. } => {
                 self.exists = false;
                 for set in &mut self.sets {
                     release(&mut set.metadata, &parent);
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Whether anything changed.
-    pub(super) fn act_on_set(&mut self, name: &str, plan: set::Plan) -> bool {
+    pub(super) fn act_on_set(&mut self, name: &str, plan: set::SetPlan) -> bool {
         let Some(index) = self.set_index(name) else { return false };
         let mut changed = false;
         if let Some(status) = plan.status {
@@ -107,7 +107,7 @@ impl World {
             self.sets[index].status = Some(status);
         }
         for action in plan.actions {
-            changed |= !matches!(action, set::Action::Probe { .. });
+            changed |= !matches!(action, set::SetAction::Probe { .. });
             self.act_on_machine(name, &action);
             let json = serde_json::to_value(&action).expect("plans are JSON");
             self.note("set", action.to_string(), Some(json));
@@ -115,12 +115,12 @@ impl World {
         changed
     }
 
-    fn act_on_machine(&mut self, set_name: &str, action: &set::Action) {
-        use set::Action;
+    fn act_on_machine(&mut self, set_name: &str, action: &set::SetAction) {
+        use set::SetAction;
         let Some(index) = self.set_index(set_name) else { return };
         let parent = self.sets[index].metadata.clone();
         match action {
-            Action::Create { name, number, .. } => {
+            SetAction::Create { name, number, .. } => {
                 if self.position(name).is_none() {
                     let mut machine = set::machine(&self.sets[index], *number);
                     self.born(&mut machine.metadata);
@@ -129,33 +129,34 @@ impl World {
                     self.check(|checks, world| checks.created(world, &world.sets[index], action));
                 }
             }
-            Action::Delete { name, reason, .. } => {
+            SetAction::Delete { name, reason, .. } => {
                 let Some(machine) = self.position(name) else { return };
-                let available = self.standing(&self.machines[machine].object) == Standing::Available;
+                let available =
+                    self.standing(&self.machines[machine].object) == MachineAvailability::Available;
                 self.delete_machine(machine, matches!(reason, Reason::TooMany { .. }));
                 self.check(|checks, world| checks.deleted(world, &parent, action, available));
             }
-            Action::Adopt { name, .. } => {
+            SetAction::Adopt { name, .. } => {
                 if let Some(machine) = self.position(name) {
                     let owned =
                         |actor: &mut Actor| adopt(&mut actor.object.metadata, "CaptMachineSet", &parent);
                     self.change(machine, owned);
                 }
             }
-            Action::Release { name, .. } => {
+            SetAction::Release { name, .. } => {
                 if let Some(machine) = self.position(name) {
                     self.change(machine, |actor| release(&mut actor.object.metadata, &parent));
                     self.checks.lost(1, 0);
                 }
             }
-            Action::Update { name, .. } => {
+            SetAction::Update { name, .. } => {
                 let fresh = set::machine(&self.sets[index], 0);
                 if let Some(machine) = self.position(name) {
                     self.change(machine, |actor| update_in_place(&mut actor.object, fresh));
                 }
             }
-            Action::Probe { .. } => {}
-            Action::Finish { .. } => {
+            SetAction::Probe { .. } => {}
+            SetAction::Finish { .. } => {
                 self.sets.remove(index);
                 self.agenda.forget(&parent);
                 let all: Vec<usize> = self.machines.iter().map(|(index, _)| index).collect();

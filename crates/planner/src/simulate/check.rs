@@ -79,7 +79,7 @@ impl Checks {
 
     /// Looks at the moment after a set made a machine. Only a decision to make one can break the ceiling: what there was when
     /// the ceiling fell may stay until it is gone.
-    pub(super) fn created(&mut self, world: &World, set: &CaptMachineSet, action: &set::Action) {
+    pub(super) fn created(&mut self, world: &World, set: &CaptMachineSet, action: &set::SetAction) {
         self.created += 1;
         let (total, counts) = (world.own().counting(), world.counts());
         if total > counts.ceiling && self.emptied == 0 && world.exists {
@@ -96,7 +96,13 @@ impl Checks {
     }
 
     /// Looks at the moment after a set deleted a machine.
-    pub(super) fn deleted(&mut self, world: &World, set: &ObjectMeta, action: &set::Action, available: bool) {
+    pub(super) fn deleted(
+        &mut self,
+        world: &World,
+        set: &ObjectMeta,
+        action: &set::SetAction,
+        available: bool,
+    ) {
         self.deleted += 1;
         match action.reason() {
             // Who scales down chooses with marks; a rollout takes no available machine for one.

@@ -16,7 +16,7 @@ mod times;
 mod world;
 
 pub use happen::Judge;
-pub use report::{Counts, End, Report, Step};
+pub use report::{Counts, End, Report, SimulationStep};
 pub use scenario::{
     Behaviour, Deletion, Event, Happening, Pick, Rule, Scenario, ScenarioError, Simulation, Start,
 };

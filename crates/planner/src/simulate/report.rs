@@ -16,7 +16,7 @@ pub struct Report {
     /// What happened, moment by moment.
     pub moments: Vec<Moment>,
     /// What happened, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SimulationStep>,
     /// How it ended.
     pub end: End,
     /// Promises that were broken; never any, unless the planner is wrong.
@@ -26,7 +26,7 @@ pub struct Report {
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Step {
+pub struct SimulationStep {
     /// Seconds since the beginning.
     pub at: i64,
     /// Who did it: `deployment`, `set`, `machine` or `event`.

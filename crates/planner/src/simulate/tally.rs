@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::world::{Actor, World};
-use crate::availability::Standing;
+use crate::availability::MachineAvailability;
 use crate::set::{Facts, Reader};
 
 /// Machines of one owner.
@@ -177,11 +177,11 @@ impl World {
     /// What a machine adds to the count, and to whose.
     fn share(&self, actor: &Actor) -> (Option<String>, Group) {
         let standing = self.standing(&actor.object);
-        let terminating = standing == Standing::Terminating;
+        let terminating = standing == MachineAvailability::Terminating;
         let one = Group {
             live: i32::from(!terminating),
             terminating: i32::from(terminating),
-            available: i32::from(standing == Standing::Available),
+            available: i32::from(standing == MachineAvailability::Available),
             given_up: i32::from(terminating && actor.given_up),
         };
         (controller(&actor.object.metadata).cloned(), one)

@@ -5,7 +5,7 @@ use std::fmt;
 use capt_api::conditions::types;
 use serde::Serialize;
 
-use super::report::{Counts, End, Report, Step};
+use super::report::{Counts, End, Report, SimulationStep};
 use super::times::in_words;
 use super::world::World;
 use crate::reason::Count;
@@ -142,7 +142,7 @@ enum Phrase {
 }
 
 /// The steps of one moment in few words: what happened to several machines of a set is said once.
-fn phrases(steps: &[Step]) -> Vec<String> {
+fn phrases(steps: &[SimulationStep]) -> Vec<String> {
     let mut all: Vec<Phrase> = Vec::new();
     for step in steps {
         let new = phrase(step);
@@ -171,7 +171,7 @@ fn phrases(steps: &[Step]) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-fn phrase(step: &Step) -> Phrase {
+fn phrase(step: &SimulationStep) -> Phrase {
     let (head, why) = step.what.split_once(": ").unwrap_or((&step.what, ""));
     let of_set = |machine: &str| machine.rsplit_once('-').map_or(machine, |(set, _)| set).to_owned();
     match (step.who, &step.action) {

@@ -11,11 +11,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use super::check::Checks;
 use super::machines::Machines;
-use super::report::{Counts, Step};
+use super::report::{Counts, SimulationStep};
 use super::scenario::{Behaviour, Pick, Scenario, Simulation};
 use super::tally::{Agenda, Known, Tally, controller};
 use super::tell::Moment;
-use crate::availability::{Standing, standing};
+use crate::availability::{MachineAvailability, standing};
 use crate::owner::{Kinship, kinship};
 use crate::reason::Reason;
 use crate::{deployment, names, revision, set};
@@ -58,7 +58,7 @@ pub(super) struct World {
     pub(super) agenda: Agenda,
     pub(super) known: Known,
     pub(super) simulation: Simulation,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<SimulationStep>,
     pub(super) moments: Vec<Moment>,
     pub(super) checks: Checks,
     pub(super) waits: Vec<Reason>,
@@ -258,7 +258,7 @@ impl World {
             let mut changed = false;
             if self.exists {
                 let plan = deployment::plan(
-                    deployment::Observed { deployment: &self.deployment, sets: &self.sets },
+                    deployment::DeploymentObservation { deployment: &self.deployment, sets: &self.sets },
                     self.now,
                 );
                 wake = plan.wake_at;
@@ -288,7 +288,7 @@ impl World {
         self.known.keep(set, facts);
         self.agenda.wake(&meta, plan.wake_at);
         // One that only told its status has nothing more to do.
-        let again = plan.actions.iter().any(|action| !matches!(action, set::Action::Probe { .. }));
+        let again = plan.actions.iter().any(|action| !matches!(action, set::SetAction::Probe { .. }));
         let changed = self.act_on_set(name, plan);
         if again {
             self.agenda.set_changed(&meta);
@@ -318,7 +318,7 @@ impl World {
         let at = self.seconds();
         let counts = self.counts();
         self.checks.see(&counts);
-        self.steps.push(Step { at, who, what, action, counts });
+        self.steps.push(SimulationStep { at, who, what, action, counts });
     }
 
     /// Seconds since the beginning.
@@ -326,7 +326,7 @@ impl World {
         (self.now - self.start).get_seconds()
     }
 
-    pub(super) fn standing(&self, machine: &CaptMachine) -> Standing {
+    pub(super) fn standing(&self, machine: &CaptMachine) -> MachineAvailability {
         standing(machine, self.deployment.spec.min_ready_seconds, self.now)
     }
 

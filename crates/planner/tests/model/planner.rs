@@ -53,7 +53,10 @@ pub fn plan_deployment(bounds: Bounds, wanted: Deployment, sets: &BTreeMap<u8, S
             let object = deployment_object(bounds, wanted);
             let objects: Vec<CaptMachineSet> =
                 sets.values().map(|set| set_object(bounds, wanted, set)).collect();
-            let plan = deployment::plan(deployment::Observed { deployment: &object, sets: &objects }, now());
+            let plan = deployment::plan(
+                deployment::DeploymentObservation { deployment: &object, sets: &objects },
+                now(),
+            );
             let mut writes = Vec::new();
             for action in plan.actions {
                 writes.extend(deployment_write(wanted, sets, action));
@@ -70,24 +73,26 @@ pub fn plan_deployment(bounds: Bounds, wanted: Deployment, sets: &BTreeMap<u8, S
 fn deployment_write(
     wanted: Deployment,
     sets: &BTreeMap<u8, Set>,
-    action: deployment::Action,
+    action: deployment::DeploymentAction,
 ) -> Option<DeploymentWrite> {
     match action {
-        deployment::Action::CreateSet { revision, replicas, .. } => Some(DeploymentWrite::Create(Set {
-            id: 0,
-            template: wanted.template,
-            owned: true,
-            deleting: false,
-            replicas,
-            generation: 1,
-            revision,
-            desired: wanted.replicas,
-            create_disabled: false,
-            unavailable_first: false,
-            status: None,
-            largest: replicas,
-        })),
-        deployment::Action::ChangeSet { uid, change, .. } => {
+        deployment::DeploymentAction::CreateSet { revision, replicas, .. } => {
+            Some(DeploymentWrite::Create(Set {
+                id: 0,
+                template: wanted.template,
+                owned: true,
+                deleting: false,
+                replicas,
+                generation: 1,
+                revision,
+                desired: wanted.replicas,
+                create_disabled: false,
+                unavailable_first: false,
+                status: None,
+                largest: replicas,
+            }))
+        }
+        deployment::DeploymentAction::ChangeSet { uid, change, .. } => {
             let id: u8 = uid.parse().unwrap();
             let before = sets[&id].clone();
             let mut after = before.clone();
@@ -104,21 +109,21 @@ fn deployment_write(
             assert!(change.template.is_none(), "nothing changes in place in this model");
             Some(DeploymentWrite::Change(before, after))
         }
-        deployment::Action::DeleteSet { uid, reason: Reason::OwnerDeleting, .. } => {
+        deployment::DeploymentAction::DeleteSet { uid, reason: Reason::OwnerDeleting, .. } => {
             Some(DeploymentWrite::Delete(uid.parse().unwrap()))
         }
         // Old revisions do no harm here; without them every state would be there twice.
-        deployment::Action::DeleteSet { .. } => None,
-        deployment::Action::AdoptSet { uid, .. } => {
+        deployment::DeploymentAction::DeleteSet { .. } => None,
+        deployment::DeploymentAction::AdoptSet { uid, .. } => {
             let id: u8 = uid.parse().unwrap();
             Some(DeploymentWrite::Adopt(sets[&id].clone()))
         }
-        deployment::Action::Finish { .. } => Some(DeploymentWrite::Finish),
-        deployment::Action::Undo { template, .. } => {
+        deployment::DeploymentAction::Finish { .. } => Some(DeploymentWrite::Finish),
+        deployment::DeploymentAction::Undo { template, .. } => {
             let size = template.spec.instance_type.unwrap();
             Some(DeploymentWrite::Undo(wanted, size.strip_prefix("size-").unwrap().parse().unwrap()))
         }
-        other @ deployment::Action::ReleaseSet { .. } => panic!("not in this model: {other:?}"),
+        other @ deployment::DeploymentAction::ReleaseSet { .. } => panic!("not in this model: {other:?}"),
     }
 }
 
@@ -132,7 +137,7 @@ pub fn plan_set(bounds: Bounds, set: &Set, machines: &[Machine], absent: &[i64])
                 own.iter().map(|machine| machine_object(&object, machine)).collect();
             let settings = set::Settings { failed_grace: SignedDuration::ZERO, ..set::Settings::default() };
             let plan =
-                set::plan(set::Observed { set: &object, machines: &objects, absent }, &settings, now());
+                set::plan(set::SetObservation { set: &object, machines: &objects, absent }, &settings, now());
             let waits = own.iter().any(|machine| machine.life == Life::Warm && machine.bond == Bond::Owned);
             assert!(!waits || plan.wake_at.is_some(), "nobody would see that time has passed");
             set_writes(set, own, &object, plan)
@@ -140,7 +145,7 @@ pub fn plan_set(bounds: Bounds, set: &Set, machines: &[Machine], absent: &[i64])
     })
 }
 
-fn set_writes(set: &Set, own: &[Machine], object: &CaptMachineSet, plan: set::Plan) -> Vec<SetWrite> {
+fn set_writes(set: &Set, own: &[Machine], object: &CaptMachineSet, plan: set::SetPlan) -> Vec<SetWrite> {
     let mut writes = Vec::new();
     let planned = plan.status.as_ref().or(object.status.as_ref()).map(short);
     if let Some(status) = planned.filter(|status| plan.fence || set.status.as_ref() != Some(status)) {
@@ -148,18 +153,18 @@ fn set_writes(set: &Set, own: &[Machine], object: &CaptMachineSet, plan: set::Pl
     }
     for action in plan.actions {
         writes.push(match action {
-            set::Action::Create { number, .. } => SetWrite::Create(number),
-            set::Action::Delete { uid, reason, .. } => {
+            set::SetAction::Create { number, .. } => SetWrite::Create(number),
+            set::SetAction::Delete { uid, reason, .. } => {
                 let decided = matches!(reason, Reason::TooMany { .. } | Reason::OwnerDeleting);
                 let number: i64 = uid.parse().unwrap();
                 let seen = own.iter().find(|machine| machine.number == number).unwrap();
                 SetWrite::Delete(*seen, decided)
             }
-            set::Action::Adopt { uid, .. } => SetWrite::Adopt(uid.parse().unwrap()),
-            set::Action::Release { uid, .. } => SetWrite::Release(uid.parse().unwrap()),
-            set::Action::Probe { number, .. } => SetWrite::Probe(number),
-            set::Action::Finish { .. } => SetWrite::Finish(set.clone()),
-            other @ set::Action::Update { .. } => panic!("not in this model: {other:?}"),
+            set::SetAction::Adopt { uid, .. } => SetWrite::Adopt(uid.parse().unwrap()),
+            set::SetAction::Release { uid, .. } => SetWrite::Release(uid.parse().unwrap()),
+            set::SetAction::Probe { number, .. } => SetWrite::Probe(number),
+            set::SetAction::Finish { .. } => SetWrite::Finish(set.clone()),
+            other @ set::SetAction::Update { .. } => panic!("not in this model: {other:?}"),
         });
     }
     writes

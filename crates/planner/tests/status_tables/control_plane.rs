@@ -2,12 +2,13 @@
 
 use capt_api::cluster::{CAPTCluster, CAPTControlPlane, CAPTControlPlaneSpec, CAPTControlPlaneStatus};
 use capt_api::names::finalizers;
+use capt_planner::Why;
 use capt_planner::cluster::control_plane::{
-    Access, Network, NetworkFacts, Observed, decide, network_of, reachable, region, variables,
+    Access, ControlPlaneObservation, Network, NetworkFacts, decide, network_of, reachable, region, variables,
 };
-use capt_planner::cluster::{Owner, Step, Why, Workspace};
+use capt_planner::cluster::{ClusterPartStep, Owner};
 use capt_planner::conditions::{find, is_true};
-use capt_planner::workspace::Kinship;
+use capt_planner::owned_workspace::{Kinship, OwnedWorkspace, OwnerStep};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ struct Plane {
     paused: bool,
     owner: Owner,
     network: Network,
-    workspace: Option<Workspace>,
+    workspace: Option<OwnedWorkspace>,
     workers: Vec<String>,
     undismissed: bool,
     /// What becomes of the Secrets when somebody looks after them.
@@ -77,8 +78,8 @@ impl Plane {
         }
     }
 
-    fn observed(&self) -> Observed<'_> {
-        Observed {
+    fn observed(&self) -> ControlPlaneObservation<'_> {
+        ControlPlaneObservation {
             object: &self.object,
             status: self.status.as_ref(),
             external: self.external,
@@ -124,7 +125,8 @@ impl Plane {
 }
 
 impl World for Plane {
-    fn turn(&mut self) -> (&'static str, Step) {
+    fn turn(&mut self) -> (&'static str, ClusterPartStep) {
+        use ClusterPartStep::Workspace;
         let mut observed = self.observed();
         if reachable(&observed).is_some() {
             observed.access = Some(self.access.clone());
@@ -136,9 +138,11 @@ impl World for Plane {
             self.status = Some(status);
         }
         match &plan.step {
-            Step::Rest | Step::Retain => {}
-            Step::Hold => self.object.metadata.finalizers = Some(vec![finalizers::CONTROL_PLANE.into()]),
-            Step::Create => {
+            Workspace(OwnerStep::Rest | OwnerStep::Retain) => {}
+            Workspace(OwnerStep::Hold) => {
+                self.object.metadata.finalizers = Some(vec![finalizers::CONTROL_PLANE.into()]);
+            }
+            Workspace(OwnerStep::Create) => {
                 assert!(
                     matches!(&self.owner, Owner::Found(cluster) if !cluster.deleting),
                     "it has a Cluster"
@@ -148,28 +152,28 @@ impl World for Plane {
                 self.object.metadata.finalizers = Some(vec![finalizers::CONTROL_PLANE.into()]);
                 self.workspace = Some(workspace(NAME, &Run::New, None, None));
             }
-            Step::Correct => {
+            Workspace(OwnerStep::Correct) => {
                 let workspace = self.workspace.as_mut().unwrap();
                 workspace.differs = false;
                 workspace.kinship = Kinship::Ours;
             }
-            Step::Pause => self.workspace.as_mut().unwrap().held = true,
-            Step::Resume => self.workspace.as_mut().unwrap().held = false,
-            Step::Hand(endpoint) => {
+            Workspace(OwnerStep::Pause) => self.workspace.as_mut().unwrap().held = true,
+            Workspace(OwnerStep::Resume) => self.workspace.as_mut().unwrap().held = false,
+            ClusterPartStep::HandEndpoint(endpoint) => {
                 self.object.spec.control_plane_endpoint = Some(endpoint.clone());
                 self.object.metadata.generation = Some(2);
             }
-            Step::Dismiss => {
+            ClusterPartStep::DismissWorkers => {
                 assert!(self.going() && !self.workers.is_empty());
                 self.undismissed = false;
             }
-            Step::Delete => {
+            Workspace(OwnerStep::Delete) => {
                 assert!(self.workers.is_empty(), "workers go first");
                 let workspace = self.workspace.as_mut().unwrap();
                 workspace.standing.deleting = true;
                 workspace.standing.built = false;
             }
-            Step::Release => self.object.metadata.finalizers = None,
+            Workspace(OwnerStep::Release) => self.object.metadata.finalizers = None,
         }
         (plan.state.name(), plan.step)
     }
@@ -421,7 +425,7 @@ fn the_table_is_what_the_planner_does() {
     let taken = {
         let mut plane = plane().after(&[owned]);
         plane.workspace =
-            Some(Workspace { kinship: Kinship::Foreign, ..workspace(NAME, &Run::UnderWay, None, None) });
+            Some(OwnedWorkspace { kinship: Kinship::Foreign, ..workspace(NAME, &Run::UnderWay, None, None) });
         plane
     };
     let external = Plane { external: true, ..plane() };

@@ -12,17 +12,17 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use capt_api::workspace::{WorkspaceTemplateApply, WorkspaceTemplateApplySpec, WorkspaceTemplateApplyStatus};
-use capt_planner::cluster::{Cluster, Owner, Reference, Step, Workspace};
+use capt_planner::cluster::{Cluster, ClusterPartStep, Owner, Reference};
 use capt_planner::conditions::Conditions;
-use capt_planner::workspace::Kinship;
+use capt_planner::owned_workspace::{Kinship, OwnedWorkspace};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde_json::{Value, json};
 
 /// One imagined object and all around it.
 trait World: Clone + Debug {
     /// Decides, does what was decided, and writes the status. Gives the state and the step.
-    fn turn(&mut self) -> (&'static str, Step);
+    fn turn(&mut self) -> (&'static str, ClusterPartStep);
     /// Everything that a status says, for comparison.
     fn said(&self) -> Value;
     fn conditions(&self) -> Vec<Condition>;
@@ -43,7 +43,7 @@ struct Event<W> {
 struct Rest<W> {
     world: W,
     state: &'static str,
-    steps: Vec<Step>,
+    steps: Vec<ClusterPartStep>,
 }
 
 /// Lets the planner work until nothing is left to do.
@@ -52,8 +52,8 @@ fn settle<W: World>(mut world: W) -> Rest<W> {
     for _ in 0..12 {
         let before = world.said();
         let (state, step) = world.turn();
-        let quiet = step == Step::Rest && world.said() == before;
-        if step != Step::Rest {
+        let quiet = step == ClusterPartStep::REST && world.said() == before;
+        if step != ClusterPartStep::REST {
             steps.push(step);
         }
         if quiet || state == "Gone" {
@@ -93,7 +93,7 @@ fn rows<W: World>(from: &str, world: &W, events: &[Event<W>]) -> Vec<String> {
         if event.name.contains("minutes pass") && rows.iter().any(passed) {
             continue;
         }
-        let writes: Vec<&str> = after.steps.iter().map(Step::writes).collect();
+        let writes: Vec<&str> = after.steps.iter().map(ClusterPartStep::writes).collect();
         let writes = if writes.is_empty() { "-".to_owned() } else { writes.join("; ") };
         let conditions = told(&after.world.conditions());
         rows.push(format!(
@@ -206,7 +206,12 @@ enum Run<'a> {
 }
 
 /// The workspace after a run. `before`: what stood, and the failure that was told last.
-fn workspace(name: &str, run: &Run<'_>, before: Option<&Workspace>, told: Option<&str>) -> Workspace {
+fn workspace(
+    name: &str,
+    run: &Run<'_>,
+    before: Option<&OwnedWorkspace>,
+    told: Option<&str>,
+) -> OwnedWorkspace {
     let spec = WorkspaceTemplateApplySpec::default();
     let mut apply = WorkspaceTemplateApply::new(name, spec);
     apply.metadata.generation = Some(1);
@@ -243,11 +248,11 @@ fn workspace(name: &str, run: &Run<'_>, before: Option<&Workspace>, told: Option
     }
     status.conditions = conditions.into_list();
     apply.status = if matches!(run, Run::New) { None } else { Some(status) };
-    let kinship = before.map_or(Kinship::Ours, |before| before.kinship);
     let template = apply.spec.template_ref.clone();
-    Workspace {
+    OwnedWorkspace {
+        kinship: before.map_or(Kinship::Ours, |before| before.kinship),
         held: before.is_some_and(|before| before.held),
-        ..Workspace::read(&apply, kinship, &template, told)
+        ..OwnedWorkspace::read(&apply, &ObjectMeta::default(), &template, None, told)
     }
 }
 

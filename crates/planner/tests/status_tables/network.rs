@@ -3,10 +3,10 @@
 use capt_api::cluster::{CAPTCluster, CAPTClusterSpec, CAPTClusterStatus};
 use capt_api::names::finalizers;
 use capt_api::refs::Endpoint;
-use capt_planner::cluster::network::{Observed, decide, told};
-use capt_planner::cluster::{Owner, Step, Workspace};
+use capt_planner::cluster::network::{NetworkObservation, decide, told};
+use capt_planner::cluster::{ClusterPartStep, Owner};
 use capt_planner::conditions::{find, is_true};
-use capt_planner::workspace::Kinship;
+use capt_planner::owned_workspace::{Kinship, OwnedWorkspace, OwnerStep};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ struct Net {
     external: bool,
     paused: bool,
     owner: Owner,
-    workspace: Option<Workspace>,
+    workspace: Option<OwnedWorkspace>,
     users: Vec<String>,
     undismissed: bool,
     now: jiff::Timestamp,
@@ -90,8 +90,9 @@ impl Net {
 }
 
 impl World for Net {
-    fn turn(&mut self) -> (&'static str, Step) {
-        let observed = Observed {
+    fn turn(&mut self) -> (&'static str, ClusterPartStep) {
+        use ClusterPartStep::Workspace;
+        let observed = NetworkObservation {
             object: &self.object,
             status: self.status.as_ref(),
             external: self.external,
@@ -109,9 +110,11 @@ impl World for Net {
             self.status = Some(status);
         }
         match &plan.step {
-            Step::Rest => {}
-            Step::Hold => self.object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()]),
-            Step::Create => {
+            Workspace(OwnerStep::Rest) => {}
+            Workspace(OwnerStep::Hold) => {
+                self.object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()]);
+            }
+            Workspace(OwnerStep::Create) => {
                 assert!(
                     matches!(&self.owner, Owner::Found(cluster) if !cluster.deleting),
                     "it has a Cluster"
@@ -120,34 +123,34 @@ impl World for Net {
                 self.object.metadata.finalizers = Some(vec![finalizers::CLUSTER.into()]);
                 self.workspace = Some(workspace(NAME, &Run::New, None, None));
             }
-            Step::Correct => {
+            Workspace(OwnerStep::Correct) => {
                 let workspace = self.workspace.as_mut().unwrap();
                 workspace.differs = false;
                 workspace.kinship = Kinship::Ours;
             }
-            Step::Pause => self.workspace.as_mut().unwrap().held = true,
-            Step::Resume => self.workspace.as_mut().unwrap().held = false,
-            Step::Hand(endpoint) => {
+            Workspace(OwnerStep::Pause) => self.workspace.as_mut().unwrap().held = true,
+            Workspace(OwnerStep::Resume) => self.workspace.as_mut().unwrap().held = false,
+            ClusterPartStep::HandEndpoint(endpoint) => {
                 self.object.spec.control_plane_endpoint = Some(endpoint.clone());
                 self.object.metadata.generation = Some(2);
             }
-            Step::Dismiss => {
+            ClusterPartStep::DismissWorkers => {
                 assert!(self.going() && !self.users.is_empty());
                 self.undismissed = false;
             }
-            Step::Delete => {
+            Workspace(OwnerStep::Delete) => {
                 assert!(self.users.is_empty(), "those who need it go first");
                 assert!(!self.object.spec.retain_vpc_on_delete, "it is to stay");
                 let workspace = self.workspace.as_mut().unwrap();
                 workspace.standing.deleting = true;
                 workspace.standing.built = false;
             }
-            Step::Retain => {
+            Workspace(OwnerStep::Retain) => {
                 assert!(self.users.is_empty(), "those who need it go first");
                 self.retained = true;
                 self.workspace.as_mut().unwrap().kinship = Kinship::Orphan;
             }
-            Step::Release => self.object.metadata.finalizers = None,
+            Workspace(OwnerStep::Release) => self.object.metadata.finalizers = None,
         }
         (plan.state.name(), plan.step)
     }
@@ -335,14 +338,14 @@ fn the_table_is_what_the_planner_does() {
     let taken = {
         let mut net = net();
         net.workspace =
-            Some(Workspace { kinship: Kinship::Foreign, ..workspace(NAME, &Run::UnderWay, None, None) });
+            Some(OwnedWorkspace { kinship: Kinship::Foreign, ..workspace(NAME, &Run::UnderWay, None, None) });
         net
     };
     let left = {
         let mut net = net();
         done(&mut net);
         let left = net.workspace.take().unwrap();
-        net.workspace = Some(Workspace { kinship: Kinship::Orphan, differs: true, ..left });
+        net.workspace = Some(OwnedWorkspace { kinship: Kinship::Orphan, differs: true, ..left });
         net
     };
     let invalid = Net::new(json!({"region": "eu-west-1a", "vpcTemplateRef": {"name": "net"}}));

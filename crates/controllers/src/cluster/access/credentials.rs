@@ -14,7 +14,7 @@ use crate::runtime::{Error, Looker, Name};
 use crate::workspace::apply::definition;
 use crate::workspace::apply::prepare::Blocked;
 use crate::workspace::apply::values::Reader;
-use crate::workspace::context::Context;
+use crate::workspace::context::WorkspaceContext;
 
 /// AWS credentials. No `Debug`: they are not to be shown.
 #[derive(Clone, Eq, PartialEq)]
@@ -48,7 +48,7 @@ struct Given {
 
 /// Reads the credentials that a workspace in `namespace` gets from its template.
 pub async fn read(
-    context: &Context,
+    context: &WorkspaceContext,
     looker: &mut Looker,
     template: &WorkspaceTemplate,
     namespace: &str,

@@ -63,7 +63,7 @@ pub fn region_of(host: &str) -> Option<&str> {
 
 /// What a token says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Facts {
+pub struct TokenFacts {
     /// When it was made.
     pub made: Timestamp,
     /// Id of the access key that signed it.
@@ -72,7 +72,7 @@ pub struct Facts {
     pub region: String,
 }
 
-impl Facts {
+impl TokenFacts {
     /// Reads a token.
     pub fn of(token: &str) -> Option<Self> {
         let url = String::from_utf8(URL_SAFE_NO_PAD.decode(token.strip_prefix(PREFIX)?).ok()?).ok()?;
@@ -155,17 +155,20 @@ mod tests {
     #[test]
     fn a_token_tells_when_it_was_made() {
         let now: Timestamp = AT.parse().unwrap();
-        let facts = Facts::of(&mint(&signer(None), "cn-north-1", "c", now)).unwrap();
-        assert_eq!(facts, Facts { made: now, key_id: "AKIDEXAMPLE".into(), region: "cn-north-1".into() });
+        let facts = TokenFacts::of(&mint(&signer(None), "cn-north-1", "c", now)).unwrap();
+        assert_eq!(
+            facts,
+            TokenFacts { made: now, key_id: "AKIDEXAMPLE".into(), region: "cn-north-1".into() }
+        );
         for broken in ["", "k8s-aws-v1.", "k8s-aws-v1.!!", "other", "k8s-aws-v1.aHR0cHM6Ly94Lz9h"] {
-            assert_eq!(Facts::of(broken), None, "{broken}");
+            assert_eq!(TokenFacts::of(broken), None, "{broken}");
         }
     }
 
     #[test]
     fn it_is_replaced_well_before_it_ends() {
         let made: Timestamp = AT.parse().unwrap();
-        let facts = Facts { made, key_id: String::new(), region: String::new() };
+        let facts = TokenFacts { made, key_id: String::new(), region: String::new() };
         let dues: Vec<i64> =
             (0..200).map(|n| facts.due(&n.to_string()).duration_since(made).as_secs()).collect();
         assert!(dues.iter().all(|due| (9 * 60..10 * 60).contains(due)), "{dues:?}");

@@ -65,7 +65,7 @@ pub fn text(name: &str, server: &str, ca: &str, user: &User) -> String {
 
 /// What a kubeconfig says about its current context.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Facts {
+pub struct KubeconfigFacts {
     /// Where the API is.
     pub server: String,
     /// Its CA, as PEM, where it is in there.
@@ -74,7 +74,7 @@ pub struct Facts {
     pub token: Option<String>,
 }
 
-impl Facts {
+impl KubeconfigFacts {
     /// Whether the token is one of EKS, and ends in a quarter of an hour.
     pub fn is_eks(&self) -> bool {
         self.token.as_ref().is_some_and(|token| token.starts_with(eks::PREFIX))
@@ -96,7 +96,7 @@ pub enum ReadError {
 }
 
 /// Looks at a kubeconfig: whether all that its current context needs is in it.
-pub fn read(text: &str) -> Result<Facts, ReadError> {
+pub fn read(text: &str) -> Result<KubeconfigFacts, ReadError> {
     let config: Value = serde_saphyr::from_str(text).map_err(|_| ReadError::NotYaml)?;
     let is = |key: &str, wanted: &str| config[key].as_str().is_none_or(|value| value == wanted);
     if !config.is_object() || !is("kind", "Config") || !is("apiVersion", "v1") {
@@ -140,7 +140,7 @@ pub fn read(text: &str) -> Result<Facts, ReadError> {
         }
     }
     let token = user["token"].as_str().map(str::to_owned);
-    Ok(Facts { server: server.to_owned(), ca, token })
+    Ok(KubeconfigFacts { server: server.to_owned(), ca, token })
 }
 
 #[cfg(test)]

@@ -39,9 +39,9 @@ use serde_json::Value;
 use crate::runtime::{Error, Looker, Name, Referrer, Writer};
 use crate::workspace::apply::connection;
 use crate::workspace::apply::prepare::Blocked;
-use crate::workspace::context::Context;
-use recipe::{EksCluster, Known, Login, Material, Recipe};
-use secrets::{Step, Wanted};
+use crate::workspace::context::WorkspaceContext;
+use recipe::{EksCluster, KnownCluster, Login, Material, Recipe};
+use secrets::{SecretStep, WantedSecret};
 
 /// Field manager of the Secrets.
 pub const MANAGER: &str = "capt-access";
@@ -50,7 +50,7 @@ pub const MANAGER: &str = "capt-access";
 #[derive(Clone)]
 pub struct AccessContext {
     /// Templates, provider configs, and how to read what they refer to.
-    pub workspaces: Arc<Context>,
+    pub workspaces: Arc<WorkspaceContext>,
     /// Writes the Secrets.
     pub writer: Writer,
     said: Arc<granted::Said>,
@@ -58,7 +58,7 @@ pub struct AccessContext {
 
 impl AccessContext {
     /// Beside the workspaces' controllers.
-    pub fn new(workspaces: Arc<Context>) -> Self {
+    pub fn new(workspaces: Arc<WorkspaceContext>) -> Self {
         Self { writer: Writer::new(workspaces.client.clone(), MANAGER), workspaces, said: Arc::default() }
     }
 
@@ -128,7 +128,7 @@ pub async fn keep(
             Some(current) if Name::of(current) == wanted.name => Some(current.clone()),
             _ => secrets::read(writer, looker, &wanted.name).await?,
         };
-        match secrets::decide(wanted, found.as_ref(), request.control_plane, &request.cluster.name) {
+        match secrets::compare(wanted, found.as_ref(), request.control_plane, &request.cluster.name) {
             Ok(step) => steps.push(step),
             Err(problem) => return Ok(standing_with(problem, request, current.as_ref(), now)),
         }
@@ -136,7 +136,7 @@ pub async fn keep(
     for step in &steps {
         secrets::act(writer, step).await?;
     }
-    if steps.iter().any(|step| *step != Step::Rest) {
+    if steps.iter().any(|step| *step != SecretStep::Rest) {
         tracing::debug!(cluster = %request.cluster, "kubeconfig and CA are written");
     }
     let next = made.due.map(|due| until(due, now));
@@ -146,7 +146,7 @@ pub async fn keep(
 /// Secrets as they should be.
 struct Made {
     /// The kubeconfig comes last: whoever finds it finds the rest.
-    secrets: Vec<Wanted>,
+    secrets: Vec<WantedSecret>,
     /// When the kubeconfig must be made again.
     due: Option<Timestamp>,
 }
@@ -213,12 +213,12 @@ async fn make(
     let mut secrets = Vec::with_capacity(3);
     if let Some(ca) = &ca {
         let own = Name::of(request.control_plane);
-        secrets.push(Wanted::ca(&own, ca));
+        secrets.push(WantedSecret::ca(&own, ca));
         if own != *request.cluster {
-            secrets.push(Wanted::ca(request.cluster, ca));
+            secrets.push(WantedSecret::ca(request.cluster, ca));
         }
     }
-    secrets.push(Wanted::kubeconfig(request.cluster, &text));
+    secrets.push(WantedSecret::kubeconfig(request.cluster, &text));
     Ok(Ok(Made { secrets, due }))
 }
 
@@ -255,7 +255,8 @@ fn choose(
     let own = request.control_plane.annotations().get(annotations::CLUSTER_AUTH);
     let shared = template.and_then(|template| template.annotations().get(annotations::CLUSTER_AUTH));
     let asked = recipe::asked(own.map(String::as_str), shared.map(String::as_str), material)?;
-    let known = Known { cluster: &request.cluster.name, endpoint: request.endpoint, region: request.region };
+    let known =
+        KnownCluster { cluster: &request.cluster.name, endpoint: request.endpoint, region: request.region };
     recipe::choose(material, asked, &known)
 }
 
@@ -305,15 +306,15 @@ impl Token {
             return Ok(Err(no_region()));
         };
         let signer = credentials.signer();
-        let of_the_same = |facts: &eks::Facts| facts.key_id == signer.key_id && facts.region == region;
+        let of_the_same = |facts: &eks::TokenFacts| facts.key_id == signer.key_id && facts.region == region;
         if let Some(token) = current.and_then(token_in)
-            && let Some(facts) = eks::Facts::of(&token).filter(of_the_same)
+            && let Some(facts) = eks::TokenFacts::of(&token).filter(of_the_same)
             && facts.is_fresh(&self.seed, now)
         {
             return Ok(Ok((token, facts.due(&self.seed))));
         }
         let token = eks::mint(&signer, &region, &self.of.name, now);
-        let due = eks::Facts::of(&token).map_or(now, |facts| facts.due(&self.seed));
+        let due = eks::TokenFacts::of(&token).map_or(now, |facts| facts.due(&self.seed));
         Ok(Ok((token, due)))
     }
 }
@@ -333,7 +334,8 @@ fn standing_with(
 ) -> AccessStanding {
     let owner = request.control_plane.controller_owner_ref(&()).unwrap_or_default();
     let ours = current.filter(|secret| secrets::is_ours(secret, &owner));
-    let ends = ours.and_then(token_in).and_then(|token| eks::Facts::of(&token)).map(|facts| facts.ends());
+    let ends =
+        ours.and_then(token_in).and_then(|token| eks::TokenFacts::of(&token)).map(|facts| facts.ends());
     let good = ours.is_some() && ends.is_none_or(|ends| now < ends);
     let next = ends.filter(|_| good).map(|ends| until(ends, now));
     AccessStanding { secrets_ready: good, problem: Some(problem), next }

@@ -139,7 +139,7 @@ pub struct EksCluster {
 
 /// What is known of the cluster besides its outputs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
+pub struct KnownCluster<'a> {
     /// Name of the cluster.
     pub cluster: &'a str,
     /// Where its API is.
@@ -149,7 +149,7 @@ pub struct Known<'a> {
 }
 
 /// Chooses.
-pub fn choose(material: &Material, asked: Option<Auth>, known: &Known<'_>) -> Result<Recipe, Problem> {
+pub fn choose(material: &Material, asked: Option<Auth>, known: &KnownCluster<'_>) -> Result<Recipe, Problem> {
     let mut ca = match material.first(&CA) {
         Some((name, text)) => Some(pem::certificates(text).map_err(|error| wrong_output(name, &error))?),
         None => None,
@@ -179,7 +179,7 @@ fn login(
     material: &Material,
     asked: Option<Auth>,
     is_eks: bool,
-    known: &Known<'_>,
+    known: &KnownCluster<'_>,
 ) -> Result<Login, Problem> {
     let by_host = known.endpoint.and_then(|at| eks::region_of(&at.host));
     let region = known.region.or(material.text("region")).or(by_host).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! The Secrets: what each should be, whose it is, and the writes that make it so.
+//! Secrets of a cluster: as each should be, its owner, and the writes that make it so.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::runtime::{Error, Looker, Name, Writer};
 /// Cluster API's type of Secrets.
 const TYPE: &str = "cluster.x-k8s.io/secret";
 
-/// What one Secret should be.
+/// One Secret as it should be.
 #[derive(Clone, PartialEq)]
-pub struct Wanted {
+pub struct WantedSecret {
     /// Its name.
     pub name: Name,
-    /// What it holds.
+    /// Its content.
     pub data: BTreeMap<String, ByteString>,
 }
 
-impl Wanted {
+impl WantedSecret {
     /// The kubeconfig of a cluster.
     pub fn kubeconfig(cluster: &Name, text: &str) -> Self {
         Self {
@@ -49,9 +49,9 @@ pub fn kubeconfig_name(cluster: &Name) -> Name {
     Name::new(cluster.namespace.clone(), format!("{}-kubeconfig", cluster.name))
 }
 
-/// What to do about one Secret.
+/// The one thing to do for a Secret.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum SecretStep {
     /// It is right.
     Rest,
     /// Create it.
@@ -62,13 +62,13 @@ pub enum Step {
     Renew(String, Box<Secret>),
 }
 
-/// Decides about one Secret; refuses one that is somebody else's.
-pub fn decide(
-    wanted: &Wanted,
+/// Compares one Secret with what it should be; refuses one that is somebody else's. What it holds is none of the planner's business.
+pub fn compare(
+    wanted: &WantedSecret,
     found: Option<&Secret>,
     owner: &CAPTControlPlane,
     cluster: &str,
-) -> Result<Step, Problem> {
+) -> Result<SecretStep, Problem> {
     let owned_by = owner.controller_owner_ref(&()).unwrap_or_default();
     let object = |metadata: ObjectMeta| Secret {
         metadata,
@@ -85,7 +85,7 @@ pub fn decide(
             ..ObjectMeta::default()
         }))
     };
-    let Some(found) = found else { return Ok(Step::Create(fresh())) };
+    let Some(found) = found else { return Ok(SecretStep::Create(fresh())) };
     if !is_ours(found, &owned_by) {
         let message = format!(
             "Secret {} is somebody else's and stays as it is: {}",
@@ -103,7 +103,7 @@ pub fn decide(
         return Err(Problem { reason: reasons::WAITING_FOR_SECRETS, message, waiting: true });
     }
     if found.type_.as_deref() != Some(TYPE) {
-        return Ok(Step::Renew(found.uid().unwrap_or_default(), fresh()));
+        return Ok(SecretStep::Renew(found.uid().unwrap_or_default(), fresh()));
     }
     let mut metadata = found.metadata.clone();
     metadata.labels.get_or_insert_default().insert(labels::CLUSTER_NAME.to_owned(), cluster.to_owned());
@@ -113,10 +113,10 @@ pub fn decide(
         owners.push(owned_by);
     }
     let changed = Secret { immutable: found.immutable, ..object(metadata) };
-    Ok(if changed == *found { Step::Rest } else { Step::Replace(Box::new(changed)) })
+    Ok(if changed == *found { SecretStep::Rest } else { SecretStep::Replace(Box::new(changed)) })
 }
 
-/// Whether a Secret was made for this control plane, or for one of its name that is no more.
+/// Returns true if a Secret was made for this control plane, or for one of its name that is no more.
 pub fn is_ours(secret: &Secret, owner: &OwnerReference) -> bool {
     secret.owner_references().iter().any(|known| known.uid == owner.uid || is_former(known, owner))
 }
@@ -140,13 +140,13 @@ pub async fn read(writer: &Writer, looker: &mut Looker, name: &Name) -> Result<O
     Ok(found)
 }
 
-/// Does what was decided.
-pub async fn act(writer: &Writer, step: &Step) -> Result<(), Error> {
+/// Carries out one step.
+pub async fn act(writer: &Writer, step: &SecretStep) -> Result<(), Error> {
     match step {
-        Step::Rest => Ok(()),
-        Step::Create(secret) => writer.create(secret.as_ref()).await.map(drop),
-        Step::Replace(secret) => writer.replace(secret.as_ref()).await.map(drop),
-        Step::Renew(uid, secret) => {
+        SecretStep::Rest => Ok(()),
+        SecretStep::Create(secret) => writer.create(secret.as_ref()).await.map(drop),
+        SecretStep::Replace(secret) => writer.replace(secret.as_ref()).await.map(drop),
+        SecretStep::Renew(uid, secret) => {
             writer.delete::<Secret>(&Name::of(secret.as_ref()), uid).await?;
             writer.create(secret.as_ref()).await.map(drop)
         }
@@ -167,12 +167,12 @@ mod tests {
         owner
     }
 
-    fn wanted() -> Wanted {
-        Wanted::kubeconfig(&Name::new("n", "c"), "text")
+    fn wanted() -> WantedSecret {
+        WantedSecret::kubeconfig(&Name::new("n", "c"), "text")
     }
 
     fn made(change: impl FnOnce(&mut Secret)) -> Secret {
-        let Step::Create(secret) = decide(&wanted(), None, &owner(), "c").unwrap() else {
+        let SecretStep::Create(secret) = compare(&wanted(), None, &owner(), "c").unwrap() else {
             panic!("it is new")
         };
         let mut secret = *secret;
@@ -190,35 +190,35 @@ mod tests {
         let by = &secret.owner_references()[0];
         assert_eq!((by.kind.as_str(), by.name.as_str(), by.uid.as_str()), ("CAPTControlPlane", "cp", "u"));
         assert_eq!(secret.data.unwrap()["value"].0, b"text");
-        let ca = Wanted::ca(&Name::new("n", "cp"), "pem");
+        let ca = WantedSecret::ca(&Name::new("n", "cp"), "pem");
         assert_eq!(ca.name.name, "cp-ca");
         assert_eq!(ca.data.keys().collect::<Vec<_>>(), ["ca.crt", "tls.crt"]);
     }
 
     #[test]
     fn only_what_differs_is_written() {
-        let step = |found: &Secret| decide(&wanted(), Some(found), &owner(), "c").unwrap();
-        assert_eq!(step(&made(|_| ())), Step::Rest);
+        let step = |found: &Secret| compare(&wanted(), Some(found), &owner(), "c").unwrap();
+        assert_eq!(step(&made(|_| ())), SecretStep::Rest);
         let noted = made(|secret| {
             secret.metadata.annotations = Some([("theirs".to_owned(), "stays".to_owned())].into());
         });
-        assert_eq!(step(&noted), Step::Rest, "what people note on it is theirs");
+        assert_eq!(step(&noted), SecretStep::Rest, "what people note on it is theirs");
         let changes: [fn(&mut Secret); 3] = [
             |secret| secret.data = None,
             |secret| secret.metadata.labels = None,
             |secret| secret.metadata.owner_references.as_mut().unwrap()[0].uid = "former".into(),
         ];
         for change in changes {
-            let Step::Replace(changed) = step(&made(change)) else { panic!("it differs") };
+            let SecretStep::Replace(changed) = step(&made(change)) else { panic!("it differs") };
             assert_eq!(*changed, made(|_| ()));
         }
         let opaque = made(|secret| secret.type_ = Some("Opaque".into()));
-        assert!(matches!(step(&opaque), Step::Renew(uid, _) if uid == "s"));
+        assert!(matches!(step(&opaque), SecretStep::Renew(uid, _) if uid == "s"));
     }
 
     #[test]
     fn what_is_somebody_elses_stays() {
-        let refused = |found: &Secret| decide(&wanted(), Some(found), &owner(), "c").unwrap_err().message;
+        let refused = |found: &Secret| compare(&wanted(), Some(found), &owner(), "c").unwrap_err().message;
         let nobodys = refused(&made(|secret| secret.metadata.owner_references = None));
         assert!(nobodys.starts_with("Secret c-kubeconfig is somebody else's"), "{nobodys}");
         let others = refused(&made(|secret| {
@@ -229,6 +229,6 @@ mod tests {
         let going = made(|secret| {
             secret.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
         });
-        assert!(decide(&wanted(), Some(&going), &owner(), "c").unwrap_err().waiting);
+        assert!(compare(&wanted(), Some(&going), &owner(), "c").unwrap_err().waiting);
     }
 }

@@ -4,8 +4,8 @@
 //! observe: the control plane, its Cluster, network, workspace, workers   (observe)
 //! keep:    the Secrets by which it is reached, once it can be            (cluster::access)
 //! ask:     its API, whether it is ready; the answer comes later          (cluster::probe)
-//! decide:  where it stands, and the next thing to do                      (capt_planner::cluster::control_plane; pure)
-//! act:     finalizer, workspace, endpoint, the end                        (cluster::act)
+//! decide:  its state, and the next thing to do                            (capt_planner::cluster::control_plane; pure)
+//! act:     finalizer, workspace, endpoint, the end                        (owned_workspace, cluster::act)
 //! report:  the status that was decided; one write                         (here)
 //! ```
 
@@ -15,22 +15,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capt_api::cluster::{CAPTControlPlane, CAPTControlPlaneStatus};
-use capt_planner::cluster::Why;
-use capt_planner::cluster::control_plane::{self, Access, Plan, Probe, State};
+use capt_planner::Why;
+use capt_planner::cluster::control_plane::{self, Access, ControlPlanePlan, ControlPlaneState, Probe};
 use capt_planner::cluster::endpoint::show;
 
 use super::access::{self, AccessRequest, AccessStanding};
-use super::act::{Acted, Hands};
-use super::context::Context;
-use super::probe::Subject;
+use super::act::ClusterPartActions;
+use super::context::ClusterPartContext;
+use super::probe::ProbeSubject;
 use crate::machines::context::CATCH_UP;
+use crate::owned_workspace::OwnerChanges;
 use crate::runtime::queue::Next;
 use crate::runtime::status::without_messages;
 use crate::runtime::{Error, Name};
 use observe::Found;
 
-/// Looks at one control plane, and does the next thing for it.
-pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTControlPlane>) -> Result<Next, Error> {
+/// Reconciles one control plane.
+pub async fn reconcile(
+    context: Arc<ClusterPartContext>,
+    object: Arc<CAPTControlPlane>,
+) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     if !context.plane_writes.caught_up(&name, &context.applies, &context.writer).await? {
         return Ok(CATCH_UP);
@@ -47,24 +51,24 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTControlPlane>) -> 
     observed.probe = asked.as_ref().and_then(|(probe, _)| probe.clone());
     let plan = control_plane::decide(&observed, now);
     let wake = plan.wake;
-    let hands = found.hands(&context);
-    let acted = hands.act(&plan.step).await?;
-    let held = report(&context, &found, &hands, plan, &acted).await?;
+    let actions = found.actions(&context);
+    let acted = actions.act(&plan.step).await?;
+    let held = report(&context, &found, &actions, plan, &acted).await?;
     let again = asked.and_then(|(_, again)| again);
     let again = standing.and_then(|standing| standing.next).into_iter().chain(again).min();
     Ok(super::next(wake, now, again, held))
 }
 
-/// What its API said last, once there is a kubeconfig to ask it with; and when to come back.
+/// The last answer of its API, once there is a kubeconfig to ask it with; and the time until the next look.
 fn look(
-    context: &Context,
+    context: &ClusterPartContext,
     found: &Found,
     standing: Option<&AccessStanding>,
 ) -> Option<(Option<Probe>, Option<Duration>)> {
     let observed = found.observed();
     let endpoint =
         control_plane::reachable(&observed).filter(|_| standing.is_some_and(|it| it.secrets_ready))?;
-    let subject = Subject {
+    let subject = ProbeSubject {
         cluster: Name::new(found.name.namespace.clone(), found.owner.name()?),
         endpoint: show(&endpoint),
         private: !found.object.spec.control_plane_config.endpoint_access.public,
@@ -73,7 +77,7 @@ fn look(
 }
 
 /// Keeps the Secrets, once the control plane can be reached.
-async fn keep(context: &Context, found: &Found) -> Result<Option<AccessStanding>, Error> {
+async fn keep(context: &ClusterPartContext, found: &Found) -> Result<Option<AccessStanding>, Error> {
     let observed = found.observed();
     let mut looker = context.dependents.looker(found.name.clone());
     let (Some(endpoint), Some(cluster)) = (control_plane::reachable(&observed), found.owner.name()) else {
@@ -95,11 +99,11 @@ async fn keep(context: &Context, found: &Found) -> Result<Option<AccessStanding>
 }
 
 async fn report(
-    context: &Context,
+    context: &ClusterPartContext,
     found: &Found,
-    hands: &Hands<'_, CAPTControlPlane>,
-    plan: Plan,
-    acted: &Acted,
+    actions: &ClusterPartActions<'_, CAPTControlPlane>,
+    plan: ControlPlanePlan,
+    acted: &OwnerChanges,
 ) -> Result<Option<Duration>, Error> {
     if acted.released {
         context.plane_status.forget(&found.name);
@@ -119,11 +123,11 @@ async fn report(
     let held =
         context.plane_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
     if let Some(news) = plan.news.as_ref().filter(|_| held.is_none()) {
-        hands.publish(news);
+        actions.publish(news);
     }
     let running = found.workspace.as_ref().is_some_and(|workspace| workspace.ours() && workspace.running);
-    if !matches!(plan.state, State::Deleting(_)) {
-        hands.guard_move(running).await?;
+    if !matches!(plan.state, ControlPlaneState::Deleting(_)) {
+        actions.guard_move(running).await?;
     }
     Ok(held)
 }

@@ -1,32 +1,34 @@
-//! What is known of one control plane when its next step is decided.
+//! Observation of one control plane.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use capt_api::cluster::{CAPTControlPlane, CAPTControlPlaneStatus};
 use capt_api::names::{annotations, finalizers};
 use capt_api::refs::ObjectRef;
 use capt_api::workspace::WorkspaceTemplateApply;
-use capt_planner::cluster::control_plane::{self, CONNECTION_SUFFIX, Network, Observed};
-use capt_planner::cluster::{Owner, Workspace};
+use capt_planner::cluster::Owner;
+use capt_planner::cluster::control_plane::{self, CONNECTION_SUFFIX, ControlPlaneObservation, Network};
+use capt_planner::owned_workspace::{OwnedWorkspace, WantedWorkspace, WorkspaceTerms};
 use kube::ResourceExt;
 
-use super::super::act::Hands;
-use super::super::context::{Context, cluster_of};
-use crate::owned_workspace::{self, Terms, Wanted};
+use super::super::act::ClusterPartActions;
+use super::super::context::{ClusterPartContext, cluster_of};
+use crate::owned_workspace::{self, OwnerActions};
 use crate::runtime::Name;
 
-/// What was found.
+/// A control plane, with everything that its next step depends on.
 pub struct Found {
     pub object: Arc<CAPTControlPlane>,
     pub name: Name,
     pub status: Option<CAPTControlPlaneStatus>,
     pub owner: Owner,
-    pub workspace: Option<Workspace>,
+    pub workspace: Option<OwnedWorkspace>,
     /// The Secret with all outputs of the workspace.
     pub connection: Name,
     network: Network,
     child: Name,
-    wanted: Option<Wanted>,
+    wanted: Option<WantedWorkspace>,
     /// Its workspace as it is.
     pub existing: Option<Arc<WorkspaceTemplateApply>>,
     workers: Vec<String>,
@@ -36,7 +38,7 @@ pub struct Found {
 }
 
 /// Observes.
-pub fn observe(context: &Context, object: Arc<CAPTControlPlane>, name: Name) -> Found {
+pub fn observe(context: &ClusterPartContext, object: Arc<CAPTControlPlane>, name: Name) -> Found {
     let owner = context.owner(object.as_ref());
     let child = Name::new(name.namespace.clone(), control_plane::workspace_of(&name.name));
     let existing = context.applies.get(&child);
@@ -63,7 +65,7 @@ pub fn observe(context: &Context, object: Arc<CAPTControlPlane>, name: Name) -> 
     found
 }
 
-fn network(context: &Context, owner: &Owner, namespace: &str) -> Network {
+fn network(context: &ClusterPartContext, owner: &Owner, namespace: &str) -> Network {
     let Some(cluster) = owner.cluster() else { return Network::Awaited("its Cluster is not there".into()) };
     let named = cluster.infrastructure.as_ref().map(|reference| Name::new(namespace, reference.name.clone()));
     let there = named.and_then(|named| context.networks.get(&named));
@@ -71,8 +73,8 @@ fn network(context: &Context, owner: &Owner, namespace: &str) -> Network {
 }
 
 impl Found {
-    /// What its workspace should be; none while that is not known.
-    fn wish(&self) -> Option<Wanted> {
+    /// Its workspace as it should be; none while that is not known.
+    fn wish(&self) -> Option<WantedWorkspace> {
         if matches!(self.network, Network::Awaited(_)) {
             return None;
         }
@@ -83,15 +85,16 @@ impl Found {
             Network::None | Network::Awaited(_) => None,
         };
         let beside = |name: String| ObjectRef { name, namespace: None };
-        Some(Wanted {
-            name: self.child.clone(),
+        Some(WantedWorkspace {
+            namespace: self.child.namespace.clone(),
+            name: self.child.name.clone(),
             template: object.spec.workspace_template_ref.clone(),
             variables: control_plane::variables(&self.observed()),
             defaults: control_plane::defaults(&object.spec),
             secrets: Vec::new(),
             cluster: Some(cluster),
             owner: owned_workspace::owner(object),
-            terms: Some(Terms {
+            terms: Some(WorkspaceTerms {
                 connection: Some(beside(self.connection.name.clone())),
                 after: after.into_iter().map(beside).collect(),
                 retain: false,
@@ -99,20 +102,16 @@ impl Found {
         })
     }
 
-    fn read(&self) -> Option<Workspace> {
+    fn read(&self) -> Option<OwnedWorkspace> {
         let apply = self.existing.as_ref()?;
-        let kinship = owned_workspace::kinship(apply, self.object.as_ref());
         let before = self.status.as_ref().and_then(|status| status.failure_reason.as_deref());
-        Some(Workspace {
-            differs: self.wanted.as_ref().is_some_and(|wanted| wanted.correction(apply).is_some()),
-            held: owned_workspace::is_held(apply),
-            ..Workspace::read(apply, kinship, &self.object.spec.workspace_template_ref, before)
-        })
+        let template = &self.object.spec.workspace_template_ref;
+        Some(OwnedWorkspace::read(apply, &self.object.metadata, template, self.wanted.as_ref(), before))
     }
 
     /// As the planner wants it; nobody has looked after the Secrets yet.
-    pub fn observed(&self) -> Observed<'_> {
-        Observed {
+    pub fn observed(&self) -> ControlPlaneObservation<'_> {
+        ControlPlaneObservation {
             object: &self.object,
             status: self.status.as_ref(),
             external: self.external,
@@ -127,18 +126,24 @@ impl Found {
         }
     }
 
-    /// What changes things for it.
-    pub fn hands<'a>(&'a self, context: &'a Context) -> Hands<'a, CAPTControlPlane> {
-        Hands {
-            context,
-            object: &self.object,
+    /// Actions that carry out its steps.
+    pub fn actions<'a>(
+        &'a self,
+        context: &'a ClusterPartContext,
+    ) -> ClusterPartActions<'a, CAPTControlPlane> {
+        let owner = OwnerActions {
+            writer: &context.writer,
+            events: &context.events,
+            writes: &context.plane_writes,
+            object: self.object.as_ref(),
             name: &self.name,
             finalizer: finalizers::CONTROL_PLANE,
+            labels: BTreeMap::new(),
             child: &self.child,
             wanted: self.wanted.as_ref(),
             existing: self.existing.as_ref(),
-            writes: &context.plane_writes,
             leaves: self.external,
-        }
+        };
+        ClusterPartActions { context, owner }
     }
 }

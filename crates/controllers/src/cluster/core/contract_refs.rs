@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capt_api::cluster::core::{Cluster, ClusterPartRef};
 use capt_api::cluster::{CAPTCluster, CAPTControlPlane};
+use capt_planner::cluster::core::{ClusterPart, PresentPart};
 use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::core::PartialObjectMeta;
@@ -15,7 +16,6 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use super::MANAGER;
-use super::contract_ref::{Part, There};
 use crate::runtime::status::PATIENCE;
 use crate::runtime::{Cache, Error, Name};
 
@@ -48,34 +48,38 @@ impl Parts {
         })
     }
 
-    /// What a Cluster names.
-    pub async fn find(&self, reference: Option<&ClusterPartRef>, cluster: &Cluster) -> Result<Part, Error> {
-        let Some(reference) = reference else { return Ok(Part::None) };
+    /// Finds an object that a Cluster names.
+    pub async fn find(
+        &self,
+        reference: Option<&ClusterPartRef>,
+        cluster: &Cluster,
+    ) -> Result<ClusterPart, Error> {
+        let Some(reference) = reference else { return Ok(ClusterPart::None) };
         let namespace = cluster.namespace().unwrap_or_default();
         if let Some(other) =
             reference.namespace.as_ref().filter(|other| !other.is_empty() && **other != namespace)
         {
             let message = format!("namespace {other}: a part of a Cluster is in its own namespace");
-            return Ok(Part::Wrong(message));
+            return Ok(ClusterPart::Wrong(message));
         }
         if let Some(message) = Name::new(namespace.clone(), reference.name.clone()).problem(&reference.kind) {
-            return Ok(Part::Wrong(message));
+            return Ok(ClusterPart::Wrong(message));
         }
         let Some(resource) = self.resource(reference).await? else {
             let message =
                 format!("no kind {} in the group {} is installed", reference.kind, reference.group());
-            return Ok(Part::Wrong(message));
+            return Ok(ClusterPart::Wrong(message));
         };
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &resource);
         let attempt = format!("read {} {namespace}/{}", reference.kind, reference.name);
         Ok(match in_time(attempt, api.get_opt(&reference.name)).await? {
-            Some(object) => Part::There(Box::new(There::of(&object, reference, cluster))),
-            None => Part::Absent(reference.clone()),
+            Some(object) => ClusterPart::There(Box::new(PresentPart::of(&object, reference, cluster))),
+            None => ClusterPart::Absent(reference.clone()),
         })
     }
 
     /// Makes an object a part of a Cluster.
-    pub async fn adopt(&self, namespace: &str, part: &There, metadata: &Value) -> Result<(), Error> {
+    pub async fn adopt(&self, namespace: &str, part: &PresentPart, metadata: &Value) -> Result<(), Error> {
         let Some(api) = self.api(namespace, &part.reference).await? else { return Ok(()) };
         let params = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
         let patch = Patch::Merge(json!({ "metadata": metadata }));
@@ -84,7 +88,7 @@ impl Parts {
     }
 
     /// Deletes a part, if it is this one. That it is gone is a success.
-    pub async fn delete(&self, namespace: &str, part: &There) -> Result<(), Error> {
+    pub async fn delete(&self, namespace: &str, part: &PresentPart) -> Result<(), Error> {
         let Some(api) = self.api(namespace, &part.reference).await? else { return Ok(()) };
         let only = Preconditions { uid: Some(part.uid.clone()), resource_version: None };
         let params = DeleteParams { preconditions: Some(only), ..DeleteParams::background() };
@@ -118,7 +122,7 @@ impl Parts {
         Ok(resource.map(|resource| Api::namespaced_with(self.client.clone(), namespace, &resource)))
     }
 
-    /// How the API serves a kind, in the version that it likes best. From the first time on, its objects are watched.
+    /// The resource of a kind, in the version that it likes best. From the first time on, its objects are watched.
     async fn resource(&self, reference: &ClusterPartRef) -> Result<Option<ApiResource>, Error> {
         let kind: GroupKind = (reference.group().to_owned(), reference.kind.clone());
         if let Some(known) = self.known().get(&kind) {
@@ -160,7 +164,7 @@ fn own(kind: &GroupKind) -> Option<ApiResource> {
     own.into_iter().find(|own| own.group == kind.0 && own.kind == kind.1)
 }
 
-/// Whether the group or kind is not served: an answer, not a failure.
+/// Returns true if the group or kind is not served: an answer, not a failure.
 fn is_missing(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => status.code == 404,

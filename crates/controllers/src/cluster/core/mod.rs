@@ -2,18 +2,16 @@
 //! that it brought itself.
 //!
 //! ```text
-//! observe: the Cluster, the objects that it names, its machines      (observe, parts, workers)
-//! decide:  finalizer, owner references, endpoint, the order of the end (decide; pure)
+//! observe: the Cluster, the objects that it names, its machines      (observe, contract_refs, workers)
+//! decide:  finalizer, owner references, endpoint, the order of the end (capt_planner::cluster::core; pure)
 //! act:     the only one that changes anything                         (act)
 //! report:  phase, readiness, failures, conditions; one write          (report; pure up to the write)
 //! ```
 //!
-//! Beside Cluster API core nothing of this runs: [`start`] follows the CRD, and a CRD that is not CAPT's is left alone.
+//! Beside Cluster API core nothing of this runs: [`start()`] follows the CRD, and a CRD that is not CAPT's is left alone.
 
 mod act;
-pub mod contract_ref;
 mod contract_refs;
-pub mod decide;
 pub mod install;
 pub mod observe;
 pub mod report;
@@ -25,6 +23,7 @@ use std::time::Duration;
 
 use capt_api::cluster::core::{Cluster, ClusterStatus};
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
+use capt_planner::cluster::core::{ClusterObservation, ClusterPart, decide};
 
 use crate::runtime::events::Events;
 use crate::runtime::queue::Next;
@@ -36,7 +35,7 @@ pub use start::start;
 /// Field manager of what this controller writes.
 pub const MANAGER: &str = "capt-clusters";
 
-/// Who takes care of Clusters.
+/// The software that takes care of Clusters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ClusterApi {
     /// CAPT exactly where the CRD of Cluster is its own, else Cluster API core.
@@ -48,8 +47,8 @@ pub enum ClusterApi {
     Core,
 }
 
-/// What the controller works with.
-pub struct Context {
+/// Dependencies of the controller.
+pub struct ClusterContext {
     /// Talks to the API.
     pub writer: Writer,
     /// Tells the time.
@@ -60,7 +59,7 @@ pub struct Context {
     pub clusters: Cache<Cluster>,
     /// Writes their status.
     pub status: StatusWriter<ClusterStatus>,
-    /// What they name.
+    /// Objects that they name.
     parts: Arc<contract_refs::Parts>,
     /// All deployments of machines.
     pub deployments: Cache<CaptMachineDeployment>,
@@ -73,17 +72,17 @@ pub struct Context {
 }
 
 /// Reconciles one Cluster.
-pub async fn reconcile(context: Arc<Context>, object: Arc<Cluster>) -> Result<Next, Error> {
+pub async fn reconcile(context: Arc<ClusterContext>, object: Arc<Cluster>) -> Result<Next, Error> {
     let observed = observe::observe(&context, object).await?;
-    let decision = decide::decide(&observed);
+    let decision = decide(&observed);
     let acted = act::act(&context, &observed, &decision.steps).await?;
     let held = report::report(&context, &observed, &decision, &acted, context.clock.now()).await?;
     Ok(next(&observed, held))
 }
 
 /// A part whose kind is not installed cannot be watched.
-fn next(observed: &observe::Observed, held: Option<Duration>) -> Next {
-    let wrong = |part: &contract_ref::Part| matches!(part, contract_ref::Part::Wrong(_));
+fn next(observed: &ClusterObservation, held: Option<Duration>) -> Next {
+    let wrong = |part: &ClusterPart| matches!(part, ClusterPart::Wrong(_));
     let unwatched = wrong(&observed.infrastructure) || wrong(&observed.control_plane);
     Next::soonest([unwatched.then_some(Duration::from_secs(30)), held])
 }

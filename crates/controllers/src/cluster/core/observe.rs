@@ -1,57 +1,32 @@
-//! What is known of one Cluster when its next step is decided.
+//! Observation of one Cluster.
 
 use std::sync::Arc;
 
-use capt_api::cluster::core::{Cluster, ClusterStatus};
+use capt_api::cluster::core::Cluster;
 use capt_api::names::{annotations, finalizers};
+use capt_planner::cluster::core::{ClusterObservation, ClusterPart, Workers};
 use kube::ResourceExt;
 
-use super::Context;
-use super::contract_ref::Part;
-use super::workers::{self, Workers};
+use super::ClusterContext;
+use super::workers;
 use crate::runtime::{Error, Name};
 
-/// What is known of one Cluster.
-#[derive(Clone, Debug)]
-pub struct Observed {
-    /// The object.
-    pub object: Arc<Cluster>,
-    /// Its name.
-    pub name: Name,
-    /// Its status: what was written last, though the cache may not show it yet.
-    pub status: Option<ClusterStatus>,
-    /// What pauses it.
-    pub paused: Option<String>,
-    /// Whether it is on its way out.
-    pub deleting: bool,
-    /// Whether the finalizer is on it.
-    pub finalizer: bool,
-    /// Whether its parts should stay when it goes.
-    pub orphans: bool,
-    /// Its infrastructure.
-    pub infrastructure: Part,
-    /// Its control plane.
-    pub control_plane: Part,
-    /// Its machines.
-    pub workers: Workers,
-}
-
 /// Observes. A Cluster that is paused is not looked into any further.
-pub async fn observe(context: &Context, object: Arc<Cluster>) -> Result<Observed, Error> {
+pub async fn observe(context: &ClusterContext, object: Arc<Cluster>) -> Result<ClusterObservation, Error> {
     let name = Name::of(object.as_ref());
     let has = |wanted: &str| object.finalizers().iter().any(|known| known == wanted);
     let (finalizer, orphans) = (has(finalizers::CORE_CLUSTER), has("orphan"));
     let deleting = object.metadata.deletion_timestamp.is_some();
     let paused = paused(&object);
-    let (mut infrastructure, mut control_plane, mut workers) = (Part::None, Part::None, Workers::default());
+    let (mut infrastructure, mut control_plane, mut workers) =
+        (ClusterPart::None, ClusterPart::None, Workers::default());
     if paused.is_none() {
         infrastructure = context.parts.find(object.spec.infrastructure_ref.as_ref(), &object).await?;
         control_plane = context.parts.find(object.spec.control_plane_ref.as_ref(), &object).await?;
         workers = workers::observe(context, &name, deleting).await?;
     }
-    Ok(Observed {
+    Ok(ClusterObservation {
         status: context.status.current(object.as_ref(), object.status.as_ref()),
-        name,
         paused,
         deleting,
         finalizer,

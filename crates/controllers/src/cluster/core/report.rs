@@ -1,4 +1,4 @@
-//! How a Cluster stands, as its status and events tell it.
+//! Status and events of a Cluster.
 
 use std::time::Duration;
 
@@ -6,14 +6,17 @@ use capt_api::cluster::core::{
     ClusterDeprecated, ClusterInitialization, ClusterPhase, ClusterStatus, ClusterV1beta1,
 };
 use capt_api::conditions::{reasons, types};
+use capt_planner::Why;
+use capt_planner::cluster::core::{
+    Belongs, ClusterDecision, ClusterObservation, ClusterPart, ClusterState, PresentPart, ReportedCondition,
+    Workers, endpoint_after, title,
+};
+use capt_planner::reason::few;
 use jiff::Timestamp;
+use kube::ResourceExt;
 
-use super::Context;
-use super::act::Acted;
-use super::contract_ref::{Belongs, Part, Said, There, title};
-use super::decide::{Decision, Standing, endpoint_after};
-use super::observe::Observed;
-use super::workers::Workers;
+use super::ClusterContext;
+use crate::owned_workspace::OwnerChanges;
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, Truth};
 use crate::runtime::events::Note;
@@ -24,13 +27,13 @@ const LONGEST_FAILURE: usize = 10_000;
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
-    context: &Context,
-    observed: &Observed,
-    decision: &Decision,
-    acted: &Acted,
+    context: &ClusterContext,
+    observed: &ClusterObservation,
+    decision: &ClusterDecision,
+    acted: &OwnerChanges,
     now: Timestamp,
 ) -> Result<Option<Duration>, Error> {
-    if acted.released || decision.standing == Standing::Gone {
+    if acted.released || decision.state == ClusterState::Gone {
         return Ok(None);
     }
     let mut new = status(observed, decision, now);
@@ -59,11 +62,11 @@ pub fn gist(status: &mut ClusterStatus) {
 }
 
 /// The whole status.
-pub fn status(observed: &Observed, decision: &Decision, now: Timestamp) -> ClusterStatus {
+pub fn status(observed: &ClusterObservation, decision: &ClusterDecision, now: Timestamp) -> ClusterStatus {
     let old = observed.status.clone().unwrap_or_default();
     let generation = observed.object.metadata.generation;
     let mut conditions = Conditions::new(&old.conditions, generation, now);
-    if let Standing::Paused(by) = &decision.standing {
+    if let ClusterState::Paused(by) = &decision.state {
         conditions.set(types::PAUSED, true, reasons::PAUSED, by.clone());
         let conditions = conditions.into_list();
         return ClusterStatus { observed_generation: generation, conditions, ..old };
@@ -73,7 +76,7 @@ pub fn status(observed: &Observed, decision: &Decision, now: Timestamp) -> Clust
     let (infrastructure, control_plane) = (&observed.infrastructure, &observed.control_plane);
     let provisioned = before.infrastructure_provisioned == Some(true)
         || begun(infrastructure)
-        || *infrastructure == Part::None && !observed.deleting;
+        || *infrastructure == ClusterPart::None && !observed.deleting;
     let initialized = before.control_plane_initialized == Some(true) || begun(control_plane);
     let failure = failure(observed);
     let mut new = ClusterStatus {
@@ -105,8 +108,8 @@ pub fn status(observed: &Observed, decision: &Decision, now: Timestamp) -> Clust
     conditions_of_control_plane(observed, initialized, &mut conditions);
     let said = workers(&observed.workers);
     conditions.set(types::WORKERS_AVAILABLE, said.truth, &said.reason, said.message);
-    match &decision.standing {
-        Standing::Deleting(reason, message) => {
+    match &decision.state {
+        ClusterState::Deleting(Why { reason, message }) => {
             conditions.set(types::DELETING, true, reason, message.clone());
         }
         _ => conditions.set(types::DELETING, false, reasons::NOT_DELETING, ""),
@@ -116,15 +119,15 @@ pub fn status(observed: &Observed, decision: &Decision, now: Timestamp) -> Clust
     new
 }
 
-fn begun(part: &Part) -> bool {
+fn begun(part: &ClusterPart) -> bool {
     part.there().is_some_and(|there| there.begun && !matches!(there.belongs, Belongs::Elsewhere(_)))
 }
 
 /// The failure of a part, the infrastructure's first.
-fn failure(observed: &Observed) -> Option<(String, String)> {
+fn failure(observed: &ClusterObservation) -> Option<(String, String)> {
     let parts = [&observed.infrastructure, &observed.control_plane];
     let (reason, mut message) =
-        parts.into_iter().filter_map(Part::there).find_map(|there| there.failure.clone())?;
+        parts.into_iter().filter_map(ClusterPart::there).find_map(|there| there.failure.clone())?;
     if message.len() > LONGEST_FAILURE {
         let end = (0..=LONGEST_FAILURE).rev().find(|end| message.is_char_boundary(*end)).unwrap_or(0);
         message.truncate(end);
@@ -133,7 +136,7 @@ fn failure(observed: &Observed) -> Option<(String, String)> {
     Some((reason, message))
 }
 
-fn phase(observed: &Observed, decision: &Decision, new: &ClusterStatus) -> ClusterPhase {
+fn phase(observed: &ClusterObservation, decision: &ClusterDecision, new: &ClusterStatus) -> ClusterPhase {
     let spec = &observed.object.spec;
     if observed.deleting {
         ClusterPhase::Deleting
@@ -149,11 +152,11 @@ fn phase(observed: &Observed, decision: &Decision, new: &ClusterStatus) -> Clust
 }
 
 /// What a part that is not there, or not the Cluster's, means.
-fn trouble(part: &Part, was_there: bool, deleting: bool) -> Option<(&'static str, String)> {
+fn trouble(part: &ClusterPart, was_there: bool, deleting: bool) -> Option<(&'static str, String)> {
     match part {
-        Part::None => None,
-        Part::Wrong(message) => Some((reasons::INVALID_REFERENCE, message.clone())),
-        Part::Absent(reference) => Some(match (was_there, deleting) {
+        ClusterPart::None => None,
+        ClusterPart::Wrong(message) => Some((reasons::INVALID_REFERENCE, message.clone())),
+        ClusterPart::Absent(reference) => Some(match (was_there, deleting) {
             (true, true) => (reasons::OBJECT_DELETED, format!("{} is gone", title(reference))),
             (true, false) => (
                 reasons::OBJECT_DELETED,
@@ -161,7 +164,7 @@ fn trouble(part: &Part, was_there: bool, deleting: bool) -> Option<(&'static str
             ),
             (false, _) => (reasons::OBJECT_DOES_NOT_EXIST, format!("{} does not exist", title(reference))),
         }),
-        Part::There(there) => match &there.belongs {
+        ClusterPart::There(there) => match &there.belongs {
             Belongs::Elsewhere(other) => {
                 Some((reasons::INVALID_REFERENCE, format!("{} belongs to Cluster {other}", there.title())))
             }
@@ -170,7 +173,11 @@ fn trouble(part: &Part, was_there: bool, deleting: bool) -> Option<(&'static str
     }
 }
 
-fn conditions_of_infrastructure(observed: &Observed, provisioned: bool, conditions: &mut Conditions) {
+fn conditions_of_infrastructure(
+    observed: &ClusterObservation,
+    provisioned: bool,
+    conditions: &mut Conditions,
+) {
     let part = &observed.infrastructure;
     if let Some((reason, message)) = trouble(part, provisioned, observed.deleting) {
         conditions.set(types::INFRASTRUCTURE_READY, false, reason, message);
@@ -182,9 +189,13 @@ fn conditions_of_infrastructure(observed: &Observed, provisioned: bool, conditio
     }
 }
 
-fn conditions_of_control_plane(observed: &Observed, initialized: bool, conditions: &mut Conditions) {
+fn conditions_of_control_plane(
+    observed: &ClusterObservation,
+    initialized: bool,
+    conditions: &mut Conditions,
+) {
     let part = &observed.control_plane;
-    if *part == Part::None {
+    if *part == ClusterPart::None {
         conditions.clear(types::CONTROL_PLANE_AVAILABLE);
         conditions.clear(types::CONTROL_PLANE_INITIALIZED);
         return;
@@ -208,15 +219,15 @@ fn conditions_of_control_plane(observed: &Observed, initialized: bool, condition
 }
 
 /// What a part says of itself; where it says nothing, what the contract's field does.
-fn mirrored(there: &There, kind: &str, (yes, no): (&str, &str), word: &str) -> Said {
+fn mirrored(there: &PresentPart, kind: &str, (yes, no): (&str, &str), word: &str) -> ReportedCondition {
     let fallback = if there.begun { yes } else { no };
     match there.conditions.get(kind) {
         Some(said) if said.reason.is_empty() => {
             let reason = if said.truth == Truth::True { yes } else { no };
-            Said { reason: reason.to_owned(), ..said.clone() }
+            ReportedCondition { reason: reason.to_owned(), ..said.clone() }
         }
         Some(said) => said.clone(),
-        None => Said {
+        None => ReportedCondition {
             truth: there.begun.into(),
             reason: fallback.to_owned(),
             message: if there.begun { String::new() } else { format!("{} is not {word} yet", there.title()) },
@@ -224,9 +235,13 @@ fn mirrored(there: &There, kind: &str, (yes, no): (&str, &str), word: &str) -> S
     }
 }
 
-fn workers(workers: &Workers) -> Said {
+fn workers(workers: &Workers) -> ReportedCondition {
     if workers.deployments.is_empty() && workers.others.is_empty() {
-        return Said { truth: Truth::True, reason: reasons::NO_WORKERS.into(), message: String::new() };
+        return ReportedCondition {
+            truth: Truth::True,
+            reason: reasons::NO_WORKERS.into(),
+            message: String::new(),
+        };
     }
     let deployments =
         workers.deployments.iter().map(|(name, said)| (format!("CaptMachineDeployment {name}"), said));
@@ -239,15 +254,15 @@ fn workers(workers: &Workers) -> Said {
     });
     let missing: Vec<String> = missing.collect();
     if missing.is_empty() {
-        Said { truth: Truth::True, reason: reasons::AVAILABLE.into(), message: String::new() }
+        ReportedCondition { truth: Truth::True, reason: reasons::AVAILABLE.into(), message: String::new() }
     } else {
-        let message = crate::machines::context::few(&missing);
-        Said { truth: Truth::False, reason: reasons::NOT_AVAILABLE.into(), message }
+        let message = few(&missing);
+        ReportedCondition { truth: Truth::False, reason: reasons::NOT_AVAILABLE.into(), message }
     }
 }
 
 /// Everything together.
-fn available(observed: &Observed, conditions: &mut Conditions) {
+fn available(observed: &ClusterObservation, conditions: &mut Conditions) {
     if observed.deleting {
         conditions.set(
             types::AVAILABLE,
@@ -269,12 +284,12 @@ fn available(observed: &Observed, conditions: &mut Conditions) {
 }
 
 /// An event for a new phase.
-fn news(observed: &Observed, new: &ClusterStatus) -> Option<Note> {
+fn news(observed: &ClusterObservation, new: &ClusterStatus) -> Option<Note> {
     let phase = new.phase?;
     if observed.status.as_ref().and_then(|old| old.phase) == Some(phase) {
         return None;
     }
-    let name = &observed.name.name;
+    let name = observed.object.name_any();
     Some(match &new.failure_message {
         Some(message) if phase == ClusterPhase::Failed => {
             Note::warning("Failed", "Reconcile", message.clone())

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::contract_refs::Parts;
 use super::install::{self, Installed};
-use super::{ClusterApi, Context, MANAGER};
+use super::{ClusterApi, ClusterContext, MANAGER};
 use crate::machines;
 use crate::runtime::cache::no_index;
 use crate::runtime::metrics::Metrics;
@@ -29,7 +29,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts it, as far as `mode` wants it.
 pub fn start(
-    machines: &Arc<machines::Context>,
+    machines: &Arc<machines::MachineContext>,
     mode: ClusterApi,
     pace: Pace,
     metrics: &Arc<Metrics>,
@@ -65,7 +65,7 @@ async fn put_crd(client: &Client) {
 }
 
 /// Follows the CRD, which may come, go, or become somebody else's at any time.
-async fn supervise(machines: &Arc<machines::Context>, pace: Pace, metrics: &Arc<Metrics>) {
+async fn supervise(machines: &Arc<machines::MachineContext>, pace: Pace, metrics: &Arc<Metrics>) {
     let client = machines.writer.client();
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let events = watcher::watch_object(crds, install::NAME).default_backoff();
@@ -90,12 +90,12 @@ async fn supervise(machines: &Arc<machines::Context>, pace: Pace, metrics: &Arc<
 }
 
 /// The controller, until what is given back is dropped.
-fn run(machines: &Arc<machines::Context>, pace: Pace, metrics: &Arc<Metrics>) -> JoinSet<()> {
+fn run(machines: &Arc<machines::MachineContext>, pace: Pace, metrics: &Arc<Metrics>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let client = machines.writer.client();
     let (clusters, work) = Cache::<Cluster>::new(Api::all(client.clone()), no_index);
     tasks.spawn(work);
-    let context = Arc::new(Context {
+    let context = Arc::new(ClusterContext {
         writer: Writer::new(client.clone(), MANAGER),
         clock: Arc::clone(&machines.clock),
         events: machines.events.clone(),
@@ -115,7 +115,7 @@ fn run(machines: &Arc<machines::Context>, pace: Pace, metrics: &Arc<Metrics>) ->
         of_workers(&context.machines, &context.clusters, false),
         of_workers(&context.groups, &context.clusters, false),
     ];
-    let Context { clusters, deployments, sets, machines, groups, .. } = context.as_ref();
+    let ClusterContext { clusters, deployments, sets, machines, groups, .. } = context.as_ref();
     let listed =
         vec![clusters.listed(), deployments.listed(), sets.listed(), machines.listed(), groups.listed()];
     let mut starter = Starter { tasks: &mut tasks, pace, metrics, round: &Round::default() };

@@ -3,74 +3,21 @@
 use capt_api::cluster::core::WorkersStatus;
 use capt_api::conditions::types;
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet, NodeGroup};
-use capt_api::names::{annotations, labels};
+use capt_api::names::labels;
+use capt_planner::cluster::core::{ReportedCondition, Worker, WorkerKind, Workers};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 
-use super::Context;
-use super::contract_ref::Said;
+use super::ClusterContext;
 use crate::runtime::conditions::{Truth, find, is_true};
 use crate::runtime::owners::controller_uid;
 use crate::runtime::status::PATIENCE;
 use crate::runtime::{Cache, Error, Kind, Name, Writer};
 
-/// Kinds of what a Cluster has besides its parts, in the order in which they go.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum WorkerKind {
-    /// CaptMachineDeployment.
-    Deployment,
-    /// CaptMachineSet.
-    Set,
-    /// CaptMachine.
-    Machine,
-    /// NodeGroup: goes when the machines that joined it are gone.
-    Group,
-}
-
-impl WorkerKind {
-    /// As manifests have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Deployment => "CaptMachineDeployment",
-            Self::Set => "CaptMachineSet",
-            Self::Machine => "CaptMachine",
-            Self::Group => "NodeGroup",
-        }
-    }
-}
-
-/// One object.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Worker {
-    /// Its kind.
-    pub kind: WorkerKind,
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// It is on its way out.
-    pub deleting: bool,
-    /// Nobody controls it: it goes only when somebody deletes it.
-    pub top: bool,
-}
-
-/// All of a Cluster.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Workers {
-    /// Everything that is there; looked for only where the Cluster goes.
-    pub all: Vec<Worker>,
-    /// Counters.
-    pub counts: WorkersStatus,
-    /// What each deployment says of its availability.
-    pub deployments: Vec<(String, Option<Said>)>,
-    /// What groups say of themselves, and sets and machines that are nobody's: kind and name first.
-    pub others: Vec<(String, Option<Said>)>,
-}
-
 /// Looks at the caches; and, where a Cluster goes and they show nothing, at the API: what was made a moment ago must
 /// not outlive what it runs in.
-pub async fn observe(context: &Context, cluster: &Name, deleting: bool) -> Result<Workers, Error> {
+pub async fn observe(context: &ClusterContext, cluster: &Name, deleting: bool) -> Result<Workers, Error> {
     let mut workers = Workers::default();
     if deleting {
         let mut all = of(&context.deployments, cluster, WorkerKind::Deployment);
@@ -95,28 +42,6 @@ fn belongs<K: Resource>(object: &K, cluster: &Name) -> bool {
         && object.labels().get(labels::CLUSTER_NAME) == Some(&cluster.name)
 }
 
-/// One object, as it stands.
-pub fn worker<K: Resource>(object: &K, kind: WorkerKind) -> Worker {
-    // One that Cluster API cloned goes with its Machine, though that may not have taken it yet.
-    let cloned = object.annotations().contains_key(annotations::CLONED_FROM_NAME);
-    Worker {
-        kind,
-        name: object.name_any(),
-        uid: object.uid().unwrap_or_default(),
-        deleting: object.meta().deletion_timestamp.is_some(),
-        top: controller_uid(object).is_none() && !cloned,
-    }
-}
-
-/// Those that should be deleted now: groups when no machine is left.
-pub fn due(all: &[Worker]) -> Vec<Worker> {
-    let groups_only = all.iter().all(|worker| worker.kind == WorkerKind::Group);
-    let due = |worker: &&Worker| {
-        worker.top && !worker.deleting && (groups_only || worker.kind != WorkerKind::Group)
-    };
-    all.iter().filter(due).cloned().collect()
-}
-
 /// Deletes one.
 pub async fn delete(writer: &Writer, namespace: &str, worker: &Worker) -> Result<(), Error> {
     let (name, uid) = (Name::new(namespace, worker.name.clone()), &worker.uid);
@@ -132,17 +57,21 @@ pub async fn delete(writer: &Writer, namespace: &str, worker: &Worker) -> Result
 fn of<K: Kind>(cache: &Cache<K>, cluster: &Name, kind: WorkerKind) -> Vec<Worker> {
     let all = cache.all();
     let ours = all.iter().filter(|object| belongs(object.as_ref(), cluster));
-    ours.map(|object| worker(object.as_ref(), kind)).collect()
+    ours.map(|object| Worker::read(object.as_ref(), kind)).collect()
 }
 
-async fn live<K: Kind>(context: &Context, cluster: &Name, kind: WorkerKind) -> Result<Vec<Worker>, Error> {
+async fn live<K: Kind>(
+    context: &ClusterContext,
+    cluster: &Name,
+    kind: WorkerKind,
+) -> Result<Vec<Worker>, Error> {
     let api: Api<K> = Api::namespaced(context.writer.client().clone(), &cluster.namespace);
     let ours = ListParams::default().labels(&format!("{}={}", labels::CLUSTER_NAME, cluster.name));
     let attempt = || format!("list {}s of {cluster}", kind.as_str());
     let list = tokio::time::timeout(PATIENCE, api.list_metadata(&ours)).await;
     let list = list.map_err(|_| Error::Slow(attempt()))?.map_err(Error::api(attempt()));
     match list {
-        Ok(list) => Ok(list.items.iter().map(|object| worker(object, kind)).collect()),
+        Ok(list) => Ok(list.items.iter().map(|object| Worker::read(object, kind)).collect()),
         // The kind is not installed.
         Err(error) if error.code() == Some(404) => Ok(Vec::new()),
         Err(error) => Err(error),
@@ -150,7 +79,7 @@ async fn live<K: Kind>(context: &Context, cluster: &Name, kind: WorkerKind) -> R
 }
 
 /// Deployments count their machines; sets and machines that are nobody's count themselves.
-fn count(context: &Context, cluster: &Name, workers: &mut Workers) {
+fn count(context: &ClusterContext, cluster: &Name, workers: &mut Workers) {
     let mut sum = Sum::default();
     for deployment in context.deployments.all().iter().filter(|object| belongs(object.as_ref(), cluster)) {
         let status = deployment.status.clone().unwrap_or_default();
@@ -199,8 +128,8 @@ fn count(context: &Context, cluster: &Name, workers: &mut Workers) {
     workers.counts = sum.counters();
 }
 
-fn said(conditions: &[Condition], kind: &str) -> Option<Said> {
-    find(conditions, kind).map(|condition| Said {
+fn said(conditions: &[Condition], kind: &str) -> Option<ReportedCondition> {
+    find(conditions, kind).map(|condition| ReportedCondition {
         truth: if condition.status == "True" { Truth::True } else { Truth::False },
         reason: condition.reason.clone(),
         message: condition.message.clone(),

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! observe: the network, its Cluster, its workspace, those who need it   (here)
-//! decide:  where it stands, and the next thing to do                     (capt_planner::cluster::network; pure)
-//! act:     finalizer, workspace, endpoint, the end                       (cluster::act)
+//! decide:  its state, and the next thing to do                           (capt_planner::cluster::network; pure)
+//! act:     finalizer, workspace, endpoint, the end                       (owned_workspace, cluster::act)
 //! report:  the status that was decided; one write                        (here)
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,28 +15,29 @@ use capt_api::cluster::{CAPTCluster, CAPTClusterStatus};
 use capt_api::names::{annotations, finalizers};
 use capt_api::refs::Endpoint;
 use capt_api::workspace::WorkspaceTemplateApply;
-use capt_planner::cluster::network::{self, Observed, Plan, State};
-use capt_planner::cluster::{Owner, Workspace};
+use capt_planner::cluster::Owner;
+use capt_planner::cluster::network::{self, NetworkObservation, NetworkPlan, NetworkState};
+use capt_planner::owned_workspace::{OwnedWorkspace, WantedWorkspace, WorkspaceTerms};
 use kube::ResourceExt;
 
-use super::act::{Acted, Hands};
-use super::context::{Context, cluster_of};
+use super::act::ClusterPartActions;
+use super::context::{ClusterPartContext, cluster_of};
 use crate::machines::context::CATCH_UP;
-use crate::owned_workspace::{self, Terms, Wanted};
+use crate::owned_workspace::{self, OwnerActions, OwnerChanges};
 use crate::runtime::queue::Next;
 use crate::runtime::status::without_messages;
 use crate::runtime::{Error, Name};
 
-/// What was found.
+/// A network, with everything that its next step depends on.
 struct Found {
     object: Arc<CAPTCluster>,
     name: Name,
     status: Option<CAPTClusterStatus>,
     owner: Owner,
     child: Name,
-    wanted: Option<Wanted>,
+    wanted: Option<WantedWorkspace>,
     existing: Option<Arc<WorkspaceTemplateApply>>,
-    workspace: Option<Workspace>,
+    workspace: Option<OwnedWorkspace>,
     users: Vec<String>,
     undismissed: bool,
     endpoint: Option<Endpoint>,
@@ -44,7 +46,7 @@ struct Found {
 }
 
 /// Reconciles one network.
-pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTCluster>) -> Result<Next, Error> {
+pub async fn reconcile(context: Arc<ClusterPartContext>, object: Arc<CAPTCluster>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     if !context.network_writes.caught_up(&name, &context.applies, &context.writer).await? {
         return Ok(CATCH_UP);
@@ -53,13 +55,13 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CAPTCluster>) -> Resul
     let now = context.clock.now();
     let plan = network::decide(&found.observed(), now);
     let wake = plan.wake;
-    let hands = found.hands(&context);
-    let acted = hands.act(&plan.step).await?;
-    let held = report(&context, &found, &hands, plan, &acted).await?;
+    let actions = found.actions(&context);
+    let acted = actions.act(&plan.step).await?;
+    let held = report(&context, &found, &actions, plan, &acted).await?;
     Ok(super::next(wake, now, None, held))
 }
 
-fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
+fn observe(context: &ClusterPartContext, object: Arc<CAPTCluster>, name: Name) -> Found {
     let owner = context.owner(object.as_ref());
     let child = Name::new(name.namespace.clone(), network::workspace_of(&name.name));
     let wanted = wanted(&object, &owner, &child);
@@ -67,12 +69,8 @@ fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
     let status = context.network_status.current(object.as_ref(), object.status.as_ref());
     let template = object.spec.vpc_template_ref.clone().unwrap_or_default();
     let workspace = existing.as_ref().map(|apply| {
-        let kinship = owned_workspace::kinship(apply, object.as_ref());
-        Workspace {
-            differs: wanted.as_ref().is_some_and(|wanted| wanted.correction(apply).is_some()),
-            held: owned_workspace::is_held(apply),
-            ..Workspace::read(apply, kinship, &template, network::told(status.as_ref()))
-        }
+        let before = network::told(status.as_ref());
+        OwnedWorkspace::read(apply, &object.metadata, &template, wanted.as_ref(), before)
     });
     let cluster = cluster_of(object.as_ref());
     let mut users = Vec::new();
@@ -103,23 +101,24 @@ fn observe(context: &Context, object: Arc<CAPTCluster>, name: Name) -> Found {
     }
 }
 
-fn wanted(object: &CAPTCluster, owner: &Owner, child: &Name) -> Option<Wanted> {
+fn wanted(object: &CAPTCluster, owner: &Owner, child: &Name) -> Option<WantedWorkspace> {
     let cluster = owner.name()?;
-    Some(Wanted {
-        name: child.clone(),
+    Some(WantedWorkspace {
+        namespace: child.namespace.clone(),
+        name: child.name.clone(),
         template: object.spec.vpc_template_ref.clone()?,
         variables: network::variables(object, cluster),
         defaults: network::defaults(object),
         secrets: Vec::new(),
         cluster: Some(cluster.to_owned()),
         owner: owned_workspace::owner(object),
-        terms: Some(Terms { retain: object.spec.retain_vpc_on_delete, ..Terms::default() }),
+        terms: Some(WorkspaceTerms { retain: object.spec.retain_vpc_on_delete, ..WorkspaceTerms::default() }),
     })
 }
 
 impl Found {
-    fn observed(&self) -> Observed<'_> {
-        Observed {
+    fn observed(&self) -> NetworkObservation<'_> {
+        NetworkObservation {
             object: &self.object,
             status: self.status.as_ref(),
             external: self.external,
@@ -132,27 +131,30 @@ impl Found {
         }
     }
 
-    fn hands<'a>(&'a self, context: &'a Context) -> Hands<'a, CAPTCluster> {
-        Hands {
-            context,
-            object: &self.object,
+    fn actions<'a>(&'a self, context: &'a ClusterPartContext) -> ClusterPartActions<'a, CAPTCluster> {
+        let owner = OwnerActions {
+            writer: &context.writer,
+            events: &context.events,
+            writes: &context.network_writes,
+            object: self.object.as_ref(),
             name: &self.name,
             finalizer: finalizers::CLUSTER,
+            labels: BTreeMap::new(),
             child: &self.child,
             wanted: self.wanted.as_ref(),
             existing: self.existing.as_ref(),
-            writes: &context.network_writes,
             leaves: self.external || self.object.spec.retain_vpc_on_delete,
-        }
+        };
+        ClusterPartActions { context, owner }
     }
 }
 
 async fn report(
-    context: &Context,
+    context: &ClusterPartContext,
     found: &Found,
-    hands: &Hands<'_, CAPTCluster>,
-    plan: Plan,
-    acted: &Acted,
+    actions: &ClusterPartActions<'_, CAPTCluster>,
+    plan: NetworkPlan,
+    acted: &OwnerChanges,
 ) -> Result<Option<Duration>, Error> {
     if acted.released {
         context.network_status.forget(&found.name);
@@ -169,11 +171,11 @@ async fn report(
     let held =
         context.network_status.write(client, found.object.as_ref(), found.status.as_ref(), status).await?;
     if let Some(news) = plan.news.as_ref().filter(|_| held.is_none()) {
-        hands.publish(news);
+        actions.publish(news);
     }
     let running = found.workspace.as_ref().is_some_and(|workspace| workspace.ours() && workspace.running);
-    if !matches!(plan.state, State::Deleting(_)) {
-        hands.guard_move(running).await?;
+    if !matches!(plan.state, NetworkState::Deleting(_)) {
+        actions.guard_move(running).await?;
     }
     Ok(held)
 }

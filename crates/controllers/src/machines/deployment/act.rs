@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
 use capt_api::names::finalizers;
-use capt_planner::deployment::{Action, Plan, is_same_set, set};
+use capt_planner::deployment::{DeploymentAction, DeploymentPlan, is_same_set, set};
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::super::context::Context;
+use super::super::context::MachineContext;
 use super::Family;
 use crate::runtime::events::Note;
 use crate::runtime::status::version;
@@ -16,7 +16,11 @@ use crate::runtime::{Error, Name};
 
 /// Does what was planned, in order, up to the first failure; the status last. Says when to look again though nothing
 /// may change.
-pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Option<Duration>, Error> {
+pub async fn act(
+    context: &MachineContext,
+    family: &Family,
+    plan: &DeploymentPlan,
+) -> Result<Option<Duration>, Error> {
     let deployment = &family.deployment;
     let name = Name::of(deployment);
     for action in &plan.actions {
@@ -43,16 +47,16 @@ enum Done {
     Last,
 }
 
-async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done, Error> {
+async fn one(context: &MachineContext, family: &Family, action: &DeploymentAction) -> Result<Done, Error> {
     let deployment = &family.deployment;
     let parent = Name::of(deployment);
     let named = |name: &String| Name::new(parent.namespace.clone(), name);
     match action {
-        Action::CreateSet { name, hash, revision, replicas, .. } => {
+        DeploymentAction::CreateSet { name, hash, revision, replicas, .. } => {
             let wanted = set(deployment, hash, *revision, *replicas);
             create(context, deployment, &named(name), &wanted).await
         }
-        Action::ChangeSet { name, resource_version, change, .. } => {
+        DeploymentAction::ChangeSet { name, resource_version, change, .. } => {
             let Some(known) = member(family, name) else { return Ok(Done::Again) };
             let mut changed = known.clone();
             change.apply(&mut changed);
@@ -60,7 +64,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
             let written = context.writer.replace(&changed).await.map(|stored| version(&stored));
             noted(context, &parent, named(name), written)
         }
-        Action::DeleteSet { name, uid, .. } => {
+        DeploymentAction::DeleteSet { name, uid, .. } => {
             let Some(known) = member(family, name) else { return Ok(Done::Again) };
             let deleted = context.writer.delete_seen(known).await;
             match &deleted {
@@ -69,10 +73,10 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
             }
             deleted.map(|_| Done::Well)
         }
-        Action::AdoptSet { name, .. } | Action::ReleaseSet { name, .. } => {
+        DeploymentAction::AdoptSet { name, .. } | DeploymentAction::ReleaseSet { name, .. } => {
             let Some(known) = member(family, name) else { return Ok(Done::Again) };
             let mut owners = known.metadata.owner_references.clone().unwrap_or_default();
-            if matches!(action, Action::AdoptSet { .. }) {
+            if matches!(action, DeploymentAction::AdoptSet { .. }) {
                 owners.extend(crate::owned_workspace::owner(deployment));
             } else {
                 owners.retain(|owner| Some(&owner.uid) != deployment.metadata.uid.as_ref());
@@ -81,7 +85,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
             let written = context.writer.metadata(known, metadata).await;
             noted(context, &parent, named(name), written)
         }
-        Action::Undo { template, .. } => {
+        DeploymentAction::Undo { template, .. } => {
             let mut changed = deployment.clone();
             capt_planner::deployment::undo(&mut changed, template);
             let stored = context.writer.replace(&changed).await?;
@@ -90,7 +94,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
             context.events.publish(deployment, &Note::normal(reason, verb, action.to_string()));
             Ok(Done::Last)
         }
-        Action::Finish { .. } => {
+        DeploymentAction::Finish { .. } => {
             context.writer.release(deployment, finalizers::MACHINE_DEPLOYMENT).await?;
             context.own_deployments.forget(&parent);
             context.set_writes.forget(&parent);
@@ -101,7 +105,7 @@ async fn one(context: &Context, family: &Family, action: &Action) -> Result<Done
 
 /// Makes a set. Where its name is another's, that is counted, and the next plan takes another name.
 async fn create(
-    context: &Context,
+    context: &MachineContext,
     deployment: &CaptMachineDeployment,
     name: &Name,
     wanted: &CaptMachineSet,
@@ -141,7 +145,12 @@ async fn create(
     }
 }
 
-fn noted(context: &Context, parent: &Name, child: Name, written: Result<u64, Error>) -> Result<Done, Error> {
+fn noted(
+    context: &MachineContext,
+    parent: &Name,
+    child: Name,
+    written: Result<u64, Error>,
+) -> Result<Done, Error> {
     match written {
         Ok(version) => {
             context.set_writes.wrote(parent, child, version);
@@ -158,15 +167,15 @@ fn member<'a>(family: &'a Family, name: &str) -> Option<&'a CaptMachineSet> {
     family.sets.iter().map(AsRef::as_ref).find(|set| set.name_any() == name)
 }
 
-fn words(action: &Action) -> (&'static str, &'static str) {
+fn words(action: &DeploymentAction) -> (&'static str, &'static str) {
     match action {
-        Action::CreateSet { .. } => ("CreatedSet", "Create"),
-        Action::ChangeSet { change, .. } if change.replicas.is_some() => ("ScaledSet", "Scale"),
-        Action::ChangeSet { .. } => ("UpdatedSet", "Update"),
-        Action::DeleteSet { .. } => ("DeletedSet", "Delete"),
-        Action::AdoptSet { .. } => ("AdoptedSet", "Adopt"),
-        Action::ReleaseSet { .. } => ("ReleasedSet", "Release"),
-        Action::Undo { .. } => ("UndidRollout", "Undo"),
-        Action::Finish { .. } => ("Finished", "Delete"),
+        DeploymentAction::CreateSet { .. } => ("CreatedSet", "Create"),
+        DeploymentAction::ChangeSet { change, .. } if change.replicas.is_some() => ("ScaledSet", "Scale"),
+        DeploymentAction::ChangeSet { .. } => ("UpdatedSet", "Update"),
+        DeploymentAction::DeleteSet { .. } => ("DeletedSet", "Delete"),
+        DeploymentAction::AdoptSet { .. } => ("AdoptedSet", "Adopt"),
+        DeploymentAction::ReleaseSet { .. } => ("ReleasedSet", "Release"),
+        DeploymentAction::Undo { .. } => ("UndidRollout", "Undo"),
+        DeploymentAction::Finish { .. } => ("Finished", "Delete"),
     }
 }

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use capt_api::machine::{CaptMachineDeployment, CaptMachineSet};
 use capt_api::names::finalizers;
-use capt_planner::deployment::{Observed, Plan, plan};
+use capt_planner::deployment::{DeploymentObservation, DeploymentPlan, plan};
 use kube::ResourceExt;
 
-use super::context::{CATCH_UP, Context};
+use super::context::{CATCH_UP, MachineContext};
 use super::remarks;
 use crate::runtime::conditions::seconds;
 use crate::runtime::queue::Next;
@@ -32,7 +32,10 @@ struct Family {
 }
 
 /// Reconciles one deployment.
-pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>) -> Result<Next, Error> {
+pub async fn reconcile(
+    context: Arc<MachineContext>,
+    object: Arc<CaptMachineDeployment>,
+) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     let Some(family) = observe(&context, &name).await? else { return Ok(CATCH_UP) };
     let held = family.deployment.finalizers().iter().any(|known| known == finalizers::MACHINE_DEPLOYMENT);
@@ -47,7 +50,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>
         _ => {}
     }
     let now = seconds(context.clock.now());
-    let mut plan = plan(Observed { deployment: &family.deployment, sets: &family.sets }, now);
+    let mut plan = plan(DeploymentObservation { deployment: &family.deployment, sets: &family.sets }, now);
     if family.frozen.is_some() {
         plan.actions.clear();
     }
@@ -61,7 +64,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineDeployment>
 }
 
 /// A deployment and its sets; nothing while the caches are behind our own writes.
-async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error> {
+async fn observe(context: &MachineContext, name: &Name) -> Result<Option<Family>, Error> {
     let writer = &context.writer;
     let caught_up = context.own_deployments.caught_up(name, &context.deployments, writer).await?
         && context.set_writes.caught_up(name, &context.sets, writer).await?;
@@ -77,7 +80,7 @@ async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error
 }
 
 /// Adds what the planner does not see.
-fn remark(family: &Family, plan: &mut Plan) {
+fn remark(family: &Family, plan: &mut DeploymentPlan) {
     let old = family.deployment.status.as_ref();
     let Some(mut status) = plan.status.take().or_else(|| old.cloned()) else { return };
     remarks::paused(&mut status.conditions, family.frozen.as_deref());

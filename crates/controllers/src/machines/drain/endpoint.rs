@@ -20,7 +20,7 @@ const ADDRESSES: usize = 4;
 
 /// Why a server is not asked.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Refused {
+pub enum RefusedEndpoint {
     /// Credentials do not go there.
     #[error("{0}")]
     OffLimits(String),
@@ -39,19 +39,20 @@ pub struct Endpoint {
 }
 
 /// Resolves the server of a config, and has the config lead there and nowhere else: a name may have another address a moment later.
-pub async fn pin(config: &mut Config, patience: Duration) -> Result<Endpoint, Refused> {
-    let (host, port) = server(config).map_err(|why| Refused::OffLimits(why.to_owned()))?;
+pub async fn pin(config: &mut Config, patience: Duration) -> Result<Endpoint, RefusedEndpoint> {
+    let (host, port) = server(config).map_err(|why| RefusedEndpoint::OffLimits(why.to_owned()))?;
     let shown = format!("{host}:{port}");
     let found = tokio::time::timeout(patience, lookup_host((host.as_str(), port))).await;
     let all: Vec<SocketAddr> =
         found.ok().and_then(Result::ok).into_iter().flatten().take(ADDRESSES).collect();
-    let first = *all.first().ok_or_else(|| Refused::Unresolved(host.clone()))?;
+    let first = *all.first().ok_or_else(|| RefusedEndpoint::Unresolved(host.clone()))?;
     let allowed: Vec<SocketAddr> = all.into_iter().filter(|address| !is_off_limits(address.ip())).collect();
     let Some(address) = reachable(&allowed, patience).await else {
         let why = format!("{shown} is {}, which no API of a cluster has", first.ip());
-        return Err(Refused::OffLimits(why));
+        return Err(RefusedEndpoint::OffLimits(why));
     };
-    lead_to(config, &host, address).map_err(|error| Refused::OffLimits(format!("{shown}: {error}")))?;
+    lead_to(config, &host, address)
+        .map_err(|error| RefusedEndpoint::OffLimits(format!("{shown}: {error}")))?;
     Ok(Endpoint { shown, address })
 }
 

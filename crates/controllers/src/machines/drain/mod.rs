@@ -1,7 +1,7 @@
 //! Draining: pods leave a machine's Node before the machine is destroyed, and the Node goes after it.
 //!
 //! ```text
-//! kubeconfig Secret -> where it may lead (endpoint) -> client (reach) -> find, cordon, evict, remove (node) -> Outcome
+//! kubeconfig Secret -> where it may lead (endpoint) -> client (reach) -> find, cordon, evict, remove (node) -> outcome
 //!                      what is read of its answers (answer)
 //! ```
 //!
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use capt_api::machine::NodeRef;
+use capt_planner::machine::{DrainOutcome, DrainProgress, DrainSettings, NodeWork};
 use futures::Stream;
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinSet;
@@ -27,89 +27,29 @@ use crate::runtime::{Name, Writer};
 /// Passes at the same time: enough for clusters that answer, and few enough for those that do not.
 const AT_ONCE: usize = 32;
 
-/// How draining goes.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Time between two passes.
-    pub poll: Duration,
-    /// How long a pass may take.
-    pub pass: Duration,
-    /// How long a cluster that does not answer is waited for.
-    pub unreachable: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            poll: Duration::from_secs(5),
-            pass: Duration::from_secs(20),
-            unreachable: Duration::from_secs(60),
-        }
-    }
-}
-
-/// Which Node is meant, and where.
+/// A Node, and its cluster.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Subject {
+pub struct DrainSubject {
     /// The Cluster; its kubeconfig is in a Secret beside it.
     pub cluster: Name,
-    /// How the cloud calls the machine.
+    /// Id of the machine in its cloud.
     pub provider_id: Option<String>,
     /// Names that the Node may have, where it has no providerID.
     pub names: Vec<String>,
 }
 
-/// What a pass does.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Work {
-    /// Moves pods away.
-    Drain,
-    /// Removes the Node.
-    Remove(NodeRef),
-}
-
-/// How a pass ended.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Outcome {
-    /// Nobody can reach the cluster, and that will not change by itself.
-    NoWay(String),
-    /// The cluster did not answer, or not as it should.
-    Unreachable(String),
-    /// It has no Node of the machine.
-    NoNode,
-    /// These pods are still on the Node: those on their way, and those that may not go yet, with the reason.
-    Left(NodeRef, Vec<String>, Vec<String>),
-    /// The Node has no pods that matter.
-    Empty(NodeRef),
-    /// The Node is gone.
-    Removed,
-}
-
-/// How far the work for a machine is.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Progress {
-    /// A pass is under way.
-    pub running: bool,
-    /// How the last one ended.
-    pub last: Option<Outcome>,
-    /// Time since then.
-    pub age: Duration,
-    /// Time since the cluster last answered, or since the work began.
-    pub silent: Duration,
-}
-
 #[derive(Debug)]
 struct Run {
-    work: Work,
+    work: NodeWork,
     running: bool,
-    last: Option<(Outcome, Instant)>,
+    last: Option<(DrainOutcome, Instant)>,
     answered: Instant,
 }
 
 /// Passes that are under way, and how the last ones ended.
 #[derive(Debug)]
 pub struct Drains {
-    settings: Settings,
+    settings: DrainSettings,
     runs: Arc<Mutex<HashMap<Name, Run>>>,
     changes: broadcast::Sender<Name>,
     room: Arc<Semaphore>,
@@ -118,7 +58,7 @@ pub struct Drains {
 
 impl Drains {
     /// None yet.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: DrainSettings) -> Self {
         Self {
             settings,
             runs: Arc::default(),
@@ -128,8 +68,8 @@ impl Drains {
         }
     }
 
-    /// How draining goes.
-    pub fn settings(&self) -> Settings {
+    /// Timing of drains.
+    pub fn settings(&self) -> DrainSettings {
         self.settings
     }
 
@@ -141,11 +81,13 @@ impl Drains {
         })
     }
 
-    /// How far the work for a machine is.
-    pub fn progress(&self, machine: &Name, work: &Work) -> Progress {
+    /// Progress of the work for a machine.
+    pub fn progress(&self, machine: &Name, work: &NodeWork) -> DrainProgress {
         let runs = self.runs();
-        let Some(run) = runs.get(machine).filter(|run| run.work == *work) else { return Progress::default() };
-        Progress {
+        let Some(run) = runs.get(machine).filter(|run| run.work == *work) else {
+            return DrainProgress::default();
+        };
+        DrainProgress {
             running: run.running,
             last: run.last.as_ref().map(|(outcome, _)| outcome.clone()),
             age: run.last.as_ref().map_or(Duration::ZERO, |(_, at)| at.elapsed()),
@@ -154,7 +96,7 @@ impl Drains {
     }
 
     /// Starts a pass, unless one is under way.
-    pub fn start(&self, writer: &Writer, machine: &Name, subject: &Subject, work: &Work) {
+    pub fn start(&self, writer: &Writer, machine: &Name, subject: &DrainSubject, work: &NodeWork) {
         {
             let mut runs = self.runs();
             let fresh = || Run { work: work.clone(), running: false, last: None, answered: Instant::now() };
@@ -176,11 +118,11 @@ impl Drains {
             let _room = room.acquire().await;
             let outcome = match tokio::time::timeout(limit, pass(&writer, &subject, &work)).await {
                 Ok(outcome) => outcome,
-                Err(_) => Outcome::Unreachable(format!("no answer within {} s", limit.as_secs())),
+                Err(_) => DrainOutcome::Unreachable(format!("no answer within {} s", limit.as_secs())),
             };
             if let Some(run) = runs.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&machine) {
                 run.running = false;
-                if !matches!(outcome, Outcome::Unreachable(_)) {
+                if !matches!(outcome, DrainOutcome::Unreachable(_)) {
                     run.answered = Instant::now();
                 }
                 run.last = Some((outcome, Instant::now()));
@@ -203,14 +145,16 @@ impl Drains {
     }
 }
 
-async fn pass(writer: &Writer, subject: &Subject, work: &Work) -> Outcome {
+async fn pass(writer: &Writer, subject: &DrainSubject, work: &NodeWork) -> DrainOutcome {
     let workload = match reach::reach(writer, &subject.cluster).await {
         Ok(workload) => workload,
         Err(outcome) => return outcome,
     };
     let done = match work {
-        Work::Drain => node::drain(&workload, subject).await,
-        Work::Remove(node) => node::remove(&workload, node).await,
+        NodeWork::Drain => node::drain(&workload, subject).await,
+        NodeWork::Remove(node) => node::remove(&workload, node).await,
     };
-    done.unwrap_or_else(|error| Outcome::Unreachable(reach::shortened(crate::runtime::queue::chain(&error))))
+    done.unwrap_or_else(|error| {
+        DrainOutcome::Unreachable(reach::shortened(crate::runtime::queue::chain(&error)))
+    })
 }

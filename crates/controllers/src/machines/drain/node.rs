@@ -1,6 +1,7 @@
 //! A machine's Node: found, cordoned, emptied, removed.
 
 use capt_api::machine::NodeRef;
+use capt_planner::machine::DrainOutcome;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1;
 use kube::Resource;
@@ -10,9 +11,9 @@ use kube::api::{
 use serde::de::IgnoredAny;
 use serde_json::json;
 
+use super::DrainSubject;
 use super::answer::{Node, PAGE, Page, Pod};
 use super::reach::{Workload, shortened};
-use super::{Outcome, Subject};
 use crate::runtime::name::is_object_name;
 
 /// Pages of one list that are read: more objects than any cluster has.
@@ -31,8 +32,8 @@ fn pods(namespace: Option<&str>) -> Request {
 }
 
 /// Asks pods to leave the machine's Node, and says which are still there.
-pub async fn drain(workload: &Workload, subject: &Subject) -> Result<Outcome, kube::Error> {
-    let Some(node) = find(workload, subject).await? else { return Ok(Outcome::NoNode) };
+pub async fn drain(workload: &Workload, subject: &DrainSubject) -> Result<DrainOutcome, kube::Error> {
+    let Some(node) = find(workload, subject).await? else { return Ok(DrainOutcome::NoNode) };
     let known = NodeRef { name: node.name().to_owned(), uid: node.uid().to_owned() };
     if !node.is_cordoned() {
         let cordoned = json!({"metadata": {"uid": known.uid}, "spec": {"unschedulable": true}});
@@ -48,9 +49,9 @@ pub async fn drain(workload: &Workload, subject: &Subject) -> Result<Outcome, ku
     going.sort();
     refused.sort();
     Ok(if going.is_empty() && refused.is_empty() {
-        Outcome::Empty(known)
+        DrainOutcome::Empty(known)
     } else {
-        Outcome::Left(known, going, refused)
+        DrainOutcome::Left(known, going, refused)
     })
 }
 
@@ -62,19 +63,19 @@ fn texts(outcomes: Vec<Answer>) -> Vec<String> {
 }
 
 /// Removes a Node, if it still is this one.
-pub async fn remove(workload: &Workload, node: &NodeRef) -> Result<Outcome, kube::Error> {
+pub async fn remove(workload: &Workload, node: &NodeRef) -> Result<DrainOutcome, kube::Error> {
     let only = Preconditions { uid: Some(node.uid.clone()), resource_version: None };
     let params = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
     match workload.ask::<IgnoredAny>(nodes().delete(&node.name, &params)).await {
-        Ok(_) => Ok(Outcome::Removed),
+        Ok(_) => Ok(DrainOutcome::Removed),
         // Gone, or another by now.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Outcome::Removed),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(DrainOutcome::Removed),
         Err(error) => Err(error),
     }
 }
 
 /// The machine's Node: the one with its providerID; where Nodes have none, the one with one of its names.
-async fn find(workload: &Workload, subject: &Subject) -> Result<Option<Node>, kube::Error> {
+async fn find(workload: &Workload, subject: &DrainSubject) -> Result<Option<Node>, kube::Error> {
     let mut named = None;
     // Outputs of a module give them.
     for name in subject.names.iter().filter(|name| is_object_name(name)) {

@@ -12,10 +12,10 @@ use kube::core::Status;
 use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 
-use super::Outcome;
-use super::endpoint::{Refused, pin};
+use super::endpoint::{RefusedEndpoint, pin};
 use crate::runtime::queue::chain;
 use crate::runtime::{Name, Writer};
+use capt_planner::machine::DrainOutcome;
 
 /// A cluster that takes longer to greet will not be drained.
 const GREETING: Duration = Duration::from_secs(5);
@@ -71,25 +71,25 @@ pub fn shortened(mut text: String) -> String {
 }
 
 /// A client for a Cluster.
-pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Workload, Outcome> {
+pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Workload, DrainOutcome> {
     let mut config = config(writer, cluster).await?;
     pin(&mut config, GREETING).await.map_err(|refused| match refused {
-        Refused::OffLimits(why) => Outcome::NoWay(why),
-        Refused::Unresolved(_) => Outcome::Unreachable(refused.to_string()),
+        RefusedEndpoint::OffLimits(why) => DrainOutcome::NoWay(why),
+        RefusedEndpoint::Unresolved(_) => DrainOutcome::Unreachable(refused.to_string()),
     })?;
-    let unusable = |_| Outcome::NoWay(format!("Secret {}-kubeconfig {UNUSABLE}", cluster.name));
+    let unusable = |_| DrainOutcome::NoWay(format!("Secret {}-kubeconfig {UNUSABLE}", cluster.name));
     Client::try_from(config).map(Workload).map_err(unusable)
 }
 
 /// Where a Cluster is and how to log in there, with limits on how long its answers take.
-pub async fn config(writer: &Writer, cluster: &Name) -> Result<Config, Outcome> {
+pub async fn config(writer: &Writer, cluster: &Name) -> Result<Config, DrainOutcome> {
     let name = Name::new(cluster.namespace.clone(), format!("{}-kubeconfig", cluster.name));
     let shown = format!("Secret {}", name.name);
-    let no_way = |text: &str| Outcome::NoWay(format!("{shown} {text}"));
+    let no_way = |text: &str| DrainOutcome::NoWay(format!("{shown} {text}"));
     let secret = match writer.read::<Secret>(&name).await {
         Ok(Some(secret)) => secret,
         Ok(None) => return Err(no_way("does not exist")),
-        Err(error) => return Err(Outcome::Unreachable(chain(&error))),
+        Err(error) => return Err(DrainOutcome::Unreachable(chain(&error))),
     };
     let value = secret.data.unwrap_or_default().remove("value").ok_or_else(|| no_way("has no key value"))?;
     // What is wrong with it is not told: the text would quote it.

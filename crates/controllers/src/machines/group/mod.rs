@@ -2,82 +2,84 @@
 //!
 //! ```text
 //! observe: the group, its workspace, its members      (here)
-//! decide:  what to do next, and why                    (decide; pure)
+//! decide:  what to do next, and why            (capt_planner::node_group; pure)
 //! act:     finalizer, workspace, the end               (act)
 //! report:  ready, members, outputs, conditions         (report; pure up to the write)
 //! ```
 
 mod act;
-pub mod decide;
 pub mod report;
 
 use std::sync::Arc;
 
 use capt_api::machine::{CaptMachine, NodeGroup, NodeGroupStatus};
-use capt_api::names::{finalizers, labels};
+use capt_api::names::labels;
 use capt_api::workspace::WorkspaceTemplateApply;
 use capt_planner::inputs;
+use capt_planner::node_group::{NodeGroupObservation, decide};
+use capt_planner::owned_workspace::{OwnedWorkspace, WantedWorkspace};
 use kube::ResourceExt;
 
-use super::context::{CATCH_UP, Context};
-use crate::owned_workspace::{self, Wanted};
+use super::context::{CATCH_UP, MachineContext};
+use crate::owned_workspace;
 use crate::runtime::cache::same_but_status;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
 
-/// What a group's workspace has after the group's name.
+/// Suffix of the name of a group's workspace.
 pub const SUFFIX: &str = "-nodegroup";
 
-/// What is known of one group.
+/// A group, with everything that its next step depends on.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct FoundNodeGroup {
     /// The object.
     pub object: Arc<NodeGroup>,
     /// Its name.
     pub name: Name,
     /// Its status: what was written last, though the cache may not show it yet.
     pub status: Option<NodeGroupStatus>,
-    /// What pauses it.
-    pub paused: Option<String>,
-    /// Whether our finalizer is on it.
-    pub finalizer: bool,
-    /// The object of its workspace's name.
-    pub workspace: Option<Arc<WorkspaceTemplateApply>>,
-    /// What its workspace should be; none for a group that exists.
-    pub wanted: Option<Wanted>,
-    /// How many machines name it.
+    /// The reason that it is paused.
+    paused: Option<String>,
+    /// Name of its workspace.
+    child: Name,
+    /// The object of that name.
+    existing: Option<Arc<WorkspaceTemplateApply>>,
+    /// Its workspace as it should be; none for a group that exists.
+    wanted: Option<WantedWorkspace>,
+    /// Number of machines that name it.
     pub members: usize,
-    /// How many of them are ready.
+    /// Number of them that are ready.
     pub ready_members: usize,
     /// Their names, where somebody waits for them to leave.
-    pub leaving: Vec<String>,
+    leaving: Vec<String>,
 }
 
-/// How many pauses lie between two looks: that many members are one more or one less is not worth a write each time.
+/// Number of pauses between two looks: that many members are one more or one less is not worth a write each time.
 pub fn pauses(object: &NodeGroup) -> u32 {
     let members = object.status.as_ref().map_or(0, |status| status.members);
     (members.unsigned_abs() / 100).clamp(1, 10)
 }
 
 /// Reconciles one group.
-pub async fn reconcile(context: Arc<Context>, object: Arc<NodeGroup>) -> Result<Next, Error> {
+pub async fn reconcile(context: Arc<MachineContext>, object: Arc<NodeGroup>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     if !context.group_writes.caught_up(&name, &context.applies, &context.writer).await? {
         return Ok(CATCH_UP);
     }
-    let observed = observe(&context, object, name);
-    let decision = decide::decide(&observed);
-    if act::act(&context, &observed, &decision.step).await? {
+    let found = observe(&context, object, name);
+    let decision = decide(&found.observed());
+    if act::act(&context, &found, decision.step).await?.released {
         return Ok(Next::OnChange);
     }
-    let held = report::report(&context, &observed, &decision.phase, context.clock.now()).await?;
+    let held = report::report(&context, &found, &decision.state, context.clock.now()).await?;
     Ok(Next::soonest([held]))
 }
 
-fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
+fn observe(context: &MachineContext, object: Arc<NodeGroup>, name: Name) -> FoundNodeGroup {
     let child = Name::new(name.namespace.clone(), format!("{}{SUFFIX}", name.name));
-    let wanted = object.spec.workspace_template_ref.clone().map(|template| Wanted {
-        name: child.clone(),
+    let wanted = object.spec.workspace_template_ref.clone().map(|template| WantedWorkspace {
+        namespace: child.namespace.clone(),
+        name: child.name.clone(),
         template,
         variables: inputs::of_node_group(&object),
         defaults: inputs::node_group_defaults(&object),
@@ -93,11 +95,11 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
         leaving.extend(machines.iter().map(|one| one.seen_from(&name.namespace)));
         leaving.sort();
     }
-    Observed {
+    FoundNodeGroup {
         status: context.group_status.current(object.as_ref(), object.status.as_ref()),
         paused: own.or_else(|| context.paused(object.as_ref())),
-        finalizer: object.finalizers().iter().any(|known| known == finalizers::NODE_GROUP),
-        workspace: context.applies.get(&child),
+        existing: context.applies.get(&child),
+        child,
         wanted,
         members: context.grants.count::<CaptMachine, NodeGroup>(&context.machines, &name),
         ready_members: context.grants.count_ready::<CaptMachine, NodeGroup>(&context.machines, &name),
@@ -107,7 +109,24 @@ fn observe(context: &Context, object: Arc<NodeGroup>, name: Name) -> Observed {
     }
 }
 
-/// Whether two versions of a group are the same to its members: how many they are is none of their business.
+impl FoundNodeGroup {
+    /// As the planner wants it.
+    fn observed(&self) -> NodeGroupObservation<'_> {
+        let template = self.object.spec.workspace_template_ref.clone().unwrap_or_default();
+        let before = self.status.as_ref().and_then(|status| status.failure_reason.as_deref());
+        let read = |apply: &Arc<WorkspaceTemplateApply>| {
+            OwnedWorkspace::read(apply, &self.object.metadata, &template, self.wanted.as_ref(), before)
+        };
+        NodeGroupObservation {
+            object: self.object.as_ref(),
+            paused: self.paused.as_deref(),
+            workspace: self.existing.as_ref().map(read),
+            leaving: &self.leaving,
+        }
+    }
+}
+
+/// Returns true if two versions of a group are the same to its members: how many they are is none of their business.
 pub fn same_to_members(one: &NodeGroup, other: &NodeGroup) -> bool {
     let uncounted = |group: &NodeGroup| {
         group.status.clone().map(|status| NodeGroupStatus { members: 0, ready_members: 0, ..status })
@@ -121,7 +140,7 @@ pub fn group_of(machine: &CaptMachine) -> Option<Name> {
     machine.spec.node_group_ref.as_ref().map(|reference| Name::mentioned(reference, &namespace))
 }
 
-/// Whether a machine counts as a ready member of the group that it names.
+/// Returns true if a machine counts as a ready member of the group that it names.
 pub fn is_ready_member(machine: &CaptMachine) -> bool {
     machine.metadata.deletion_timestamp.is_none()
         && machine.status.as_ref().is_some_and(|status| status.ready)

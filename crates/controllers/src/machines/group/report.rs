@@ -1,14 +1,14 @@
-//! How a group stands, as its status and events tell it.
+//! Status and events of a group.
 
 use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::NodeGroupStatus;
+use capt_planner::node_group::NodeGroupState;
 use jiff::Timestamp;
 
-use super::super::context::Context;
-use super::Observed;
-use super::decide::Phase;
+use super::super::context::MachineContext;
+use super::FoundNodeGroup;
 use crate::runtime::Error;
 use crate::runtime::conditions::{Conditions, find};
 use crate::runtime::events::Note;
@@ -16,18 +16,18 @@ use crate::runtime::status::without_messages;
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
-    context: &Context,
-    observed: &Observed,
-    phase: &Phase,
+    context: &MachineContext,
+    found: &FoundNodeGroup,
+    state: &NodeGroupState,
     now: Timestamp,
 ) -> Result<Option<Duration>, Error> {
-    if *phase == Phase::Gone {
+    if *state == NodeGroupState::Gone {
         return Ok(None);
     }
-    let new = status(observed, phase, now);
-    let note = news(observed.status.as_ref(), &new);
-    let (client, object) = (context.writer.client(), observed.object.as_ref());
-    let held = context.group_status.write(client, object, observed.status.as_ref(), new).await?;
+    let new = status(found, state, now);
+    let note = news(found.status.as_ref(), &new);
+    let (client, object) = (context.writer.client(), found.object.as_ref());
+    let held = context.group_status.write(client, object, found.status.as_ref(), new).await?;
     if let Some(note) = note.filter(|_| held.is_none()) {
         context.events.publish(object, &note);
     }
@@ -42,13 +42,13 @@ pub fn gist(status: &mut NodeGroupStatus) {
 }
 
 /// The whole status.
-pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupStatus {
-    let old = observed.status.clone().unwrap_or_default();
-    let generation = observed.object.metadata.generation;
+pub fn status(found: &FoundNodeGroup, state: &NodeGroupState, now: Timestamp) -> NodeGroupStatus {
+    let old = found.status.clone().unwrap_or_default();
+    let generation = found.object.metadata.generation;
     let mut new = NodeGroupStatus {
         observed_generation: generation,
-        members: i32::try_from(observed.members).unwrap_or(i32::MAX),
-        ready_members: i32::try_from(observed.ready_members).unwrap_or(i32::MAX),
+        members: i32::try_from(found.members).unwrap_or(i32::MAX),
+        ready_members: i32::try_from(found.ready_members).unwrap_or(i32::MAX),
         failure_reason: None,
         failure_message: None,
         conditions: Vec::new(),
@@ -57,13 +57,13 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupSt
     let mut conditions = Conditions::new(&old.conditions, generation, now);
     conditions.clear(types::STALLED);
     conditions.clear(types::PAUSED);
-    match phase {
-        Phase::Gone => {}
-        Phase::Paused(by) => {
+    match state {
+        NodeGroupState::Gone => {}
+        NodeGroupState::Paused(by) => {
             conditions.set(types::READY, old.ready, reasons::PAUSED, by.clone());
             conditions.set(types::PAUSED, true, reasons::PAUSED, by.clone());
         }
-        Phase::Exists => {
+        NodeGroupState::Exists => {
             new.ready = true;
             conditions.set(
                 types::READY,
@@ -72,16 +72,16 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupSt
                 "taken as existing: nothing is built, and nobody looks",
             );
         }
-        Phase::Blocked(message) => {
+        NodeGroupState::Blocked(message) => {
             new.ready = false;
             conditions.set(types::READY, false, reasons::NAME_TAKEN, message.clone());
         }
-        Phase::Workspace(standing) if standing.built => {
+        NodeGroupState::Workspace(standing) if standing.built => {
             new.ready = true;
             new.outputs.clone_from(&standing.outputs);
             conditions.set(types::READY, true, reasons::READY, "its workspace is applied");
         }
-        Phase::Workspace(standing) => {
+        NodeGroupState::Workspace(standing) => {
             // A group that was built stays usable while a change is on its way to it.
             new.ready = old.ready && standing.stands && !standing.deleting;
             let (reason, message) = match &standing.failure {
@@ -103,10 +103,10 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> NodeGroupSt
             }
             conditions.set(types::READY, new.ready, reason, message);
         }
-        Phase::Deleting(reason, message) => {
+        NodeGroupState::Deleting(why) => {
             new.ready = false;
-            conditions.set(types::READY, false, reasons::DELETING, message.clone());
-            conditions.set(types::DELETING, true, reason, message.clone());
+            conditions.set(types::READY, false, reasons::DELETING, why.message.clone());
+            conditions.set(types::DELETING, true, &why.reason, why.message.clone());
         }
     }
     new.conditions = conditions.into_list();

@@ -1,90 +1,87 @@
-//! What is known of one machine when its next step is decided.
+//! Observation of one machine.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachine, CaptMachineStatus, MachineAddressKind, NodeGroup};
-use capt_api::names::{annotations, finalizers, labels};
+use capt_api::names::annotations;
 use capt_api::workspace::WorkspaceTemplateApply;
-use capt_planner::inputs;
+use capt_planner::machine::{MachineObservation, NodeDeparture, NodeWork, workspace_of};
+use capt_planner::owned_workspace::{OwnedWorkspace, WantedWorkspace};
+use capt_planner::{Why, inputs};
 use kube::ResourceExt;
 
-use super::super::context::Context;
-use super::super::drain::{Progress, Settings, Subject, Work};
+use super::super::context::MachineContext;
+use super::super::drain::DrainSubject;
 use super::owner::{self, Ownership};
-use super::{variables, workspace_of};
-use crate::owned_workspace::{self, Wanted};
+use super::variables;
+use crate::owned_workspace;
 use crate::runtime::clusters::ClusterFacts;
 use crate::runtime::conditions::find;
 use crate::runtime::{Error, Looker, Name, Referrer, Refused};
 
-/// What is known of one machine.
+/// A machine, with everything that its next step depends on.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct FoundMachine {
     /// The object.
     pub object: Arc<CaptMachine>,
     /// Its name.
     pub name: Name,
     /// Its status: what was written last, though the cache may not show it yet.
     pub status: Option<CaptMachineStatus>,
-    /// Somebody else takes care of it.
+    /// Another system takes care of it.
     pub external: bool,
-    /// What pauses it.
-    pub paused: Option<String>,
-    /// Whether it is on its way out.
-    pub deleting: bool,
-    /// Whether our finalizer is on it.
-    pub finalizer: bool,
-    /// What it waits for before it is built, but for its group: a word and a sentence.
-    pub waits: Option<(&'static str, String)>,
-    /// Failure domain that its Machine asks for.
+    /// The reason that it is paused.
+    paused: Option<String>,
+    /// Reason why it cannot be built yet, besides its group.
+    pub waits: Option<Why>,
+    /// The failure domain that its Machine names.
     pub failure_domain: Option<String>,
-    /// The object of its workspace's name.
-    pub workspace: Option<Arc<WorkspaceTemplateApply>>,
-    /// What its workspace should be.
-    pub wanted: Wanted,
+    /// Name of its workspace.
+    pub child: Name,
+    /// The object of that name.
+    pub existing: Option<Arc<WorkspaceTemplateApply>>,
+    /// Its workspace as it should be.
+    pub wanted: WantedWorkspace,
     /// The group that it joins, where that is an object.
-    pub group: Option<Arc<NodeGroup>>,
+    group: Option<Arc<NodeGroup>>,
     /// Name of the group that it joins or is.
     pub group_name: Option<String>,
-    /// Its Node, where CAPT has to look after that; only while it is on its way out.
-    pub node: Option<Departure>,
+    /// Its Node, where CAPT has to look after that.
+    pub node: Option<(DrainSubject, NodeDeparture)>,
 }
 
-/// How far a machine's Node is on its way out.
-#[derive(Clone, Debug, Default)]
-pub struct Departure {
-    /// The Node.
-    pub subject: Subject,
-    /// How it is drained.
-    pub drain: Progress,
-    /// How it is removed; nothing where no Node was found.
-    pub removal: Option<(Work, Progress)>,
-    /// How long it has been drained.
-    pub since: Duration,
-    /// How long that may take; nothing where it may take for ever.
-    pub limit: Option<Duration>,
-    /// How draining goes.
-    pub settings: Settings,
-}
-
-impl Observed {
-    /// Whether what it built should stay when it goes.
-    pub fn orphans(&self) -> bool {
-        self.object.finalizers().iter().any(|known| known == "orphan")
+impl FoundMachine {
+    /// As the planner wants it.
+    pub fn observed(&self) -> MachineObservation<'_> {
+        let before = self.status.as_ref().and_then(|status| status.failure_reason.as_deref());
+        let read = |apply: &Arc<WorkspaceTemplateApply>| {
+            let (meta, template) = (&self.object.metadata, &self.wanted.template);
+            OwnedWorkspace::read(apply, meta, template, Some(&self.wanted), before)
+        };
+        MachineObservation {
+            object: self.object.as_ref(),
+            external: self.external,
+            paused: self.paused.as_deref(),
+            waits: self.waits.as_ref(),
+            group: self.group.as_deref(),
+            workspace: self.existing.as_ref().map(read),
+            node: self.node.as_ref().map(|(_, departure)| departure),
+        }
     }
 
-    /// The label that names its group, where the machine does not have it yet.
-    pub fn missing_label(&self) -> Option<&str> {
-        let wanted = self.object.spec.node_group_label()?;
-        let has = self.object.labels().get(labels::NODE_GROUP_NAME);
-        (has.map(String::as_str) != Some(wanted)).then_some(wanted)
+    /// Returns true if what it built is left alone when it goes.
+    pub fn leaves_all(&self) -> bool {
+        self.external || self.object.finalizers().iter().any(|known| known == "orphan")
     }
 }
 
 /// Observes; nothing while the cache is behind our own writes.
-pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Option<Observed>, Error> {
+pub async fn observe(
+    context: &MachineContext,
+    object: Arc<CaptMachine>,
+) -> Result<Option<FoundMachine>, Error> {
     let name = Name::of(object.as_ref());
     if !context.apply_writes.caught_up(&name, &context.applies, &context.writer).await? {
         return Ok(None);
@@ -92,7 +89,7 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
     let mut looker = context.dependents.looker(name.clone());
     let (group, refused) = match group(context, &mut looker, &object, &name) {
         Ok(group) => (group, None),
-        Err(refused) => (None, Some((refused.reason, refused.message))),
+        Err(refused) => (None, Some(Why::new(refused.reason, refused.message))),
     };
     let ownership = ownership(context, &mut looker, &object, &name);
     let cluster_name = ownership.cluster(&object);
@@ -104,8 +101,9 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
         context.clusters.get(&cluster)
     });
     let child = Name::new(name.namespace.clone(), workspace_of(&name.name));
-    let wanted = Wanted {
-        name: child.clone(),
+    let wanted = WantedWorkspace {
+        namespace: child.namespace.clone(),
+        name: child.name.clone(),
         template: object.spec.workspace_template_ref.clone(),
         variables: variables::variables(&object, group.as_deref(), &ownership),
         defaults: inputs::machine_defaults(&object),
@@ -125,11 +123,10 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
     });
     let waits = ownership.waits_for(cluster_name.as_deref().map(|name| (name, cluster.as_ref())));
     let waits = waits.or(refused);
-    Ok(Some(Observed {
+    Ok(Some(FoundMachine {
         external: object.annotations().contains_key(annotations::MANAGED_BY),
-        deleting: object.metadata.deletion_timestamp.is_some(),
-        finalizer: object.finalizers().iter().any(|known| known == finalizers::MACHINE),
-        workspace: context.applies.get(&child),
+        existing: context.applies.get(&child),
+        child,
         group_name: inputs::group_name(&object, group.as_deref()),
         failure_domain: ownership.machine().and_then(|owner| owner.failure_domain.clone()),
         waits,
@@ -145,7 +142,7 @@ pub async fn observe(context: &Context, object: Arc<CaptMachine>) -> Result<Opti
 
 /// The group that a machine joins, where that is an object.
 fn group(
-    context: &Context,
+    context: &MachineContext,
     looker: &mut Looker,
     object: &CaptMachine,
     name: &Name,
@@ -158,7 +155,7 @@ fn group(
     Ok(context.groups.get(&group))
 }
 
-fn ownership(context: &Context, looker: &mut Looker, object: &CaptMachine, name: &Name) -> Ownership {
+fn ownership(context: &MachineContext, looker: &mut Looker, object: &CaptMachine, name: &Name) -> Ownership {
     if let Some(reference) = owner::machine_reference(object) {
         looker.at("Machine", &Name::new(name.namespace.clone(), reference.name.clone()));
     }
@@ -175,12 +172,12 @@ fn ownership(context: &Context, looker: &mut Looker, object: &CaptMachine, name:
 /// Its Node, where CAPT has to look after that: a machine that was built for a cluster, on its way out of it. The Node of
 /// a cluster that goes as a whole goes with it.
 fn departure(
-    context: &Context,
+    context: &MachineContext,
     object: &CaptMachine,
     status: Option<&CaptMachineStatus>,
     cluster_name: &str,
     cluster: Option<&ClusterFacts>,
-) -> Option<Departure> {
+) -> Option<(DrainSubject, NodeDeparture)> {
     let status = status?;
     let was_built = status.initialization.as_ref().and_then(|done| done.provisioned) == Some(true);
     let is_node = !object.spec.is_group();
@@ -197,14 +194,15 @@ fn departure(
     let names = status.addresses.iter().filter(known).map(|address| address.address.clone());
     let draining = find(&status.conditions, types::DRAINED).filter(|one| one.reason == reasons::DRAINING);
     let since = draining.map(|one| context.clock.now().duration_since(one.last_transition_time.0));
-    let removal = status.node_ref.clone().map(Work::Remove);
-    Some(Departure {
-        subject: Subject {
-            cluster: Name::new(name.namespace.clone(), cluster_name),
-            provider_id: object.spec.provider_id.clone(),
-            names: names.chain([name.name.clone()]).collect(),
-        },
-        drain: context.drains.progress(&name, &Work::Drain),
+    let removal = status.node_ref.clone().map(NodeWork::Remove);
+    let subject = DrainSubject {
+        cluster: Name::new(name.namespace.clone(), cluster_name),
+        provider_id: object.spec.provider_id.clone(),
+        names: names.chain([name.name.clone()]).collect(),
+    };
+    let departure = NodeDeparture {
+        cluster: cluster_name.to_owned(),
+        drain: context.drains.progress(&name, &NodeWork::Drain),
         removal: removal.map(|work| {
             let progress = context.drains.progress(&name, &work);
             (work, progress)
@@ -212,7 +210,8 @@ fn departure(
         since: since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default(),
         limit: limit(object.spec.node_drain_timeout_seconds),
         settings: context.drains.settings(),
-    })
+    };
+    Some((subject, departure))
 }
 
 /// As Cluster API has it, zero is no limit.

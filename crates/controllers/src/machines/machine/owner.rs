@@ -1,15 +1,16 @@
-//! Whose infrastructure a machine is: CAPT's own, or that of a Machine of Cluster API, and what it waits for there.
+//! Ownership of a machine's infrastructure: CAPT's own, or that of a Machine of Cluster API, with what it waits for there.
 
 use capt_api::conditions::reasons;
 use capt_api::machine::CaptMachine;
 use capt_api::names::{CORE_GROUP, annotations, labels};
+use capt_planner::Why;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 
 use crate::runtime::clusters::ClusterFacts;
 use crate::runtime::owners::{Bootstrap, Owner};
 
-/// Whose infrastructure a machine is.
+/// Ownership of a machine's infrastructure.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Ownership {
     /// CAPT's own: of a set, or of nobody.
@@ -50,40 +51,37 @@ impl Ownership {
         owner.or_else(|| machine.labels().get(labels::CLUSTER_NAME).cloned())
     }
 
-    /// What has to be there before the machine is built: a word and a sentence. Nothing where all is.
-    pub fn waits_for(
-        &self,
-        cluster: Option<(&str, Option<&ClusterFacts>)>,
-    ) -> Option<(&'static str, String)> {
+    /// Reason why the machine cannot be built yet; none where all is there.
+    pub fn waits_for(&self, cluster: Option<(&str, Option<&ClusterFacts>)>) -> Option<Why> {
         let owner = match self {
             Self::Own => return None,
             Self::Unclaimed => {
                 let message = "the Machine that it was made for has not taken it yet";
-                return Some((reasons::WAITING_FOR_MACHINE, message.to_owned()));
+                return Some(Why::new(reasons::WAITING_FOR_MACHINE, message));
             }
             Self::Unseen(name) => {
                 let message = format!("Machine {name}, which owns it, is not there");
-                return Some((reasons::WAITING_FOR_MACHINE, message));
+                return Some(Why::new(reasons::WAITING_FOR_MACHINE, message));
             }
             Self::Machine(owner) => owner,
         };
         match cluster {
             None => {
-                let message = "its Machine names no Cluster".to_owned();
-                return Some((reasons::CLUSTER_NOT_FOUND, message));
+                let message = "its Machine names no Cluster";
+                return Some(Why::new(reasons::CLUSTER_NOT_FOUND, message));
             }
             Some((name, None)) => {
-                return Some((reasons::CLUSTER_NOT_FOUND, format!("Cluster {name} does not exist")));
+                return Some(Why::new(reasons::CLUSTER_NOT_FOUND, format!("Cluster {name} does not exist")));
             }
             Some((name, Some(cluster))) if cluster.awaits_infrastructure => {
                 let message = format!("the infrastructure of Cluster {name} is not provisioned");
-                return Some((reasons::WAITING_FOR_CLUSTER_INFRASTRUCTURE, message));
+                return Some(Why::new(reasons::WAITING_FOR_CLUSTER_INFRASTRUCTURE, message));
             }
             Some(_) => {}
         }
         (owner.bootstrap == Bootstrap::Awaited).then(|| {
-            let message = "the bootstrap provider has not written its data yet".to_owned();
-            (reasons::WAITING_FOR_BOOTSTRAP_DATA, message)
+            let message = "the bootstrap provider has not written its data yet";
+            Why::new(reasons::WAITING_FOR_BOOTSTRAP_DATA, message)
         })
     }
 }
@@ -146,16 +144,19 @@ mod tests {
         let owner = |bootstrap| Ownership::Machine(Owner { bootstrap, ..Owner::default() });
         let done = ClusterFacts::default();
         let not_yet = ClusterFacts { awaits_infrastructure: true, ..ClusterFacts::default() };
-        let why = |ownership: &Ownership, cluster| ownership.waits_for(cluster).map(|(reason, _)| reason);
+        let why = |ownership: &Ownership, cluster| ownership.waits_for(cluster).map(|why| why.reason);
         let (there, nothing) = (Some(("c", Some(&done))), owner(Bootstrap::Nothing));
-        assert_eq!(why(&Ownership::Own, None), None);
-        assert_eq!(why(&Ownership::Unclaimed, there), Some("WaitingForMachine"));
-        assert_eq!(why(&Ownership::Unseen("m".into()), there), Some("WaitingForMachine"));
-        assert_eq!(why(&nothing, None), Some("ClusterNotFound"));
-        assert_eq!(why(&nothing, Some(("c", None))), Some("ClusterNotFound"));
-        assert_eq!(why(&nothing, Some(("c", Some(&not_yet)))), Some("WaitingForClusterInfrastructure"));
-        assert_eq!(why(&owner(Bootstrap::Awaited), there), Some("WaitingForBootstrapData"));
-        assert_eq!(why(&nothing, there), None);
-        assert_eq!(why(&owner(Bootstrap::Secret("s".into())), there), None);
+        assert_eq!(why(&Ownership::Own, None).as_deref(), None);
+        assert_eq!(why(&Ownership::Unclaimed, there).as_deref(), Some("WaitingForMachine"));
+        assert_eq!(why(&Ownership::Unseen("m".into()), there).as_deref(), Some("WaitingForMachine"));
+        assert_eq!(why(&nothing, None).as_deref(), Some("ClusterNotFound"));
+        assert_eq!(why(&nothing, Some(("c", None))).as_deref(), Some("ClusterNotFound"));
+        assert_eq!(
+            why(&nothing, Some(("c", Some(&not_yet)))).as_deref(),
+            Some("WaitingForClusterInfrastructure")
+        );
+        assert_eq!(why(&owner(Bootstrap::Awaited), there).as_deref(), Some("WaitingForBootstrapData"));
+        assert_eq!(why(&nothing, there).as_deref(), None);
+        assert_eq!(why(&owner(Bootstrap::Secret("s".into())), there).as_deref(), None);
     }
 }

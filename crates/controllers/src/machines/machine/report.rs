@@ -1,33 +1,33 @@
-//! How a machine stands, as its status and events tell it.
+//! Status and events of a machine.
 
 use capt_api::cluster::InfrastructureInitialization;
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachineStatus, MachineAddress, MachineAddressKind, MachinePhase};
+use capt_planner::Why;
+use capt_planner::machine::{MachineState, found};
+use capt_planner::owned_workspace::{WorkspaceFailure, WorkspaceStanding};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::context::Context;
-use super::act::Acted;
-use super::decide::Phase;
-use super::node_drain;
-use super::observe::Observed;
-use crate::owned_workspace::{Failure, Standing};
+use super::super::context::MachineContext;
+use super::observe::FoundMachine;
+use crate::owned_workspace::OwnerChanges;
 use crate::runtime::conditions::{Conditions, find, seconds};
 use crate::runtime::events::Note;
 use crate::runtime::{Error, Refused};
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
-    context: &Context,
-    observed: &Observed,
-    phase: &Phase,
-    acted: &Acted,
+    context: &MachineContext,
+    observed: &FoundMachine,
+    state: &MachineState,
+    acted: &OwnerChanges,
     now: Timestamp,
 ) -> Result<(), Error> {
-    if acted.released || *phase == Phase::External {
+    if acted.released || *state == MachineState::External {
         return Ok(());
     }
-    let mut new = status(observed, phase, now);
+    let mut new = status(observed, state, now);
     if let Some(generation) = acted.generation {
         new.observed_generation = Some(generation);
         for condition in &mut new.conditions {
@@ -44,7 +44,7 @@ pub async fn report(
 }
 
 /// The whole status.
-pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> CaptMachineStatus {
+pub fn status(observed: &FoundMachine, state: &MachineState, now: Timestamp) -> CaptMachineStatus {
     let old = observed.status.clone().unwrap_or_default();
     let mut new = CaptMachineStatus {
         observed_generation: observed.object.metadata.generation,
@@ -56,28 +56,30 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> CaptMachine
     let mut conditions = Conditions::new(&old.conditions, observed.object.metadata.generation, now);
     conditions.clear(types::STALLED);
     conditions.clear(types::PAUSED);
-    match phase {
-        Phase::External => {}
-        Phase::Paused(by) => {
+    match state {
+        MachineState::External => {}
+        MachineState::Paused(by) => {
             new.failure_reason.clone_from(&old.failure_reason);
             new.failure_message.clone_from(&old.failure_message);
             conditions.set(types::READY, old.ready, reasons::PAUSED, by.clone());
             conditions.set(types::PAUSED, true, reasons::PAUSED, by.clone());
         }
-        Phase::Waiting(reason, message) => {
+        MachineState::Waiting(Why { reason, message }) => {
             new.ready = false;
             new.phase = Some(MachinePhase::Pending);
             conditions.set(types::READY, false, reason, message.clone());
         }
-        Phase::Draining(message) => {
+        MachineState::Draining(message) => {
             new.ready = false;
             new.phase = Some(MachinePhase::Deleting);
             conditions.set(types::READY, false, reasons::DELETING, message.clone());
             conditions.set(types::DELETING, true, reasons::DRAINING, message.clone());
             conditions.set(types::DRAINED, false, reasons::DRAINING, message.clone());
         }
-        Phase::Workspace(standing) => of_workspace(observed, standing, &old, &mut new, &mut conditions),
-        Phase::Deleting(message, end) => {
+        MachineState::Workspace(standing) => {
+            of_workspace(observed, standing, &old, &mut new, &mut conditions);
+        }
+        MachineState::Deleting(message, end) => {
             if let Some(end) = end {
                 conditions.set(types::DRAINED, end.well, end.reason, end.message.clone());
             }
@@ -87,7 +89,7 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> CaptMachine
             conditions.set(types::DELETING, true, reasons::DELETING, message.clone());
         }
     }
-    if let Some(node) = observed.node.as_ref().and_then(|node| node_drain::found(&node.drain)) {
+    if let Some(node) = observed.node.as_ref().and_then(|(_, node)| found(&node.drain)) {
         new.node_ref = Some(node.clone());
     }
     if new.ready != old.ready || new.last_transition_time.is_none() {
@@ -98,21 +100,21 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> CaptMachine
 }
 
 fn of_workspace(
-    observed: &Observed,
-    standing: &Standing,
+    observed: &FoundMachine,
+    standing: &WorkspaceStanding,
     old: &CaptMachineStatus,
     new: &mut CaptMachineStatus,
     conditions: &mut Conditions,
 ) {
-    let name = &observed.wanted.name.name;
+    let name = &observed.wanted.name;
     if standing.built {
         outputs(observed, standing, new);
         new.ready = true;
         new.phase = Some(MachinePhase::Running);
         new.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });
-        match observed.waits.as_ref().filter(|(reason, _)| *reason == Refused::REASON) {
+        match observed.waits.as_ref().filter(|why| why.reason == Refused::REASON) {
             // Its group was granted, and is not any more: no change of that reaches it.
-            Some((reason, message)) => {
+            Some(Why { reason, message }) => {
                 conditions.set(types::READY, true, reason, format!("workspace {name} is applied; {message}"));
             }
             None => {
@@ -137,7 +139,7 @@ fn of_workspace(
         return;
     }
     new.ready = false;
-    if let Some(Failure { reason, message: failure, stalled }) = &standing.failure {
+    if let Some(WorkspaceFailure { reason, message: failure, stalled }) = &standing.failure {
         new.phase = Some(MachinePhase::Failed);
         new.failure_reason = Some(reason.clone());
         new.failure_message = Some(failure.clone());
@@ -157,8 +159,8 @@ fn of_workspace(
     }
 }
 
-/// What the module says of what it built.
-fn outputs(observed: &Observed, standing: &Standing, new: &mut CaptMachineStatus) {
+/// Outputs of the module.
+fn outputs(observed: &FoundMachine, standing: &WorkspaceStanding, new: &mut CaptMachineStatus) {
     use MachineAddressKind::{ExternalDNS, ExternalIP, Hostname, InternalDNS, InternalIP};
     new.instance_id = standing.text("instance_id");
     new.private_ip = standing.text("private_ip");
@@ -196,7 +198,7 @@ fn news(old: Option<&CaptMachineStatus>, new: &CaptMachineStatus) -> Option<Note
     }
 }
 
-/// How the machine's Node is left.
+/// An event about the drain of the machine's Node.
 fn of_node(old: Option<&CaptMachineStatus>, new: &CaptMachineStatus) -> Option<Note> {
     let drained = find(&new.conditions, types::DRAINED)?;
     let before = old.and_then(|old| find(&old.conditions, types::DRAINED));

@@ -3,9 +3,9 @@
 use capt_api::machine::{CaptMachine, NodeGroup};
 use capt_api::workspace::VariablesFrom;
 use capt_planner::inputs::{self, MachineOwner};
+use capt_planner::owned_workspace::Variables;
 
 use super::owner::Ownership;
-use crate::owned_workspace::Variables;
 use crate::runtime::owners::Bootstrap;
 
 /// Variables of a machine.

@@ -6,13 +6,14 @@ use std::time::Duration;
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::finalizers;
-use capt_planner::set::{Action, Plan, batches, in_place_update, machine};
+use capt_planner::reason::few;
+use capt_planner::set::{SetAction, SetPlan, batches, in_place_update, machine};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use serde_json::{Value, json};
 
-use super::super::context::{Context, few};
+use super::super::context::MachineContext;
 use super::Family;
 use crate::runtime::conditions::find;
 use crate::runtime::events::Note;
@@ -24,7 +25,11 @@ use crate::runtime::{Error, Name};
 const AT_ONCE: usize = 32;
 
 /// Does what was planned, in order, up to the first failure. Says when to look again though nothing may change.
-pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Option<Duration>, Error> {
+pub async fn act(
+    context: &MachineContext,
+    family: &Family,
+    plan: &SetPlan,
+) -> Result<Option<Duration>, Error> {
     let set = &family.set;
     let name = Name::of(set);
     if plan.fence || plan.status.is_some() {
@@ -33,7 +38,7 @@ pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Opti
         context.own_sets.wrote(&name, name.clone(), version);
         warn(context, set, status.map(|status| status.conditions.as_slice()).unwrap_or_default());
     }
-    let mut done: Vec<&Action> = Vec::new();
+    let mut done: Vec<&SetAction> = Vec::new();
     let outcome = carry_out(context, family, &plan.actions, &mut done).await;
     tell(context, set, &done);
     if let Err(error) = &outcome
@@ -47,7 +52,7 @@ pub async fn act(context: &Context, family: &Family, plan: &Plan) -> Result<Opti
 }
 
 /// Tells of machines that others select, too, when that is news.
-fn warn(context: &Context, set: &CaptMachineSet, conditions: &[Condition]) {
+fn warn(context: &MachineContext, set: &CaptMachineSet, conditions: &[Condition]) {
     let old = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     if let Some(overlap) = find(conditions, types::SELECTOR_OVERLAPS)
         && find(old, types::SELECTOR_OVERLAPS).is_none()
@@ -58,16 +63,16 @@ fn warn(context: &Context, set: &CaptMachineSet, conditions: &[Condition]) {
 }
 
 async fn carry_out<'a>(
-    context: &Context,
+    context: &MachineContext,
     family: &Family,
-    actions: &'a [Action],
-    done: &mut Vec<&'a Action>,
+    actions: &'a [SetAction],
+    done: &mut Vec<&'a SetAction>,
 ) -> Result<bool, Error> {
     let mut again = false;
     let mut rest = actions;
     let members = Members::of(family, actions);
     while let Some(first) = rest.first() {
-        let creates = rest.iter().take_while(|action| matches!(action, Action::Create { .. })).count();
+        let creates = rest.iter().take_while(|action| matches!(action, SetAction::Create { .. })).count();
         if creates > 0 {
             let (now, later) = rest.split_at(creates);
             for batch in batches(now) {
@@ -80,7 +85,7 @@ async fn carry_out<'a>(
             rest = later;
             continue;
         }
-        let deletes = rest.iter().take_while(|action| matches!(action, Action::Delete { .. })).count();
+        let deletes = rest.iter().take_while(|action| matches!(action, SetAction::Delete { .. })).count();
         if deletes > 0 {
             let (now, later) = rest.split_at(deletes.min(AT_ONCE));
             let gone = join_all(now.iter().map(|action| one(context, family, &members, action))).await;
@@ -99,8 +104,8 @@ async fn carry_out<'a>(
 }
 
 /// Makes a machine. That it exists is a success; says whether its number turned out to be of no use.
-async fn create(context: &Context, set: &CaptMachineSet, action: &Action) -> Result<bool, Error> {
-    let Action::Create { name, number, .. } = action else { return Ok(false) };
+async fn create(context: &MachineContext, set: &CaptMachineSet, action: &SetAction) -> Result<bool, Error> {
+    let SetAction::Create { name, number, .. } = action else { return Ok(false) };
     let parent = Name::of(set);
     let child = Name::new(parent.namespace.clone(), name);
     let made = context.writer.apply::<CaptMachine>(&child, &whole(&machine(set, *number)), false).await;
@@ -120,7 +125,7 @@ async fn create(context: &Context, set: &CaptMachineSet, action: &Action) -> Res
 
 /// Looks whether a name has become a machine of the set; where not, it never will.
 async fn settle(
-    context: &Context,
+    context: &MachineContext,
     parent: &Name,
     child: &Name,
     set: &CaptMachineSet,
@@ -139,17 +144,17 @@ async fn settle(
 }
 
 async fn one(
-    context: &Context,
+    context: &MachineContext,
     family: &Family,
     members: &Members<'_>,
-    action: &Action,
+    action: &SetAction,
 ) -> Result<bool, Error> {
     let set = &family.set;
     let parent = Name::of(set);
     let named = |name: &String| Name::new(parent.namespace.clone(), name);
     match action {
-        Action::Create { .. } => create(context, set, action).await,
-        Action::Delete { name, uid, .. } => {
+        SetAction::Create { .. } => create(context, set, action).await,
+        SetAction::Delete { name, uid, .. } => {
             let Some(machine) = members.get(name) else { return Ok(true) };
             let child = named(name);
             // A machine that was chosen because it was not ready may be by now, and then another one should go.
@@ -160,10 +165,10 @@ async fn one(
             }
             deleted.map(|_| false)
         }
-        Action::Adopt { name, .. } | Action::Release { name, .. } => {
+        SetAction::Adopt { name, .. } | SetAction::Release { name, .. } => {
             let Some(machine) = members.get(name) else { return Ok(true) };
             let mut owners = machine.metadata.owner_references.clone().unwrap_or_default();
-            if matches!(action, Action::Adopt { .. }) {
+            if matches!(action, SetAction::Adopt { .. }) {
                 owners.extend(crate::owned_workspace::owner(set));
             } else {
                 owners.retain(|owner| Some(&owner.uid) != set.metadata.uid.as_ref());
@@ -172,16 +177,16 @@ async fn one(
             let written = context.writer.metadata(machine, metadata).await;
             noted(context, &parent, named(name), written)
         }
-        Action::Update { name, .. } => {
+        SetAction::Update { name, .. } => {
             let Some(machine) = members.get(name) else { return Ok(true) };
             let part = updated(set, machine);
             let written = context.writer.apply::<CaptMachine>(&named(name), &part, true).await;
             noted(context, &parent, named(name), written.map(|stored| version(&stored)))
         }
-        Action::Probe { name, number, .. } => {
+        SetAction::Probe { name, number, .. } => {
             settle(context, &parent, &named(name), set, *number).await.map(|_| true)
         }
-        Action::Finish { .. } => {
+        SetAction::Finish { .. } => {
             context.writer.release(set, finalizers::MACHINE_SET).await?;
             context.own_sets.forget(&parent);
             context.machine_writes.forget(&parent);
@@ -191,7 +196,12 @@ async fn one(
     }
 }
 
-fn noted(context: &Context, parent: &Name, child: Name, written: Result<u64, Error>) -> Result<bool, Error> {
+fn noted(
+    context: &MachineContext,
+    parent: &Name,
+    child: Name,
+    written: Result<u64, Error>,
+) -> Result<bool, Error> {
     match written {
         Ok(version) => {
             context.machine_writes.wrote(parent, child, version);
@@ -209,8 +219,8 @@ struct Members<'a>(HashMap<&'a str, &'a CaptMachine>);
 
 impl<'a> Members<'a> {
     /// All of them, where an action is about one that exists.
-    fn of(family: &'a Family, actions: &[Action]) -> Self {
-        let needed = actions.iter().any(|action| !matches!(action, Action::Create { .. }));
+    fn of(family: &'a Family, actions: &[SetAction]) -> Self {
+        let needed = actions.iter().any(|action| !matches!(action, SetAction::Create { .. }));
         let machines = family.machines.iter().filter(|_| needed);
         Self(machines.filter_map(|one| Some((one.metadata.name.as_deref()?, one.as_ref()))).collect())
     }
@@ -262,17 +272,17 @@ fn updated(set: &CaptMachineSet, machine: &CaptMachine) -> Value {
 }
 
 /// One event for each kind of thing that was done.
-fn tell(context: &Context, set: &CaptMachineSet, done: &[&Action]) {
-    let said = |reason: &'static str, verb: &'static str, which: fn(&Action) -> bool| {
+fn tell(context: &MachineContext, set: &CaptMachineSet, done: &[&SetAction]) {
+    let said = |reason: &'static str, verb: &'static str, which: fn(&SetAction) -> bool| {
         let lines: Vec<String> = done.iter().filter(|one| which(one)).map(ToString::to_string).collect();
         (!lines.is_empty()).then(|| Note::normal(reason, verb, few(&lines)))
     };
     let notes = [
-        said("CreatedMachine", "Create", |one| matches!(one, Action::Create { .. })),
-        said("DeletedMachine", "Delete", |one| matches!(one, Action::Delete { .. })),
-        said("AdoptedMachine", "Adopt", |one| matches!(one, Action::Adopt { .. })),
-        said("ReleasedMachine", "Release", |one| matches!(one, Action::Release { .. })),
-        said("UpdatedMachine", "Update", |one| matches!(one, Action::Update { .. })),
+        said("CreatedMachine", "Create", |one| matches!(one, SetAction::Create { .. })),
+        said("DeletedMachine", "Delete", |one| matches!(one, SetAction::Delete { .. })),
+        said("AdoptedMachine", "Adopt", |one| matches!(one, SetAction::Adopt { .. })),
+        said("ReleasedMachine", "Release", |one| matches!(one, SetAction::Release { .. })),
+        said("UpdatedMachine", "Update", |one| matches!(one, SetAction::Update { .. })),
     ];
     for note in notes.into_iter().flatten() {
         context.events.publish(set, &note);

@@ -16,11 +16,11 @@ use capt_api::conditions::types;
 use capt_api::machine::{CaptMachine, CaptMachineSet};
 use capt_api::names::{annotations, finalizers};
 use capt_planner::conditions;
-use capt_planner::set::{Observed, Plan, plan};
+use capt_planner::set::{SetObservation, SetPlan, plan};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::context::{CATCH_UP, Context};
+use super::context::{CATCH_UP, MachineContext};
 use super::remarks;
 use crate::runtime::conditions::seconds;
 use crate::runtime::queue::Next;
@@ -44,7 +44,7 @@ pub fn pauses(object: &CaptMachineSet) -> u32 {
 }
 
 /// Reconciles one set.
-pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineSet>) -> Result<Next, Error> {
+pub async fn reconcile(context: Arc<MachineContext>, object: Arc<CaptMachineSet>) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     let Some(family) = observe(&context, &name).await? else { return Ok(CATCH_UP) };
     let held = family.set.finalizers().iter().any(|known| known == finalizers::MACHINE_SET);
@@ -59,7 +59,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineSet>) -> Re
         (true, _) => {}
     }
     let now = seconds(context.clock.now());
-    let observed = Observed { set: &family.set, machines: &family.machines, absent: &family.absent };
+    let observed = SetObservation { set: &family.set, machines: &family.machines, absent: &family.absent };
     let mut plan = plan(observed, &context.settings, now);
     remark(&family, &mut plan, now);
     let again = act::act(&context, &family, &plan).await?;
@@ -71,7 +71,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<CaptMachineSet>) -> Re
 }
 
 /// A set and its machines; nothing while the caches are behind our own writes.
-async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error> {
+async fn observe(context: &MachineContext, name: &Name) -> Result<Option<Family>, Error> {
     let writer = &context.writer;
     let caught_up = context.own_sets.caught_up(name, &context.sets, writer).await?
         && context.machine_writes.caught_up(name, &context.machines, writer).await?;
@@ -90,7 +90,7 @@ async fn observe(context: &Context, name: &Name) -> Result<Option<Family>, Error
 }
 
 /// Adds what the planner does not see.
-fn remark(family: &Family, plan: &mut Plan, now: Timestamp) {
+fn remark(family: &Family, plan: &mut SetPlan, now: Timestamp) {
     let old = family.set.status.as_ref();
     let Some(mut status) = plan.status.take().or_else(|| old.cloned()) else { return };
     remarks::paused(&mut status.conditions, family.paused.as_deref());

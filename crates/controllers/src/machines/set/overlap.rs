@@ -10,7 +10,7 @@ use capt_planner::set::machine;
 use kube::ResourceExt;
 use kube::core::{Selector, SelectorExt};
 
-use super::super::context::few;
+use capt_planner::reason::few;
 
 /// Other sets in the same namespace that select machines of this one, or whose machines this one selects.
 pub fn overlapping(set: &CaptMachineSet, all: &[Arc<CaptMachineSet>]) -> Vec<String> {

@@ -5,16 +5,17 @@ use std::time::Duration;
 use capt_api::names::{annotations, finalizers};
 use capt_api::workspace::{DeletionPolicy, WorkspaceTemplateApply};
 use capt_planner::Count;
+use capt_planner::workspace::{WorkspaceDecision, WorkspacePhase, WorkspaceStep};
 use capt_terraform::executor::Interruption;
 use capt_terraform::order::{Operation, Order, Refused, RunId};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use super::super::context::{Context, MANAGER, workspace_id};
+use super::super::context::{MANAGER, WorkspaceContext, workspace_id};
 use super::super::state_secrets;
-use super::decide::{Decision, Phase, Step};
-use super::observe::{Lost, Observed, is_destroyed};
+use super::facts::ordered;
+use super::observe::{Lost, ObservedWorkspace, is_destroyed};
 use super::{approval, connection};
 use crate::runtime::events::Note;
 use crate::runtime::status::PATIENCE;
@@ -25,7 +26,7 @@ use capt_api::names::labels::CLUSTER_NAME;
 
 /// What was done.
 #[derive(Debug, Default)]
-pub struct Acted {
+pub struct WorkspaceChanges {
     /// The run that was started.
     pub started: Option<RunId>,
     /// The object is gone, or soon will be: nothing is left to report on.
@@ -37,35 +38,42 @@ pub struct Acted {
 }
 
 /// Does what was decided.
-pub async fn act(context: &Context, observed: &Observed, decision: &Decision) -> Result<Acted, Error> {
-    if !observed.deleting && !matches!(decision.phase, Phase::Paused(_)) {
-        ensure_metadata(context, observed, matches!(decision.step, Step::Run(_))).await?;
+pub async fn act(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    decision: &WorkspaceDecision,
+) -> Result<WorkspaceChanges, Error> {
+    if !observed.deleting && !matches!(decision.phase, WorkspacePhase::Paused(_)) {
+        ensure_metadata(context, observed, matches!(decision.step, WorkspaceStep::Run(_))).await?;
     }
     match &decision.step {
-        Step::Rest => {
+        WorkspaceStep::Rest => {
             let connection = match &decision.phase {
-                Phase::Ready { .. } => connection::write(context, observed).await?,
+                WorkspacePhase::Ready { .. } => connection::write(context, observed).await?,
                 _ => None,
             };
-            Ok(Acted { connection, ..Acted::default() })
+            Ok(WorkspaceChanges { connection, ..WorkspaceChanges::default() })
         }
-        Step::Run(operation) => start(context, observed, operation).await,
-        Step::Cancel => {
+        WorkspaceStep::Run(operation) => match ordered(operation) {
+            Some(operation) => start(context, observed, &operation).await,
+            None => Ok(WorkspaceChanges::default()),
+        },
+        WorkspaceStep::Cancel => {
             interrupt(context, observed, Interruption::Cancelled);
-            Ok(Acted::default())
+            Ok(WorkspaceChanges::default())
         }
-        Step::Supersede => {
+        WorkspaceStep::Supersede => {
             interrupt(context, observed, Interruption::Superseded);
-            Ok(Acted::default())
+            Ok(WorkspaceChanges::default())
         }
-        Step::TakeOver(secret) => Box::pin(take_over(context, observed, secret)).await,
-        Step::Restore(serial) => restore(context, observed, *serial).await,
-        Step::Release { forget } => release(context, observed, *forget).await,
+        WorkspaceStep::TakeOver(secret) => Box::pin(take_over(context, observed, secret)).await,
+        WorkspaceStep::Restore(serial) => restore(context, observed, *serial).await,
+        WorkspaceStep::Release { forget } => release(context, observed, *forget).await,
     }
 }
 
 /// Interrupts the run that was observed; one that began since is none of it.
-fn interrupt(context: &Context, observed: &Observed, why: Interruption) {
+fn interrupt(context: &WorkspaceContext, observed: &ObservedWorkspace, why: Interruption) {
     if let Some(run) = &observed.view.run {
         context.executor.cancel_run(&workspace_id(&observed.name), &run.id, why);
     }
@@ -73,7 +81,11 @@ fn interrupt(context: &Context, observed: &Observed, why: Interruption) {
 
 /// Puts on the finalizer, and what must be known when the template is gone. What people asked is taken off when it is
 /// about to be done: done twice it is harmless, forgotten it is not. A request to cancel goes when no run is left.
-async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -> Result<(), Error> {
+async fn ensure_metadata(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    starts: bool,
+) -> Result<(), Error> {
     let object = &observed.object;
     let mut metadata = Map::new();
     if !observed.finalizer {
@@ -112,7 +124,7 @@ async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -
 
 /// Changes metadata of exactly the object that was observed.
 pub async fn patch_metadata(
-    context: &Context,
+    context: &WorkspaceContext,
     object: &WorkspaceTemplateApply,
     mut metadata: Map<String, Value>,
 ) -> Result<(), Error> {
@@ -133,7 +145,7 @@ pub async fn patch_metadata(
 }
 
 /// Whose turn it is: that of a Cluster, which is one of its namespace whatever a label says.
-fn group(observed: &Observed) -> String {
+fn group(observed: &ObservedWorkspace) -> String {
     let Name { namespace, name } = &observed.name;
     let cluster = observed.object.labels().get(CLUSTER_NAME);
     cluster.map_or_else(
@@ -149,7 +161,11 @@ fn leads(object: &WorkspaceTemplateApply) -> bool {
 }
 
 /// Orders a run. Ordering twice is harmless: one workspace has one run.
-async fn start(context: &Context, observed: &Observed, operation: &Operation) -> Result<Acted, Error> {
+async fn start(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    operation: &Operation,
+) -> Result<WorkspaceChanges, Error> {
     if observed.deleting && observed.asked.retry {
         let notes = json!({ annotations::RETRY: null });
         let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
@@ -180,15 +196,19 @@ async fn start(context: &Context, observed: &Observed, operation: &Operation) ->
                     .events
                     .publish(observed.object.as_ref(), &Note::normal("CreatedWorkspace", "Apply", text));
             }
-            Ok(Acted { started: Some(run), ..Acted::default() })
+            Ok(WorkspaceChanges { started: Some(run), ..WorkspaceChanges::default() })
         }
         // Its end wakes us again.
-        Err(Refused::Busy { .. } | Refused::Stopping) => Ok(Acted::default()),
+        Err(Refused::Busy { .. } | Refused::Stopping) => Ok(WorkspaceChanges::default()),
     }
 }
 
 /// Takes over a state that somebody put into Secrets.
-async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Result<Acted, Error> {
+async fn take_over(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    secret: &str,
+) -> Result<WorkspaceChanges, Error> {
     let namespace = &observed.name.namespace;
     let asked = observed.asked.import_state.as_deref() == Some(secret);
     let found = observed.import.as_ref().filter(|_| !asked);
@@ -202,7 +222,10 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
                     && secret == state_secrets::import_name(&observed.name.name) =>
             {
                 clear_import(context, observed).await?;
-                return Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() });
+                return Ok(WorkspaceChanges {
+                    again: Some(Duration::from_millis(10)),
+                    ..WorkspaceChanges::default()
+                });
             }
             Err(problem) => {
                 let note = Note::warning("StateRefused", "TakeOver", problem.clone());
@@ -238,19 +261,23 @@ async fn take_over(context: &Context, observed: &Observed, secret: &str) -> Resu
             attempt: format!("take over the state in Secret {secret}"),
             problem: problem.to_string(),
         }),
-        _ => Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() }),
+        _ => Ok(WorkspaceChanges { again: Some(Duration::from_millis(10)), ..WorkspaceChanges::default() }),
     }
 }
 
 /// Takes off what asked to take over a state.
-async fn clear_import(context: &Context, observed: &Observed) -> Result<(), Error> {
+async fn clear_import(context: &WorkspaceContext, observed: &ObservedWorkspace) -> Result<(), Error> {
     let notes = json!({ annotations::IMPORT_STATE: null });
     let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await
 }
 
 /// Restores a kept copy of the state.
-async fn restore(context: &Context, observed: &Observed, serial: Option<u64>) -> Result<Acted, Error> {
+async fn restore(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    serial: Option<u64>,
+) -> Result<WorkspaceChanges, Error> {
     let note = match Box::pin(context.executor.restore_state(&workspace_id(&observed.name), serial)).await {
         Ok(serial) => {
             let text = format!(
@@ -264,11 +291,11 @@ async fn restore(context: &Context, observed: &Observed, serial: Option<u64>) ->
     let notes = json!({ annotations::RESTORE_STATE: null });
     let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
     patch_metadata(context, &observed.object, metadata).await?;
-    Ok(Acted { again: Some(Duration::from_millis(10)), ..Acted::default() })
+    Ok(WorkspaceChanges { again: Some(Duration::from_millis(10)), ..WorkspaceChanges::default() })
 }
 
 /// What the destroy did, before more is said.
-fn destroyed(observed: &Observed) -> String {
+fn destroyed(observed: &ObservedWorkspace) -> String {
     let last = observed.view.last.as_ref().filter(|last| last.operation == Operation::Destroy);
     match last.and_then(|last| last.plan.as_ref()) {
         Some(plan) => format!("destroyed {}; ", Count(plan.destroy, "resource")),
@@ -277,7 +304,11 @@ fn destroyed(observed: &Observed) -> String {
 }
 
 /// Removes the finalizer.
-async fn release(context: &Context, observed: &Observed, forget: bool) -> Result<Acted, Error> {
+async fn release(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    forget: bool,
+) -> Result<WorkspaceChanges, Error> {
     // A controller that takes over between the end of the state and that of the object would look for what is lost.
     if forget
         && context.state_backend.is_some()
@@ -287,7 +318,7 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
         let notes = json!({ annotations::DESTROYED: observed.object.uid() });
         let metadata = [("annotations".to_owned(), notes)].into_iter().collect();
         patch_metadata(context, &observed.object, metadata).await?;
-        return Ok(Acted::default());
+        return Ok(WorkspaceChanges::default());
     }
     let note = if forget {
         context.executor.forget(&workspace_id(&observed.name)).await.map_err(|error| Error::Engine {
@@ -325,5 +356,5 @@ async fn release(context: &Context, observed: &Observed, forget: bool) -> Result
     context.history.forget(&observed.name);
     context.backends.forget(&observed.name);
     context.apply_status.forget(&observed.name);
-    Ok(Acted { released: true, ..Acted::default() })
+    Ok(WorkspaceChanges { released: true, ..WorkspaceChanges::default() })
 }

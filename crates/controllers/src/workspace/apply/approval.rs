@@ -2,22 +2,26 @@
 
 use capt_api::names::{APPROVER, annotations};
 use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::workspace::Approved;
 use capt_terraform::order::{Operation, PlanId};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use super::super::context::{Context, MANAGER};
+use super::super::context::{MANAGER, WorkspaceContext};
 use super::act::patch_metadata;
-use super::asked::Approved;
-use super::observe::Observed;
+use super::observe::ObservedWorkspace;
 use crate::runtime::Error;
 use crate::runtime::events::Note;
 use crate::runtime::status::PATIENCE;
 
 /// Takes off the approval that a run is about to use, and notes whose it was. What is noted counts as an approval of that plan, so
 /// that none is lost where the run does not begin.
-pub async fn use_up(context: &Context, observed: &Observed, operation: &Operation) -> Result<(), Error> {
+pub async fn use_up(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    operation: &Operation,
+) -> Result<(), Error> {
     let Operation::ApplyPlan(plan) = operation else { return Ok(()) };
     let given = observed.asked.approve.as_deref() == Some(plan.as_str());
     if !given && !observed.asked.approves(plan.as_str()) {
@@ -39,7 +43,7 @@ pub async fn use_up(context: &Context, observed: &Observed, operation: &Operatio
     Ok(())
 }
 
-fn described(observed: &Observed, id: &PlanId) -> String {
+fn described(observed: &ObservedWorkspace, id: &PlanId) -> String {
     match observed.view.plan.as_ref().filter(|plan| plan.id == *id) {
         Some(plan) => {
             format!("plan {id} ({} to add, {} to change, {} to destroy)", plan.add, plan.change, plan.destroy)
@@ -50,7 +54,7 @@ fn described(observed: &Observed, id: &PlanId) -> String {
 
 /// Who wrote an annotation of an object. Asked of the API, since caches keep no managed fields.
 async fn giver(
-    context: &Context,
+    context: &WorkspaceContext,
     object: &WorkspaceTemplateApply,
     annotation: &str,
 ) -> Result<Option<String>, Error> {

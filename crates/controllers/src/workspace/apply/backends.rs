@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use capt_api::workspace::WorkspaceTemplateApply;
 
-use super::super::context::Context;
+use super::super::context::WorkspaceContext;
 use crate::runtime::cache::Key;
 use crate::runtime::{Error, Name};
 
@@ -66,7 +66,7 @@ impl Backends {
 }
 
 /// Takes the backend with this hash for an instance; refused with the one that has it.
-pub async fn take(context: &Context, name: &Name, hash: &str) -> Result<Result<(), Name>, Error> {
+pub async fn take(context: &WorkspaceContext, name: &Name, hash: &str) -> Result<Result<(), Name>, Error> {
     let is_its = context.applies.get(name).is_some_and(|own| says(context, &own, hash));
     // Who has built on it gives way to nobody who only could.
     let has_built = is_its && context.has_begun(name).await?;
@@ -96,7 +96,7 @@ pub async fn take(context: &Context, name: &Name, hash: &str) -> Result<Result<(
 
 /// Makes every workspace known to the engine that may keep its state in a backend. The engine alone can tell where the state of a module
 /// is that has to be fetched first, and after a restart it knows of those only that somebody opened.
-pub async fn open_all(context: &Context) -> Result<(), Error> {
+pub async fn open_all(context: &WorkspaceContext) -> Result<(), Error> {
     for name in context.applies.names_by(&[Key::AnyBackend]) {
         context.look_at(&name).await?;
     }
@@ -104,7 +104,7 @@ pub async fn open_all(context: &Context) -> Result<(), Error> {
 }
 
 /// Whether the status of an instance says that it uses a backend.
-fn says(context: &Context, object: &WorkspaceTemplateApply, hash: &str) -> bool {
+fn says(context: &WorkspaceContext, object: &WorkspaceTemplateApply, hash: &str) -> bool {
     let status = context.apply_status.current(object, object.status.as_ref());
     status.is_some_and(|status| status.backend_hash.as_deref() == Some(hash))
 }

@@ -10,15 +10,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 
-use super::super::context::{Context, MANAGER};
-use super::observe::Observed;
+use super::super::context::{MANAGER, WorkspaceContext};
+use super::observe::ObservedWorkspace;
 use crate::runtime::{Error, Name};
 
 /// Says whose outputs a Secret holds: namespace and name of the instance.
 const OF: &str = "infrastructure.cluster.x-k8s.io/workspace";
 
 /// Writes the outputs, where they are not there already. Gives why they cannot be; nothing where no Secret is asked for.
-pub async fn write(context: &Context, observed: &Observed) -> Result<Option<Result<(), String>>, Error> {
+pub async fn write(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+) -> Result<Option<Result<(), String>>, Error> {
     let Some(name) = observed.prepared.as_ref().ok().and_then(|prepared| prepared.connection.clone()) else {
         return Ok(None);
     };
@@ -98,14 +101,14 @@ fn taken(secret: &Secret, shown: &str) -> String {
 }
 
 /// The Secret that is to be in another namespace, where no garbage collector removes it; nothing where that is not known.
-pub fn elsewhere(observed: &Observed) -> Option<Option<Name>> {
+pub fn elsewhere(observed: &ObservedWorkspace) -> Option<Option<Name>> {
     let wanted = observed.prepared.as_ref().ok()?.connection.as_ref();
     let wanted = wanted.filter(|name| name.namespace != observed.name.namespace);
     Some(wanted.map(|name| Name::clone(name)))
 }
 
 /// The Secret in another namespace that was written last, or is about to be: the template that named it may be gone.
-pub fn noted(observed: &Observed) -> Option<Name> {
+pub fn noted(observed: &ObservedWorkspace) -> Option<Name> {
     let (namespace, name) =
         observed.object.annotations().get(annotations::CONNECTION_SECRET)?.split_once('/')?;
     let noted = Name::new(namespace, name);
@@ -114,7 +117,11 @@ pub fn noted(observed: &Observed) -> Option<Name> {
 
 /// Removes a Secret in another namespace, if it is this instance's. That needs no grant, which may be gone by now: the mark on
 /// it, which the instance itself made while it was granted, says that nobody else's is removed.
-pub async fn remove(context: &Context, observed: &Observed, name: &Name) -> Result<(), Error> {
+pub async fn remove(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    name: &Name,
+) -> Result<(), Error> {
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &name.namespace);
     let attempt = || format!("delete Secret {name}");
     let Some(found) = api.get_opt(&name.name).await.map_err(Error::api(attempt()))? else { return Ok(()) };
@@ -130,7 +137,7 @@ pub async fn remove(context: &Context, observed: &Observed, name: &Name) -> Resu
     }
 }
 
-fn owner(observed: &Observed) -> OwnerReference {
+fn owner(observed: &ObservedWorkspace) -> OwnerReference {
     observed.object.controller_owner_ref(&()).unwrap_or_default()
 }
 

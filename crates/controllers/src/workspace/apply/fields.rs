@@ -161,7 +161,7 @@ mod tests {
     use capt_terraform::failure::Reason;
     use capt_terraform::order::Operation;
 
-    use super::super::decide::tests::{ended, observed};
+    use super::super::fixture::{ended, observed};
     use super::*;
 
     #[test]

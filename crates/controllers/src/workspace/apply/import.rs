@@ -7,7 +7,7 @@ use capt_terraform::state::State;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 
-use super::super::context::{Context, instance_of, workspace_id};
+use super::super::context::{WorkspaceContext, instance_of, workspace_id};
 use super::super::state_secrets;
 use super::prepare::Blocked;
 use super::values::{Read, Reader, unblocked};
@@ -26,7 +26,7 @@ pub struct Import {
 
 /// Whether a state is wanted at all.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct WantedImport {
     /// Nothing was built yet.
     pub untouched: bool,
     /// Somebody asks to take over another one.
@@ -35,10 +35,10 @@ pub struct Wanted {
 
 /// Finds the state to take over; blocked where the object names one that is not there, or is none.
 pub async fn find(
-    context: &Context,
+    context: &WorkspaceContext,
     looker: &mut Looker,
     object: &WorkspaceTemplateApply,
-    wanted: Wanted,
+    wanted: WantedImport,
 ) -> Read<Option<Import>> {
     if !wanted.untouched || wanted.asked || !context.executor.is_durable() {
         return Ok(Ok(None));

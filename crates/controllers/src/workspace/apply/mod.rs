@@ -2,21 +2,22 @@
 //!
 //! ```text
 //! observe: object, template, provider config, values, engine  (observe, prepare, place, values, import, dependencies)
-//! decide:  what to do next, and why                            (decide; pure)
+//! decide:  the next thing to do, and the phase                 (capt_planner::workspace; pure, on facts)
 //! act:     finalizer, run, cancel, release                     (act, connection)
 //! report:  conditions, outputs, progress; one write            (report; pure up to the write)
 //! ```
 
 pub mod act;
 pub mod approval;
-pub mod asked;
 pub mod backends;
 pub mod connection;
-pub mod decide;
 pub mod definition;
 pub mod dependencies;
 mod drift;
+pub mod facts;
 pub mod fields;
+#[cfg(test)]
+mod fixture;
 pub mod history;
 pub mod import;
 mod news;
@@ -32,16 +33,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capt_api::workspace::WorkspaceTemplateApply;
+use capt_planner::workspace::decide;
 
-use super::context::Context;
+use super::context::WorkspaceContext;
 use crate::runtime::Error;
 use crate::runtime::queue::Next;
 
 /// Reconciles one instance.
-pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplateApply>) -> Result<Next, Error> {
+pub async fn reconcile(
+    context: Arc<WorkspaceContext>,
+    object: Arc<WorkspaceTemplateApply>,
+) -> Result<Next, Error> {
     let observed = observe::observe(&context, object).await?;
     let now = context.clock.now();
-    let decision = decide::decide(&observed, now);
+    let decision = decide(&observed.facts(), now);
     let acted = act::act(&context, &observed, &decision).await?;
     let shown = report::report(&context, &observed, &decision, &acted, now).await?;
     // Others go by what was told before: the next look tells of the run at once.

@@ -2,37 +2,37 @@
 
 use capt_api::conditions::{reasons, types};
 use capt_api::workspace::WorkspaceTemplateApplyStatus;
+use capt_planner::workspace::{Drift, WorkspacePhase};
 use capt_terraform::order::Operation;
 use capt_terraform::view::{Finished, Outcome, Plan};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::decide::{Drift, Phase};
-use super::observe::Observed;
+use super::observe::ObservedWorkspace;
 use super::report::named;
 use crate::runtime::conditions::{find, seconds};
 use crate::runtime::events::Note;
 
 /// Events for what changed since the last report.
 pub fn news(
-    observed: &Observed,
+    observed: &ObservedWorkspace,
     old: &WorkspaceTemplateApplyStatus,
     new: &WorkspaceTemplateApplyStatus,
-    phase: &Phase,
+    phase: &WorkspacePhase,
 ) -> Vec<Note> {
     let mut notes: Vec<Note> = applied(observed, old, new).into_iter().collect();
     notes.extend(standing(old, new, phase));
-    if let Phase::Retrying(failure, _) | Phase::Stalled(failure) = phase
+    if let WorkspacePhase::Retrying(failure, _) | WorkspacePhase::Stalled(failure) = phase
         && (old.last_failed_revision != new.last_failed_revision
             || old.last_failure_message != new.last_failure_message
             || word(old, types::READY) != word(new, types::READY))
     {
         // Without the time of the next attempt: the same failure is the same event, counted.
-        notes.push(Note::warning(failure.reason.as_str(), "Run", failure.message.clone()));
+        notes.push(Note::warning(failure.reason, "Run", failure.message.clone()));
     }
-    if let Phase::Ready { drift: Drift::Found(changes) } = phase
+    if let WorkspacePhase::Ready { drift: Drift::Found } = phase
         && said(old, types::DRIFTED) != said(new, types::DRIFTED)
     {
-        notes.push(Note::warning(reasons::DRIFT_FOUND, "Refresh", named(changes)));
+        notes.push(Note::warning(reasons::DRIFT_FOUND, "Refresh", named(observed.drifted())));
     }
     let warned = [
         (types::SYNCED, reasons::UNDECLARED_VARIABLES, "Resolve"),
@@ -49,38 +49,45 @@ pub fn news(
     notes
 }
 
-/// What is told where `Ready` changes. Of what waits or is wrong other words are news: another plan under the same reason is another
+/// An event where `Ready` changes. Of what waits or is wrong other words are news: another plan under the same reason is another
 /// plan.
 fn standing(
     old: &WorkspaceTemplateApplyStatus,
     new: &WorkspaceTemplateApplyStatus,
-    phase: &Phase,
+    phase: &WorkspacePhase,
 ) -> Option<Note> {
     let message = find(&new.conditions, types::READY)?.message.clone();
     let turned = word(old, types::READY) != word(new, types::READY);
     let worded = turned || said(old, types::READY) != said(new, types::READY);
     match phase {
-        Phase::Ready { .. } if turned => Some(Note::normal(reasons::WORKSPACE_READY, "Apply", message)),
-        Phase::Ready { .. } => None,
+        WorkspacePhase::Ready { .. } if turned => {
+            Some(Note::normal(reasons::WORKSPACE_READY, "Apply", message))
+        }
+        WorkspacePhase::Ready { .. } => None,
         _ if !worded => None,
-        Phase::Blocked(blocked) if blocked.terminal => {
+        WorkspacePhase::Blocked(blocked) if blocked.terminal => {
             Some(Note::warning(blocked.reason, "Resolve", message))
         }
-        Phase::Blocked(blocked) | Phase::Waiting(blocked) => {
+        WorkspacePhase::Blocked(blocked) | WorkspacePhase::Waiting(blocked) => {
             Some(Note::normal(blocked.reason, "Wait", message))
         }
-        Phase::AwaitsApproval { too_destructive: true, .. } => {
+        WorkspacePhase::AwaitsApproval { too_destructive: true, .. } => {
             Some(Note::warning(reasons::PLAN_TOO_DESTRUCTIVE, "Plan", message))
         }
-        Phase::AwaitsApproval { .. } => Some(Note::normal(reasons::WAITING_FOR_APPROVAL, "Plan", message)),
-        Phase::Paused(_) => Some(Note::normal(reasons::PAUSED, "Wait", message)),
-        Phase::Running { .. } | Phase::Retrying(..) | Phase::Stalled(_) | Phase::Deleting(_) => None,
+        WorkspacePhase::AwaitsApproval { .. } => {
+            Some(Note::normal(reasons::WAITING_FOR_APPROVAL, "Plan", message))
+        }
+        WorkspacePhase::Paused(_) => Some(Note::normal(reasons::PAUSED, "Wait", message)),
+        WorkspacePhase::Running { .. }
+        | WorkspacePhase::Retrying(..)
+        | WorkspacePhase::Stalled(_)
+        | WorkspacePhase::Deleting(_) => None,
     }
 }
 
 /// An apply that has ended well since the last report: what it did, and who approved it.
 fn applied(
-    observed: &Observed,
+    observed: &ObservedWorkspace,
     old: &WorkspaceTemplateApplyStatus,
     new: &WorkspaceTemplateApplyStatus,
 ) -> Option<Note> {
@@ -96,7 +103,7 @@ fn applied(
     is_new.then(|| if plan.destroy > 0 { note.always() } else { note })
 }
 
-fn did(observed: &Observed, last: &Finished, plan: &Plan) -> String {
+fn did(observed: &ObservedWorkspace, last: &Finished, plan: &Plan) -> String {
     let Plan { add, change, destroy, changes, .. } = plan;
     let what = match named(changes) {
         none if none.is_empty() => "changed no resource".to_owned(),

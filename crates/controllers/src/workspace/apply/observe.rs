@@ -9,6 +9,7 @@ use capt_api::workspace::{
     Approval, DeletionPolicy, DriftPolicy, RunProgress, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
 };
 use capt_planner::Count;
+use capt_planner::workspace::Requests;
 use capt_terraform::failure::{Failure, Reason};
 use capt_terraform::inputs::Place;
 use capt_terraform::order::Operation;
@@ -16,10 +17,9 @@ use capt_terraform::view::{Finished, Outcome, View};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::super::context::{Context, workspace_id};
-use super::asked::Asked;
+use super::super::context::{WorkspaceContext, workspace_id};
 use super::import::{self, Import};
-use super::prepare::{self, Blocked, Known, Prepared, TemplateFacts};
+use super::prepare::{self, Blocked, KnownInstance, Prepared, TemplateFacts};
 use super::values::Reader;
 use super::{dependencies, fields};
 use crate::runtime::backoff::Backoff;
@@ -32,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// What is known of one instance.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct ObservedWorkspace {
     /// The object.
     pub object: Arc<WorkspaceTemplateApply>,
     /// Its name.
@@ -56,7 +56,7 @@ pub struct Observed {
     /// What the engine knows.
     pub view: View,
     /// What people ask.
-    pub asked: Asked,
+    pub asked: Requests,
     /// A state to take over before the first run.
     pub import: Option<Import>,
     /// Whether its status tells of an apply that nobody here knows of.
@@ -89,7 +89,7 @@ pub enum Lost {
     InBackend,
 }
 
-impl Observed {
+impl ObservedWorkspace {
     /// What is done about drift.
     pub fn drift_policy(&self) -> DriftPolicy {
         self.object.spec.drift_detection.as_ref().map_or(DriftPolicy::Off, |drift| drift.policy)
@@ -115,7 +115,10 @@ impl Observed {
 }
 
 /// Observes.
-pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> Result<Observed, Error> {
+pub async fn observe(
+    context: &WorkspaceContext,
+    object: Arc<WorkspaceTemplateApply>,
+) -> Result<ObservedWorkspace, Error> {
     let name = Name::of(object.as_ref());
     let mut looker = context.dependents.looker(name.clone());
     let status = context.apply_status.current(object.as_ref(), object.status.as_ref());
@@ -126,10 +129,11 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
     }
     let mut view = context.open(&name).await?;
     let lost = lost(context, &object, status.as_ref(), &view).await;
-    let (is_known, asked) = (view.touched || view.run.is_some(), Asked::of(&object));
+    let (is_known, asked) = (view.touched || view.run.is_some(), Requests::of(&object));
     let workspace_name = workspace_name(context, &object, status.as_ref());
     let deleting = object.metadata.deletion_timestamp.is_some();
-    let known = Known { workspace_name: &workspace_name, view: &view, applied_elsewhere: lost.is_some() };
+    let known =
+        KnownInstance { workspace_name: &workspace_name, view: &view, applied_elsewhere: lost.is_some() };
     let (template, mut prepared) = prepare::prepare(context, &mut looker, &object, &known).await?;
     let is_lost = match &lost {
         None => Lost::No,
@@ -158,7 +162,8 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         let message = format!("annotation {}: {}", annotations::IMPORT_STATE, not_a_name("Secret", secret));
         prepared = Err(Blocked::terminal(reasons::INVALID, message));
     }
-    let wanted = import::Wanted { untouched: !is_known && !deleting, asked: asked.import_state.is_some() };
+    let wanted =
+        import::WantedImport { untouched: !is_known && !deleting, asked: asked.import_state.is_some() };
     let import = import::find(context, &mut looker, &object, wanted).await?;
     let (import, missing) = match import {
         Ok(import) => (import, None),
@@ -169,7 +174,7 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
         missing => missing,
     };
     let dependents = if deleting { dependents(context, &mut looker, &name).await? } else { Vec::new() };
-    Ok(Observed {
+    Ok(ObservedWorkspace {
         paused: paused(&object),
         deleting,
         finalizer: object.finalizers().iter().any(|known| known == finalizers::WORKSPACE_TEMPLATE_APPLY),
@@ -197,7 +202,7 @@ pub async fn observe(context: &Context, object: Arc<WorkspaceTemplateApply>) -> 
 /// What the status tells of a workspace that nobody here knows anything of: its folder is gone, or something else has applied it. It is
 /// not built a second time.
 async fn lost(
-    context: &Context,
+    context: &WorkspaceContext,
     object: &WorkspaceTemplateApply,
     status: Option<&WorkspaceTemplateApplyStatus>,
     view: &View,
@@ -280,7 +285,7 @@ fn orphans(object: &WorkspaceTemplateApply, template: &TemplateFacts) -> bool {
 /// Name of the Terraform workspace: that of the object without a trailing `-apply`, unless that is another's. Once
 /// given it stays, if it is a name: whoever may write the status must not be able to lead backends elsewhere with it.
 pub fn workspace_name(
-    context: &Context,
+    context: &WorkspaceContext,
     object: &WorkspaceTemplateApply,
     status: Option<&WorkspaceTemplateApplyStatus>,
 ) -> String {
@@ -296,7 +301,7 @@ pub fn workspace_name(
 }
 
 /// The instance that a name means: the one of that name, else the one whose workspace is called so, which older manifests name.
-fn meant(context: &Context, name: Name) -> Name {
+fn meant(context: &WorkspaceContext, name: Name) -> Name {
     if context.applies.has(&name) {
         return name;
     }
@@ -314,14 +319,14 @@ fn long(workspace: &Name) -> Name {
 }
 
 /// The names that mean an instance.
-fn called(context: &Context, name: &Name) -> Vec<Name> {
+fn called(context: &WorkspaceContext, name: &Name) -> Vec<Name> {
     let short = name.name.strip_suffix("-apply").map(|short| Name::new(name.namespace.clone(), short));
     let short = short.filter(|short| meant(context, short.clone()) == *name);
     [name.clone()].into_iter().chain(short).collect()
 }
 
 /// A circle of workspaces that wait for each other.
-fn circle(context: &Context, name: &Name) -> Option<Blocked> {
+fn circle(context: &WorkspaceContext, name: &Name) -> Option<Blocked> {
     let onward = |name: &Name| {
         let keys = context.applies.keys(name);
         let others = keys.iter().filter_map(|key| match key.as_ref() {
@@ -338,7 +343,7 @@ fn circle(context: &Context, name: &Name) -> Option<Blocked> {
 
 /// What must happen before a run.
 async fn gate(
-    context: &Context,
+    context: &WorkspaceContext,
     looker: &mut Looker,
     object: &WorkspaceTemplateApply,
 ) -> Result<Option<Blocked>, Error> {
@@ -391,7 +396,11 @@ async fn gate(
 
 /// Workspaces that depend on an instance and have infrastructure, which may need what this one has built. None where
 /// they wait in a circle: somebody must go first.
-async fn dependents(context: &Context, looker: &mut Looker, name: &Name) -> Result<Vec<String>, Error> {
+async fn dependents(
+    context: &WorkspaceContext,
+    looker: &mut Looker,
+    name: &Name,
+) -> Result<Vec<String>, Error> {
     if circle(context, name).is_some() {
         return Ok(Vec::new());
     }

@@ -10,7 +10,7 @@ use capt_terraform::view::{Selected, View};
 use kube::ResourceExt;
 
 use super::backends;
-use super::prepare::{Blocked, Known};
+use super::prepare::{Blocked, KnownInstance};
 use super::values::{Read, Reader};
 use crate::runtime::Name;
 
@@ -94,7 +94,7 @@ pub fn selected(
     inputs: &Inputs,
     texts: &Texts<'_>,
     known: &BTreeMap<String, String>,
-    of: &Known<'_>,
+    of: &KnownInstance<'_>,
     own: String,
 ) -> Option<String> {
     match &of.view.selected {
@@ -156,7 +156,7 @@ mod tests {
             let module = Module::Inline { text: module.clone(), format: Format::Hcl };
             let texts = Texts { configuration: configuration.map(String::as_str), module: &module };
             let of = |view: &View, inputs: &Inputs| {
-                let of = Known { workspace_name: "web", view, applied_elsewhere };
+                let of = KnownInstance { workspace_name: "web", view, applied_elsewhere };
                 selected(inputs, &texts, &known, &of, "web".to_owned())
             };
             let inputs = Inputs::new(module.clone());

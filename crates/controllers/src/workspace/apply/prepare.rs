@@ -8,6 +8,7 @@ use capt_api::workspace::{
     BackendKind, BinaryName, Credential, DeletionPolicy, WorkspaceProviderConfig, WorkspaceTemplate,
     WorkspaceTemplateApply,
 };
+pub use capt_planner::workspace::Blocked;
 use capt_terraform::failure::{Class, Failure};
 use capt_terraform::inputs::{self, Backend, Choice, EnvValue, Inputs, Plugins, Revision, Variable};
 use capt_terraform::module::{self, Declared, Format, Module};
@@ -16,7 +17,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::super::context::{Context, workspace_id};
+use super::super::context::{WorkspaceContext, workspace_id};
 use super::definition::{self, Definition};
 use super::fields::{self, Fields};
 use super::place::{self, Texts};
@@ -49,29 +50,6 @@ pub struct Prepared {
     pub backend: Option<String>,
 }
 
-/// Why a workspace cannot run.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Blocked {
-    /// Whether only a person can change that.
-    pub terminal: bool,
-    /// Machine-readable reason.
-    pub reason: &'static str,
-    /// What is missing or wrong.
-    pub message: String,
-}
-
-impl Blocked {
-    /// Something is not there yet.
-    pub fn waiting(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { terminal: false, reason, message: message.into() }
-    }
-
-    /// Something is wrong.
-    pub fn terminal(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { terminal: true, reason, message: message.into() }
-    }
-}
-
 impl From<Refused> for Blocked {
     fn from(refused: Refused) -> Self {
         let Refused { reason, message } = refused;
@@ -90,7 +68,7 @@ pub struct TemplateFacts {
 
 /// What is known of an instance before its inputs are resolved.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct KnownInstance<'a> {
     /// Name of its workspace.
     pub workspace_name: &'a str,
     /// What the engine knows.
@@ -101,10 +79,10 @@ pub struct Known<'a> {
 
 /// Resolves the inputs of one instance.
 pub async fn prepare(
-    context: &Context,
+    context: &WorkspaceContext,
     looker: &mut Looker,
     object: &WorkspaceTemplateApply,
-    known: &Known<'_>,
+    known: &KnownInstance<'_>,
 ) -> Result<(TemplateFacts, Result<Prepared, Blocked>), Error> {
     let namespace = object.namespace().unwrap_or_default();
     let mut reader = Reader { context, looker, namespace: &namespace };
@@ -131,7 +109,7 @@ async fn resolve(
     mut reader: Reader<'_>,
     object: &WorkspaceTemplateApply,
     template: &WorkspaceTemplate,
-    of: &Known<'_>,
+    of: &KnownInstance<'_>,
 ) -> Read<Prepared> {
     let definition = unblocked!(definition::read(template));
     let mut from_others = BTreeMap::new();

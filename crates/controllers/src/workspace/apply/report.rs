@@ -6,6 +6,7 @@ use std::time::Duration;
 use capt_api::conditions::{reasons, types};
 use capt_api::names::annotations;
 use capt_api::workspace::{PlanSummary, RunProgress, WorkspaceTemplateApplyStatus};
+use capt_planner::workspace::{Blocked, Drift, RunOperation, WorkspaceDecision, WorkspacePhase};
 use capt_terraform::order::Operation;
 use capt_terraform::stream::{Action, Change};
 use capt_terraform::view::{Outcome, Phase as RunPhase, Plan};
@@ -13,18 +14,17 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
-use super::super::context::Context;
-use super::act::Acted;
-use super::decide::{Decision, Drift, Phase, drift, failure};
-use super::observe::{Lost, Observed};
-use super::prepare::Blocked;
+use super::super::context::WorkspaceContext;
+use super::act::WorkspaceChanges;
+use super::facts::failure;
+use super::observe::{Lost, ObservedWorkspace};
 use super::{drift as drifted, fields, news};
 use crate::runtime::conditions::{Conditions, Truth, find, seconds};
 use crate::runtime::error::Error;
 
 /// Progress is shown at most this often: each time is a write.
 const PROGRESS: Duration = Duration::from_secs(3);
-/// How long after its start, or after it was queued, a run is first reported: of a quick one only its end is news, and each
+/// Time after its start, or after it was queued, a run is first reported: of a quick one only its end is news, and each
 /// write is passed on to all that wait for this workspace.
 const STARTED: Duration = Duration::from_millis(250);
 /// Outputs larger than this stay out of the status: an object has a size limit.
@@ -32,19 +32,19 @@ const LARGEST_OUTPUTS: usize = 256 * 1024;
 /// Changes that a message names one by one.
 const NAMED: usize = 5;
 
-/// What reporting left open.
+/// Remaining work of a report.
 #[derive(Debug, Default)]
 pub struct Shown {
-    /// When progress may be shown again.
+    /// Time until progress may be shown again.
     pub again: Option<Duration>,
 }
 
 /// Writes the status, if it says something new, and an event for what is news.
 pub async fn report(
-    context: &Context,
-    observed: &Observed,
-    decision: &Decision,
-    acted: &Acted,
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    decision: &WorkspaceDecision,
+    acted: &WorkspaceChanges,
     now: Timestamp,
 ) -> Result<Shown, Error> {
     if acted.released {
@@ -53,7 +53,7 @@ pub async fn report(
     }
     context
         .metrics
-        .drifted(&observed.name, if let Drift::Found(changes) = drift(observed) { changes.len() } else { 0 });
+        .drifted(&observed.name, if observed.drift() == Drift::Found { observed.drifted().len() } else { 0 });
     // How far the run is, and for a quick one how it ended, a later look tells: one write instead of several.
     if acted.started.is_some() {
         return Ok(Shown { again: Some(STARTED) });
@@ -91,21 +91,25 @@ pub async fn report(
     Ok(Shown::default())
 }
 
-/// How much longer a run is young.
-fn young(observed: &Observed, now: Timestamp) -> Option<Duration> {
+/// Time for which a run is still young.
+fn young(observed: &ObservedWorkspace, now: Timestamp) -> Option<Duration> {
     let run = observed.view.run.as_ref()?;
     let age = Duration::try_from(now.duration_since(run.since)).unwrap_or(STARTED);
     STARTED.checked_sub(age).filter(|rest| !rest.is_zero())
 }
 
-/// Whether a young run need not be told: what was told before stays true meanwhile, or nobody goes by it. The name of a
+/// Returns true if a young run need not be told: what was told before stays true meanwhile, or nobody goes by it. The name of a
 /// workspace that is not its object's own must be written down before another object takes it.
-pub(super) fn may_wait(observed: &Observed, phase: &Phase, old: &WorkspaceTemplateApplyStatus) -> bool {
+pub(super) fn may_wait(
+    observed: &ObservedWorkspace,
+    phase: &WorkspacePhase,
+    old: &WorkspaceTemplateApplyStatus,
+) -> bool {
     let is_named = old.workspace_name.is_some() || observed.workspace_name == observed.name.name;
     (is_look(phase) || !is_settled(Some(old))) && is_named
 }
 
-/// Whether a status says that nothing is on its way.
+/// Returns true if a status says that nothing is on its way.
 pub(super) fn is_settled(status: Option<&WorkspaceTemplateApplyStatus>) -> bool {
     status.is_some_and(|status| is_ready(status) || find(&status.conditions, types::STALLED).is_some())
 }
@@ -128,7 +132,11 @@ fn only_progress(old: &WorkspaceTemplateApplyStatus, new: &WorkspaceTemplateAppl
 }
 
 /// The whole status.
-pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTemplateApplyStatus {
+pub fn status(
+    observed: &ObservedWorkspace,
+    phase: &WorkspacePhase,
+    now: Timestamp,
+) -> WorkspaceTemplateApplyStatus {
     let old = observed.status.clone().unwrap_or_default();
     let view = &observed.view;
     let last = view.last.as_ref();
@@ -143,7 +151,7 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
         (Ok(_), None) => false,
     };
     // Who only looks for drift changes nothing: what was ready is ready, and others go on using it.
-    let as_before = Phase::Ready { drift: drift(observed) };
+    let as_before = WorkspacePhase::Ready { drift: observed.drift() };
     let phase = if is_applied && is_look(phase) && is_ready(&old) { &as_before } else { phase };
     let conditions = conditions(observed, phase, is_applied, now);
     // Of what is damaged or lost, what was told last is all that is known.
@@ -178,15 +186,15 @@ pub fn status(observed: &Observed, phase: &Phase, now: Timestamp) -> WorkspaceTe
     }
 }
 
-fn is_look(phase: &Phase) -> bool {
-    matches!(phase, Phase::Running { operation: Operation::Refresh, .. })
+fn is_look(phase: &WorkspacePhase) -> bool {
+    matches!(phase, WorkspacePhase::Running(RunOperation::Refresh))
 }
 
 /// Notes whether the connection Secret, if one is `asked` for, holds the outputs; as before where nobody looked.
 pub(super) fn note_connection(
     new: &mut WorkspaceTemplateApplyStatus,
     asked: bool,
-    acted: &Acted,
+    acted: &WorkspaceChanges,
     generation: Option<i64>,
     now: Timestamp,
 ) {
@@ -210,7 +218,7 @@ fn is_ready(status: &WorkspaceTemplateApplyStatus) -> bool {
 }
 
 /// Outputs that everybody may see.
-fn outputs(observed: &Observed) -> BTreeMap<String, Value> {
+fn outputs(observed: &ObservedWorkspace) -> BTreeMap<String, Value> {
     let open = observed.view.outputs.iter().filter(|(_, output)| !output.sensitive);
     let open: BTreeMap<String, Value> =
         open.map(|(name, output)| (name.to_owned(), output.value.clone())).collect();
@@ -228,7 +236,7 @@ fn summary(plan: &Plan) -> PlanSummary {
     }
 }
 
-fn progress(observed: &Observed) -> Option<RunProgress> {
+fn progress(observed: &ObservedWorkspace) -> Option<RunProgress> {
     let run = observed.view.run.as_ref().filter(|run| run.operation != Operation::Refresh)?;
     let count = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     Some(RunProgress {
@@ -239,8 +247,8 @@ fn progress(observed: &Observed) -> Option<RunProgress> {
 }
 
 fn conditions(
-    observed: &Observed,
-    phase: &Phase,
+    observed: &ObservedWorkspace,
+    phase: &WorkspacePhase,
     applied: bool,
     now: Timestamp,
 ) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
@@ -252,9 +260,9 @@ fn conditions(
     synced(&mut conditions, observed);
     let (reason, message) = words(observed, phase);
     let ready = match phase {
-        Phase::Ready { .. } => Truth::True,
+        WorkspacePhase::Ready { .. } => Truth::True,
         // What is applied stays usable while something about its inputs is unclear.
-        Phase::Blocked(_) | Phase::Paused(_) if applied => Truth::True,
+        WorkspacePhase::Blocked(_) | WorkspacePhase::Paused(_) if applied => Truth::True,
         _ => Truth::False,
     };
     conditions.set(types::READY, ready, reason, message.clone());
@@ -262,12 +270,14 @@ fn conditions(
     let what = if applied { String::from("the current inputs are applied") } else { message.clone() };
     conditions.set(types::APPLIED, applied, in_step, what);
     match phase {
-        Phase::Paused(_) => conditions.set(types::PAUSED, true, reasons::PAUSED, message.clone()),
-        Phase::Stalled(_) => conditions.set(types::STALLED, true, reason, message.clone()),
-        Phase::Blocked(blocked) if blocked.terminal => {
+        WorkspacePhase::Paused(_) => conditions.set(types::PAUSED, true, reasons::PAUSED, message.clone()),
+        WorkspacePhase::Stalled(_) => conditions.set(types::STALLED, true, reason, message.clone()),
+        WorkspacePhase::Blocked(blocked) if blocked.terminal => {
             conditions.set(types::STALLED, true, reason, message.clone());
         }
-        Phase::AwaitsApproval { .. } => conditions.set(types::PLANNED, true, reason, message.clone()),
+        WorkspacePhase::AwaitsApproval { .. } => {
+            conditions.set(types::PLANNED, true, reason, message.clone());
+        }
         _ => {}
     }
     if observed.deleting {
@@ -281,7 +291,7 @@ fn conditions(
     conditions.into_list()
 }
 
-fn synced(conditions: &mut Conditions, observed: &Observed) {
+fn synced(conditions: &mut Conditions, observed: &ObservedWorkspace) {
     match &observed.prepared {
         Err(blocked) => conditions.set(types::SYNCED, false, blocked.reason, blocked.message.clone()),
         Ok(prepared) => {
@@ -307,23 +317,25 @@ fn synced(conditions: &mut Conditions, observed: &Observed) {
 }
 
 /// The reason and the message of a phase.
-fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
+fn words(observed: &ObservedWorkspace, phase: &WorkspacePhase) -> (&'static str, String) {
     match phase {
-        Phase::Paused(by) => (reasons::PAUSED, by.clone()),
-        Phase::Blocked(Blocked { reason, message, .. }) | Phase::Waiting(Blocked { reason, message, .. }) => {
-            (*reason, message.clone())
-        }
-        Phase::Running { operation, phase } => running(observed, operation, *phase),
-        Phase::AwaitsApproval { plan, too_destructive, stale_approval } => {
-            let mut message = format!(
-                "plan {} would add {}, change {}, destroy {}: {}; approve it with capt approve {}",
-                plan.id,
-                plan.add,
-                plan.change,
-                plan.destroy,
-                named(&plan.changes),
-                observed.name.name,
-            );
+        WorkspacePhase::Paused(by) => (reasons::PAUSED, by.clone()),
+        WorkspacePhase::Blocked(Blocked { reason, message, .. })
+        | WorkspacePhase::Waiting(Blocked { reason, message, .. }) => (*reason, message.clone()),
+        WorkspacePhase::Running(operation) => running(observed, operation),
+        WorkspacePhase::AwaitsApproval { too_destructive, stale_approval } => {
+            let plan = observed.view.plan.as_ref();
+            let mut message = plan.map_or_else(String::new, |plan| {
+                format!(
+                    "plan {} would add {}, change {}, destroy {}: {}; approve it with capt approve {}",
+                    plan.id,
+                    plan.add,
+                    plan.change,
+                    plan.destroy,
+                    named(&plan.changes),
+                    observed.name.name,
+                )
+            });
             if *too_destructive && observed.object.spec.max_destroy.is_none() {
                 message += "; what it destroys was there before the first apply: where the state does not fit the template, correct that";
             }
@@ -334,14 +346,13 @@ fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
                 if *too_destructive { reasons::PLAN_TOO_DESTRUCTIVE } else { reasons::WAITING_FOR_APPROVAL };
             (reason, message)
         }
-        Phase::Retrying(failure, at) => {
-            (failure.reason.as_str(), format!("{}; next attempt at {}", failure.message, seconds(*at)))
+        WorkspacePhase::Retrying(failure, at) => {
+            (failure.reason, format!("{}; next attempt at {}", failure.message, seconds(*at)))
         }
-        Phase::Stalled(failure) => (
-            failure.reason.as_str(),
-            format!("{}; retried on the next change, or after capt retry", failure.message),
-        ),
-        Phase::Ready { .. } => (
+        WorkspacePhase::Stalled(failure) => {
+            (failure.reason, format!("{}; retried on the next change, or after capt retry", failure.message))
+        }
+        WorkspacePhase::Ready { .. } => (
             reasons::READY,
             format!(
                 "{} as the template and the variables say{}",
@@ -349,11 +360,13 @@ fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
                 masked(&observed.view.masked)
             ),
         ),
-        Phase::Deleting(what) => (types::DELETING, what.clone()),
+        WorkspacePhase::Deleting(what) => (types::DELETING, what.clone()),
     }
 }
 
-fn running(observed: &Observed, operation: &Operation, phase: RunPhase) -> (&'static str, String) {
+fn running(observed: &ObservedWorkspace, operation: &RunOperation) -> (&'static str, String) {
+    // One that is about to be ordered waits first.
+    let phase = observed.view.run.as_ref().map_or(RunPhase::Queued, |run| run.phase);
     let progress = observed.view.run.as_ref().map(|run| &run.progress).filter(|progress| progress.total > 0);
     let far = progress.map_or_else(String::new, |progress| {
         let current =
@@ -387,7 +400,7 @@ pub(super) fn named(changes: &[Change]) -> String {
     list.join(", ")
 }
 
-/// Which outputs are not shown, and how to show them on purpose.
+/// Sentence about outputs that are not shown, and how to show them on purpose.
 fn masked(outputs: &[String]) -> String {
     if outputs.is_empty() {
         return String::new();
@@ -419,3 +432,7 @@ fn verb(action: Action) -> &'static str {
         Action::Unknown => "change",
     }
 }
+
+#[cfg(test)]
+#[path = "report/tests.rs"]
+mod tests;

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::Value;
 
-use super::super::context::Context;
+use super::super::context::WorkspaceContext;
 use super::definition;
 use super::prepare::Blocked;
 use super::variables::key_of;
@@ -25,7 +25,7 @@ use crate::runtime::{Error, Looker, Name, Readable, Referrer, conditions};
 /// Reads values for one instance, and notes what it reads.
 pub struct Reader<'a> {
     /// Where to read.
-    pub context: &'a Context,
+    pub context: &'a WorkspaceContext,
     /// Where to note it.
     pub looker: &'a mut Looker,
     /// Namespace of the instance.

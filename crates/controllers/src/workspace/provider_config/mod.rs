@@ -8,13 +8,16 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, ResourceExt};
 
 use super::apply::prepare::choice;
-use super::context::Context;
+use super::context::WorkspaceContext;
 use crate::runtime::conditions::Conditions;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name, Referrer, Refused};
 
 /// Looks at one provider config.
-pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceProviderConfig>) -> Result<Next, Error> {
+pub async fn reconcile(
+    context: Arc<WorkspaceContext>,
+    object: Arc<WorkspaceProviderConfig>,
+) -> Result<Next, Error> {
     if object.metadata.deletion_timestamp.is_some() {
         context.config_status.forget(&Name::of(object.as_ref()));
         return Ok(Next::OnChange);
@@ -47,7 +50,7 @@ pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceProviderConfi
 
 /// Secrets that are not there; or the first that the config may not even ask for.
 async fn missing_secrets(
-    context: &Context,
+    context: &WorkspaceContext,
     object: &WorkspaceProviderConfig,
 ) -> Result<Result<Vec<String>, Refused>, Error> {
     let beside = object.namespace().unwrap_or_default();

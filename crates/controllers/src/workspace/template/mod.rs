@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::apply::definition;
-use super::context::{Context, MANAGER};
+use super::context::{MANAGER, WorkspaceContext};
 use crate::runtime::conditions::{Conditions, find};
 use crate::runtime::events::Note;
 use crate::runtime::queue::Next;
@@ -31,7 +31,10 @@ pub fn gist(status: &mut WorkspaceTemplateStatus) {
 }
 
 /// Looks at one template.
-pub async fn reconcile(context: Arc<Context>, object: Arc<WorkspaceTemplate>) -> Result<Next, Error> {
+pub async fn reconcile(
+    context: Arc<WorkspaceContext>,
+    object: Arc<WorkspaceTemplate>,
+) -> Result<Next, Error> {
     let name = Name::of(object.as_ref());
     let deleting = object.metadata.deletion_timestamp.is_some();
     let users = Users {
@@ -65,7 +68,7 @@ struct Users {
     names: Vec<String>,
 }
 
-fn names(context: &Context, name: &Name) -> Vec<String> {
+fn names(context: &WorkspaceContext, name: &Name) -> Vec<String> {
     let users = context.grants.users::<WorkspaceTemplateApply, WorkspaceTemplate>(&context.applies, name);
     let mut names: Vec<String> = users.iter().map(|user| user.seen_from(&name.namespace)).collect();
     names.sort();
@@ -73,7 +76,7 @@ fn names(context: &Context, name: &Name) -> Vec<String> {
 }
 
 async fn report(
-    context: &Context,
+    context: &WorkspaceContext,
     object: &WorkspaceTemplate,
     users: &Users,
     deleting: bool,
@@ -116,7 +119,7 @@ fn listed(users: &[String]) -> String {
 }
 
 async fn set_finalizers(
-    context: &Context,
+    context: &WorkspaceContext,
     object: &WorkspaceTemplate,
     change: impl FnOnce(&mut Vec<String>),
 ) -> Result<(), Error> {

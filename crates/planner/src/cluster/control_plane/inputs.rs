@@ -6,10 +6,10 @@ use capt_api::names::{INFRASTRUCTURE_GROUP, annotations};
 use serde_json::{Value, json};
 
 use super::super::{Cluster, network, region as region_form, version};
-use super::Observed;
+use super::ControlPlaneObservation;
 use crate::conditions::find;
 use crate::inputs::Fields;
-use crate::workspace::Variables;
+use crate::owned_workspace::Variables;
 use kube::ResourceExt;
 
 /// The network that a control plane is built in.
@@ -66,7 +66,7 @@ pub fn network_of<'a>(cluster: &Cluster, find_it: impl FnOnce(&str) -> Option<&'
 
 /// The region: the control plane's own, else its network's, else the Cluster's annotation. An error names where the one
 /// was found that makes no sense.
-pub fn region(observed: &Observed<'_>) -> Result<Option<String>, String> {
+pub fn region(observed: &ControlPlaneObservation<'_>) -> Result<Option<String>, String> {
     let own = observed.object.spec.control_plane_config.region.clone();
     let of_network = match &observed.network {
         Network::Ready(facts) => facts.region.clone(),
@@ -104,7 +104,7 @@ pub fn defaults(spec: &CAPTControlPlaneSpec) -> Vec<&'static str> {
 }
 
 /// What a control plane's module is told: what its network's module returned, and over that what the spec says.
-pub fn variables(observed: &Observed<'_>) -> Variables {
+pub fn variables(observed: &ControlPlaneObservation<'_>) -> Variables {
     let spec = &observed.object.spec;
     let mut all = match &observed.network {
         Network::Ready(facts) => facts.outputs.clone(),

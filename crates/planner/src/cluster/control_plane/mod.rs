@@ -1,4 +1,4 @@
-//! `CAPTControlPlane`: where a control plane stands, and the next thing to do for it.
+//! `CAPTControlPlane`: the state of a control plane, and the next thing to do for it.
 
 mod inputs;
 mod status;
@@ -11,42 +11,44 @@ use capt_api::refs::Endpoint;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::{News, Owner, Step, Why, Workspace, awaits_cluster, dismiss, end_of, endpoint, left, network};
+use super::{ClusterPartStep, News, Owner, awaits_cluster, dismiss, endpoint, left, network, takes};
+use crate::Why;
+use crate::owned_workspace::{self, Intent, Lifecycle, OwnedWorkspace, WorkspaceOwner};
 pub use inputs::{FIELDS, Network, NetworkFacts, defaults, network_of, region, variables};
 
-/// What a control plane's workspace has after the control plane's name.
+/// Suffix of the name of a control plane's workspace.
 pub const SUFFIX: &str = "-eks-controlplane-apply";
-/// What the Secret with the outputs of its workspace has.
+/// Suffix of the name of the Secret with the outputs of its workspace.
 pub const CONNECTION_SUFFIX: &str = "-eks-connection";
 
-/// What is known of one control plane.
+/// Observation of one control plane.
 #[derive(Clone, Debug)]
-pub struct Observed<'a> {
+pub struct ControlPlaneObservation<'a> {
     /// The object.
     pub object: &'a CAPTControlPlane,
     /// Its status: what was written last, though a cache may not show it yet.
     pub status: Option<&'a CAPTControlPlaneStatus>,
-    /// Somebody else takes care of it.
+    /// Another system takes care of it.
     pub external: bool,
-    /// What pauses it.
+    /// The reason that it is paused.
     pub paused: Option<String>,
     /// The Cluster that it belongs to.
     pub owner: Owner,
     /// The network of that Cluster.
     pub network: Network,
     /// The object of its workspace's name.
-    pub workspace: Option<Workspace>,
+    pub workspace: Option<OwnedWorkspace>,
     /// Those of its cluster that go before it: groups and machines.
     pub workers: Vec<String>,
     /// Some of them go only when they are told to, and nobody has.
     pub undismissed: bool,
     /// Its Secrets; none where nobody has looked after them, because there is nothing to put into them yet.
     pub access: Option<Access>,
-    /// What its API said when it was asked last; none where nobody has asked yet.
+    /// The answer of its API when it was asked last; none where nobody has asked yet.
     pub probe: Option<Probe>,
 }
 
-/// What was seen when the API was asked whether it is ready.
+/// Result of asking the API for its readiness.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Probe {
     /// It said that it is.
@@ -57,25 +59,25 @@ pub enum Probe {
     Unknown(Why),
 }
 
-/// How the Secrets by which a cluster is reached stand.
+/// State of the Secrets by which a cluster is reached.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Access {
     /// They are there, and valid.
     pub ready: bool,
-    /// Why not.
+    /// The reason why not.
     pub problem: Option<Why>,
 }
 
-/// Where a control plane stands.
+/// State of a control plane.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum State {
-    /// Somebody else takes care of it: nothing is said.
+pub enum ControlPlaneState {
+    /// Another system takes care of it: nothing is said.
     External,
-    /// Nothing is done, and why.
+    /// Nothing is done, for this reason.
     Paused(String),
     /// No Cluster that lives has claimed it.
     WaitingForCluster(Why),
-    /// What it is told makes no sense.
+    /// Its inputs make no sense.
     Invalid(String),
     /// Its network is not ready.
     WaitingForVpc(String),
@@ -87,7 +89,7 @@ pub enum State {
     CreateTimeout(String),
     /// It could not be built.
     Failed {
-        /// How.
+        /// Reason and message.
         why: Why,
         /// Nothing happens until a person changes something.
         stalled: bool,
@@ -104,7 +106,7 @@ pub enum State {
     UpdateTimeout(String),
     /// It was built, and a change could not be made.
     UpdateFailed {
-        /// How.
+        /// Reason and message.
         why: Why,
         /// Nothing happens until a person changes something.
         stalled: bool,
@@ -115,7 +117,7 @@ pub enum State {
     Gone,
 }
 
-impl State {
+impl ControlPlaneState {
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
@@ -156,47 +158,47 @@ impl State {
     }
 }
 
-/// What to do, and how things stand.
+/// Decision for one control plane.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Where it stands.
-    pub state: State,
-    /// What to do.
-    pub step: Step,
+pub struct ControlPlanePlan {
+    /// Its state.
+    pub state: ControlPlaneState,
+    /// The next step.
+    pub step: ClusterPartStep,
     /// The whole status; none where nothing is said.
     pub status: Option<CAPTControlPlaneStatus>,
-    /// What people should hear of.
+    /// An event to publish.
     pub news: Option<News>,
-    /// When something will have taken too long.
+    /// Time at which something will have taken too long.
     pub wake: Option<Timestamp>,
 }
 
-/// Decides.
-pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Plan {
+/// Decides for one control plane.
+pub fn decide(observed: &ControlPlaneObservation<'_>, now: Timestamp) -> ControlPlanePlan {
     let (state, step) = next(observed, now);
     let silent = match state {
-        State::WaitingForCluster(_) => {
+        ControlPlaneState::WaitingForCluster(_) => {
             super::silent_until(&observed.owner, &observed.object.metadata, observed.status, now)
         }
         _ => None,
     };
     let mut status = match state {
-        State::External | State::Gone => None,
+        ControlPlaneState::External | ControlPlaneState::Gone => None,
         _ if silent.is_some() => None,
         _ => Some(status::status(observed, &state, now)),
     };
     // What is about to be written is what will be there.
-    if let (Step::Hand(endpoint), Some(status)) = (&step, &mut status) {
+    if let (ClusterPartStep::HandEndpoint(endpoint), Some(status)) = (&step, &mut status) {
         status.endpoint = Some(endpoint::show(endpoint));
     }
     let old = observed.status.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let news = status.as_ref().and_then(|new| super::news(old, &new.conditions, state.alarming()));
     let wake = status.as_ref().and_then(|new| timing::wake(observed.object, &state, &new.conditions));
-    Plan { state, step, status, news, wake: wake.or(silent) }
+    ControlPlanePlan { state, step, status, news, wake: wake.or(silent) }
 }
 
 /// The endpoint of a control plane that is built: its Secrets can be made.
-pub fn reachable(observed: &Observed<'_>) -> Option<Endpoint> {
+pub fn reachable(observed: &ControlPlaneObservation<'_>) -> Option<Endpoint> {
     let deleting = observed.object.metadata.deletion_timestamp.is_some();
     let workspace = observed.workspace.as_ref().filter(|workspace| workspace.ours())?;
     if deleting || observed.paused.is_some() || observed.external || !workspace.standing.stands {
@@ -207,7 +209,7 @@ pub fn reachable(observed: &Observed<'_>) -> Option<Endpoint> {
 }
 
 /// The endpoint that the module returned.
-fn returned(workspace: &Workspace) -> Result<Endpoint, Why> {
+fn returned(workspace: &OwnedWorkspace) -> Result<Endpoint, Why> {
     let Some(text) = workspace.standing.text("cluster_endpoint") else {
         return Err(network::missing(&workspace.name, "cluster_endpoint"));
     };
@@ -217,89 +219,89 @@ fn returned(workspace: &Workspace) -> Result<Endpoint, Why> {
     })
 }
 
-fn next(observed: &Observed<'_>, now: Timestamp) -> (State, Step) {
-    let object = observed.object;
-    let held = holds(observed);
-    let deleting = object.metadata.deletion_timestamp.is_some();
-    if observed.external && !(deleting && held) {
-        return (State::External, Step::Rest);
+impl ControlPlaneObservation<'_> {
+    /// The control plane as the owner of its workspace.
+    fn as_owner(&self) -> WorkspaceOwner<'_> {
+        let meta = &self.object.metadata;
+        WorkspaceOwner::read(meta, finalizers::CONTROL_PLANE, self.external, self.paused.as_deref())
     }
-    if let Some(by) = &observed.paused {
-        let step = match &observed.workspace {
-            Some(workspace) if workspace.ours() && !workspace.held => Step::Pause,
-            _ => Step::Rest,
-        };
-        return (State::Paused(by.clone()), step);
-    }
-    if deleting {
-        return end(observed, held);
-    }
-    match &observed.workspace {
-        Some(workspace) if takes(observed, workspace) => with_workspace(observed, workspace, now),
-        other => start(observed, other.as_ref(), now),
+
+    fn step(&self, intent: Intent) -> ClusterPartStep {
+        self.as_owner().next(intent, self.workspace.as_ref()).into()
     }
 }
 
-/// Whether a workspace is the one: it is ours, or was left behind and a Cluster waits for it.
-fn takes(observed: &Observed<'_>, workspace: &Workspace) -> bool {
-    workspace.ours() || (workspace.usable() && awaits_cluster(&observed.owner).is_none())
+fn next(observed: &ControlPlaneObservation<'_>, now: Timestamp) -> (ControlPlaneState, ClusterPartStep) {
+    match observed.as_owner().lifecycle() {
+        Lifecycle::External => (ControlPlaneState::External, ClusterPartStep::REST),
+        Lifecycle::Paused(by) => (ControlPlaneState::Paused(by.to_owned()), observed.step(Intent::Pause)),
+        Lifecycle::Gone => (ControlPlaneState::Gone, ClusterPartStep::REST),
+        Lifecycle::Leaving => end(observed),
+        Lifecycle::Alive => match &observed.workspace {
+            Some(workspace) if takes(&observed.owner, workspace) => in_step(observed, workspace, now),
+            other => start(observed, other.as_ref(), now),
+        },
+    }
 }
 
 /// Nothing is built yet.
-fn start(observed: &Observed<'_>, taken: Option<&Workspace>, now: Timestamp) -> (State, Step) {
+fn start(
+    observed: &ControlPlaneObservation<'_>,
+    taken: Option<&OwnedWorkspace>,
+    now: Timestamp,
+) -> (ControlPlaneState, ClusterPartStep) {
     if let Some(why) = awaits_cluster(&observed.owner) {
-        return (State::WaitingForCluster(why), Step::Rest);
+        return (ControlPlaneState::WaitingForCluster(why), ClusterPartStep::REST);
     }
     if let Network::Awaited(what) = &observed.network {
         return if timing::vpc_late(observed, now) {
-            (State::VpcTimeout(what.clone()), Step::Rest)
+            (ControlPlaneState::VpcTimeout(what.clone()), ClusterPartStep::REST)
         } else {
-            (State::WaitingForVpc(what.clone()), Step::Rest)
+            (ControlPlaneState::WaitingForVpc(what.clone()), ClusterPartStep::REST)
         };
     }
     if let Err(problem) = region(observed) {
-        return (State::Invalid(problem), Step::Rest);
+        return (ControlPlaneState::Invalid(problem), ClusterPartStep::REST);
     }
     if let Some(workspace) = taken {
-        let message = format!("WorkspaceTemplateApply {} is controlled by another object", workspace.name);
-        return (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest);
+        let why = Why::new(reasons::NAME_TAKEN, workspace.name_taken());
+        return (ControlPlaneState::Failed { why, stalled: false }, ClusterPartStep::REST);
     }
-    let message = format!("workspace {} builds it", workspace_of(&observed.object.name_any()));
-    (creating(observed, Why::new(reasons::CREATING, message), now), Step::Create)
+    let message = owned_workspace::builds(&workspace_of(&observed.object.name_any()));
+    let step = observed.step(Intent::Keep { complete: true });
+    (creating(observed, Why::new(reasons::CREATING, message), now), step)
 }
 
 /// There is a workspace for it.
-fn with_workspace(observed: &Observed<'_>, workspace: &Workspace, now: Timestamp) -> (State, Step) {
-    let (state, step) = in_step(observed, workspace, now);
-    // One that is taken over: what it built is forgotten by nobody.
-    (state, if holds(observed) { step } else { Step::Hold })
-}
-
-fn in_step(observed: &Observed<'_>, workspace: &Workspace, now: Timestamp) -> (State, Step) {
+fn in_step(
+    observed: &ControlPlaneObservation<'_>,
+    workspace: &OwnedWorkspace,
+    now: Timestamp,
+) -> (ControlPlaneState, ClusterPartStep) {
     let (standing, name) = (&workspace.standing, &workspace.name);
-    if standing.deleting {
-        let message = format!("workspace {name} is being deleted; it is made again when it is gone");
-        return (creating(observed, Why::new(reasons::CREATING, message), now), Step::Rest);
-    }
     // While the network is not ready its outputs may be missing, and so may the Cluster: then nothing changes.
     let told = observed.owner.cluster().is_some() && !matches!(observed.network, Network::Awaited(_));
-    if told && let Err(problem) = region(observed) {
-        return (State::Invalid(problem), Step::Rest);
+    let region = if told && !standing.deleting { region(observed).err() } else { None };
+    let step = observed.step(Intent::Keep { complete: told && region.is_none() });
+    if standing.deleting {
+        let message = format!("workspace {name} is being deleted; it is made again when it is gone");
+        return (creating(observed, Why::new(reasons::CREATING, message), now), step);
     }
-    let correct = workspace.differs && told;
-    let stood = observed.status.is_some_and(|status| status.ready) && standing.stands;
+    if let Some(problem) = region {
+        return (ControlPlaneState::Invalid(problem), step);
+    }
     if workspace.built() {
-        return built(observed, workspace, now);
+        return built(observed, workspace, step, now);
     }
-    let step = match workspace {
-        Workspace { held: true, .. } => Step::Resume,
-        _ if correct => Step::Correct,
-        _ => Step::Rest,
-    };
+    let stood = observed.status.is_some_and(|status| status.ready) && standing.stands;
     let state = if let Some(failure) = &standing.failure {
         let why = Why::new(reasons::WORKSPACE_ERROR, format!("workspace {name}: {}", failure.message));
         let stalled = failure.stalled;
-        if stood { State::UpdateFailed { why, stalled } } else { State::Failed { why, stalled } }
+        if stood {
+            ControlPlaneState::UpdateFailed { why, stalled }
+        } else {
+            ControlPlaneState::Failed { why, stalled }
+        }
     } else if stood {
         let what = match &observed.network {
             Network::Awaited(what) if workspace.differs => what,
@@ -308,9 +310,9 @@ fn in_step(observed: &Observed<'_>, workspace: &Workspace, now: Timestamp) -> (S
         };
         let what = format!("workspace {name}: {what}");
         if timing::update_late(observed, now) {
-            State::UpdateTimeout(what)
+            ControlPlaneState::UpdateTimeout(what)
         } else {
-            State::Updating(Why::new(reasons::UPDATING, what))
+            ControlPlaneState::Updating(Why::new(reasons::UPDATING, what))
         }
     } else {
         creating(observed, under_way(workspace), now)
@@ -318,12 +320,16 @@ fn in_step(observed: &Observed<'_>, workspace: &Workspace, now: Timestamp) -> (S
     (state, step)
 }
 
-fn creating(observed: &Observed<'_>, why: Why, now: Timestamp) -> State {
-    if timing::create_late(observed, now) { State::CreateTimeout(why.message) } else { State::Creating(why) }
+fn creating(observed: &ControlPlaneObservation<'_>, why: Why, now: Timestamp) -> ControlPlaneState {
+    if timing::create_late(observed, now) {
+        ControlPlaneState::CreateTimeout(why.message)
+    } else {
+        ControlPlaneState::Creating(why)
+    }
 }
 
-/// How a workspace that is being built is told.
-fn under_way(workspace: &Workspace) -> Why {
+/// Reason and message of a workspace that is being built.
+fn under_way(workspace: &OwnedWorkspace) -> Why {
     let (standing, name) = (&workspace.standing, &workspace.name);
     if standing.reason == reasons::WORKSPACE_TEMPLATE_NOT_FOUND {
         return Why::new(&standing.reason, format!("spec.workspaceTemplateRef: {}", standing.message));
@@ -335,35 +341,37 @@ fn under_way(workspace: &Workspace) -> Why {
 }
 
 /// Its workspace is what it should be.
-fn built(observed: &Observed<'_>, workspace: &Workspace, now: Timestamp) -> (State, Step) {
+fn built(
+    observed: &ControlPlaneObservation<'_>,
+    workspace: &OwnedWorkspace,
+    step: ClusterPartStep,
+    now: Timestamp,
+) -> (ControlPlaneState, ClusterPartStep) {
     let endpoint = match returned(workspace) {
         Ok(endpoint) => endpoint,
-        Err(why) => return (State::Failed { why, stalled: true }, Step::Rest),
+        Err(why) => return (ControlPlaneState::Failed { why, stalled: true }, step),
     };
-    let step = match workspace {
-        Workspace { held: true, .. } => Step::Resume,
-        _ if follows(observed, &endpoint) => Step::Hand(endpoint),
-        _ => Step::Rest,
-    };
+    let hand = || follows(observed, &endpoint).then(|| ClusterPartStep::HandEndpoint(endpoint.clone()));
+    let step = step.or(hand);
     let waits = || Why::new(reasons::WAITING_FOR_SECRETS, "its Secrets are being made");
     let state = match &observed.access {
-        Some(Access { ready: true, .. }) => State::Ready(None),
+        Some(Access { ready: true, .. }) => ControlPlaneState::Ready(None),
         other => {
             let why = other.as_ref().and_then(|access| access.problem.clone()).unwrap_or_else(waits);
             if timing::secrets_late(observed, now) {
-                State::SecretTimeout(why)
+                ControlPlaneState::SecretTimeout(why)
             } else if observed.status.is_some_and(|status| status.ready) {
-                State::Ready(Some(why))
+                ControlPlaneState::Ready(Some(why))
             } else {
-                State::WaitingForSecrets(why)
+                ControlPlaneState::WaitingForSecrets(why)
             }
         }
     };
     (state, step)
 }
 
-/// Whether the object's endpoint is ours to write: there is none, or it is the one that the module returned before.
-fn follows(observed: &Observed<'_>, endpoint: &Endpoint) -> bool {
+/// Returns true if the object's endpoint is ours to write: there is none, or it is the one that the module returned before.
+fn follows(observed: &ControlPlaneObservation<'_>, endpoint: &Endpoint) -> bool {
     let Some(now) = &observed.object.spec.control_plane_endpoint else { return true };
     let before = observed
         .status
@@ -374,37 +382,16 @@ fn follows(observed: &Observed<'_>, endpoint: &Endpoint) -> bool {
 }
 
 /// Workers leave first, then the workspace goes.
-fn end(observed: &Observed<'_>, held: bool) -> (State, Step) {
-    if !held {
-        return (State::Gone, Step::Rest);
-    }
-    let orphans = observed.object.finalizers().iter().any(|known| known == "orphan");
-    if !observed.workers.is_empty() && !orphans && !observed.external {
+fn end(observed: &ControlPlaneObservation<'_>) -> (ControlPlaneState, ClusterPartStep) {
+    let owner = observed.as_owner();
+    if !observed.workers.is_empty() && !owner.leaves_all() {
         let message = format!("waits until {} has gone", left(&observed.workers));
         let step = dismiss(&observed.owner, observed.undismissed);
-        return (State::Deleting(Why::new(reasons::IN_USE, message)), step);
+        return (ControlPlaneState::Deleting(Why::new(reasons::IN_USE, message)), step);
     }
-    let ours = observed.workspace.as_ref().filter(|workspace| workspace.ours() && !observed.external);
-    match ours {
-        Some(workspace) if orphans => {
-            let message = format!("WorkspaceTemplateApply {} stays", workspace.name);
-            (State::Deleting(Why::new(reasons::DELETING, message)), Step::Release)
-        }
-        Some(workspace) => {
-            let step = match workspace {
-                Workspace { held: true, .. } => Step::Resume,
-                Workspace { standing, .. } if standing.deleting => Step::Rest,
-                _ => Step::Delete,
-            };
-            (State::Deleting(Why::new(reasons::DELETING, end_of(workspace))), step)
-        }
-        None => (State::Deleting(Why::new(reasons::DELETING, "nothing is left")), Step::Release),
-    }
-}
-
-/// Whether our finalizer is on it.
-fn holds(observed: &Observed<'_>) -> bool {
-    observed.object.finalizers().iter().any(|known| known == finalizers::CONTROL_PLANE)
+    let intent = owner.parting(false);
+    let message = owned_workspace::parting_message(intent, observed.workspace.as_ref());
+    (ControlPlaneState::Deleting(Why::new(reasons::DELETING, message)), observed.step(intent))
 }
 
 /// Name of a control plane's workspace.

@@ -1,4 +1,4 @@
-//! How a control plane stands, as its status tells it.
+//! Status of a control plane.
 
 use capt_api::cluster::{
     AtProvider, CAPTControlPlaneStatus, ControlPlaneInitialization, ControlPlanePhase, RunningVersion,
@@ -8,11 +8,15 @@ use capt_api::conditions::{reasons, types};
 use jiff::Timestamp;
 
 use super::super::{endpoint, version};
-use super::{Network, Observed, Probe, State, Why, timing};
+use super::{ControlPlaneObservation, ControlPlaneState, Network, Probe, Why, timing};
 use crate::conditions::{Conditions, Truth};
 
 /// The whole status.
-pub fn status(observed: &Observed<'_>, state: &State, now: Timestamp) -> CAPTControlPlaneStatus {
+pub fn status(
+    observed: &ControlPlaneObservation<'_>,
+    state: &ControlPlaneState,
+    now: Timestamp,
+) -> CAPTControlPlaneStatus {
     let old = observed.status.cloned().unwrap_or_default();
     let generation = observed.object.metadata.generation;
     let mut conditions = Conditions::new(&old.conditions, generation, now);
@@ -38,7 +42,7 @@ pub fn status(observed: &Observed<'_>, state: &State, now: Timestamp) -> CAPTCon
     if let Some(endpoint) = observed.object.spec.control_plane_endpoint.as_ref() {
         new.endpoint = Some(endpoint::show(endpoint));
     }
-    if !matches!(state, State::Paused(_) | State::Deleting(_)) {
+    if !matches!(state, ControlPlaneState::Paused(_) | ControlPlaneState::Deleting(_)) {
         network(observed, state, &mut conditions);
     }
     fill(observed, state, &mut new, &mut conditions);
@@ -51,35 +55,38 @@ pub fn status(observed: &Observed<'_>, state: &State, now: Timestamp) -> CAPTCon
 const STOOD: &str = "it was applied before";
 
 /// RemoteConnectionProbe: what was seen when it was asked, and nothing else. Until somebody has asked again, what was seen before.
-fn probed(observed: &Observed<'_>, state: &State, conditions: &mut Conditions) {
+fn probed(observed: &ControlPlaneObservation<'_>, state: &ControlPlaneState, conditions: &mut Conditions) {
     let kind = types::REMOTE_CONNECTION_PROBE;
     match state {
-        State::Paused(_) => {}
-        State::Ready(_) | State::Updating(_) | State::UpdateTimeout(_) | State::UpdateFailed { .. } => {
-            match &observed.probe {
-                None if conditions.get(kind).is_some() => {}
-                None => conditions.set(kind, Truth::Unknown, reasons::NOT_PROBED, "it was not asked yet"),
-                Some(Probe::Ready) => {
-                    conditions.set(kind, true, reasons::PROBE_SUCCEEDED, "GET /readyz answered 200");
-                }
-                Some(Probe::Failed(why)) => conditions.set(kind, false, reasons::PROBE_FAILED, why.clone()),
-                Some(Probe::Unknown(why)) => {
-                    conditions.set(kind, Truth::Unknown, &why.reason, why.message.clone());
-                }
+        ControlPlaneState::Paused(_) => {}
+        ControlPlaneState::Ready(_)
+        | ControlPlaneState::Updating(_)
+        | ControlPlaneState::UpdateTimeout(_)
+        | ControlPlaneState::UpdateFailed { .. } => match &observed.probe {
+            None if conditions.get(kind).is_some() => {}
+            None => conditions.set(kind, Truth::Unknown, reasons::NOT_PROBED, "it was not asked yet"),
+            Some(Probe::Ready) => {
+                conditions.set(kind, true, reasons::PROBE_SUCCEEDED, "GET /readyz answered 200");
             }
-        }
+            Some(Probe::Failed(why)) => conditions.set(kind, false, reasons::PROBE_FAILED, why.clone()),
+            Some(Probe::Unknown(why)) => {
+                conditions.set(kind, Truth::Unknown, &why.reason, why.message.clone());
+            }
+        },
         _ => conditions.clear(kind),
     }
 }
 
 /// VPCReady, where there is a network.
-fn network(observed: &Observed<'_>, state: &State, conditions: &mut Conditions) {
+fn network(observed: &ControlPlaneObservation<'_>, state: &ControlPlaneState, conditions: &mut Conditions) {
     match (&observed.network, state) {
-        (_, State::WaitingForCluster(_)) | (Network::None, _) => conditions.clear(types::VPC_READY),
+        (_, ControlPlaneState::WaitingForCluster(_)) | (Network::None, _) => {
+            conditions.clear(types::VPC_READY);
+        }
         (Network::Ready(_), _) => {
             conditions.set(types::VPC_READY, true, reasons::READY, "the network is ready");
         }
-        (Network::Awaited(what), State::VpcTimeout(_)) => {
+        (Network::Awaited(what), ControlPlaneState::VpcTimeout(_)) => {
             conditions.set(types::VPC_READY, false, reasons::VPC_READY_TIMEOUT, what.clone());
         }
         (Network::Awaited(what), _) => {
@@ -97,65 +104,68 @@ fn four(conditions: &mut Conditions, holds: [bool; 4], reason: &str, message: &s
 }
 
 fn fill(
-    observed: &Observed<'_>,
-    state: &State,
+    observed: &ControlPlaneObservation<'_>,
+    state: &ControlPlaneState,
     new: &mut CAPTControlPlaneStatus,
     conditions: &mut Conditions,
 ) {
     let late = || timing::minutes(observed.object, state);
-    if !matches!(state, State::Updating(_) | State::UpdateTimeout(_) | State::Paused(_)) {
+    if !matches!(
+        state,
+        ControlPlaneState::Updating(_) | ControlPlaneState::UpdateTimeout(_) | ControlPlaneState::Paused(_)
+    ) {
         conditions.clear(types::ROLLING_OUT);
     }
     match state {
-        State::External | State::Gone => {}
-        State::Paused(by) => paused(by, new, conditions),
-        State::WaitingForCluster(why) => {
+        ControlPlaneState::External | ControlPlaneState::Gone => {}
+        ControlPlaneState::Paused(by) => paused(by, new, conditions),
+        ControlPlaneState::WaitingForCluster(why) => {
             waiting(new, conditions, why, false);
             conditions.set(types::WAITING_FOR_CLUSTER, true, &why.reason, why.message.clone());
         }
-        State::Invalid(problem) => {
+        ControlPlaneState::Invalid(problem) => {
             let ready = new.ready;
             failed(new, conditions, &Why::new(reasons::INVALID, problem), ready, true);
         }
-        State::WaitingForVpc(what) => {
+        ControlPlaneState::WaitingForVpc(what) => {
             waiting(new, conditions, &Why::new(reasons::WAITING_FOR_VPC, what), false);
         }
-        State::VpcTimeout(what) => {
+        ControlPlaneState::VpcTimeout(what) => {
             let message = format!("waited {} for the network: {what}", late());
             failed(new, conditions, &Why::new(reasons::VPC_READY_TIMEOUT, message), false, false);
         }
-        State::Creating(why) => waiting(new, conditions, why, true),
-        State::CreateTimeout(what) => {
+        ControlPlaneState::Creating(why) => waiting(new, conditions, why, true),
+        ControlPlaneState::CreateTimeout(what) => {
             let message = format!("not ready after {}: {what}", late());
             // It goes on; and since when, the condition Creating tells.
             fail(new, conditions, &Why::new(reasons::CONTROL_PLANE_TIMEOUT, message), [false, true]);
         }
-        State::Failed { why, stalled } => failed(new, conditions, why, false, *stalled),
-        State::WaitingForSecrets(why) => {
+        ControlPlaneState::Failed { why, stalled } => failed(new, conditions, why, false, *stalled),
+        ControlPlaneState::WaitingForSecrets(why) => {
             waiting(new, conditions, why, false);
             secrets(new, conditions, Some(why));
         }
-        State::SecretTimeout(why) => {
+        ControlPlaneState::SecretTimeout(why) => {
             let message = format!("waited {} for its Secrets: {}", late(), why.message);
             failed(new, conditions, &Why::new(reasons::SECRET_TIMEOUT, message), false, false);
             secrets(new, conditions, Some(why));
         }
-        State::Ready(trouble) => ready(observed, trouble.as_ref(), new, conditions),
-        State::Updating(why) => {
+        ControlPlaneState::Ready(trouble) => ready(observed, trouble.as_ref(), new, conditions),
+        ControlPlaneState::Updating(why) => {
             new.phase = Some(ControlPlanePhase::Updating);
             clear_failure(new);
             let message = format!("{STOOD}; {}", why.message);
             four(conditions, [true, true, false, false], &why.reason, &message);
             conditions.set(types::ROLLING_OUT, true, reasons::UPDATING, why.message.clone());
         }
-        State::UpdateTimeout(what) => {
+        ControlPlaneState::UpdateTimeout(what) => {
             let message = format!("not changed after {}: {what}", late());
             fail(new, conditions, &Why::new(reasons::CONTROL_PLANE_TIMEOUT, message), [true, false]);
             // It goes on; and since when, this tells.
             conditions.set(types::ROLLING_OUT, true, reasons::UPDATING, what.clone());
         }
-        State::UpdateFailed { why, stalled } => failed(new, conditions, why, true, *stalled),
-        State::Deleting(why) => {
+        ControlPlaneState::UpdateFailed { why, stalled } => failed(new, conditions, why, true, *stalled),
+        ControlPlaneState::Deleting(why) => {
             new.ready = false;
             new.phase = Some(ControlPlanePhase::Deleting);
             clear_failure(new);
@@ -224,7 +234,7 @@ fn fail(
 }
 
 fn ready(
-    observed: &Observed<'_>,
+    observed: &ControlPlaneObservation<'_>,
     trouble: Option<&Why>,
     new: &mut CAPTControlPlaneStatus,
     conditions: &mut Conditions,

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::super::since;
-use super::{Observed, State};
+use super::{ControlPlaneObservation, ControlPlaneState};
 
 /// What is waited for: the condition that tells since when, its status meanwhile, and how many minutes.
 fn wait(object: &CAPTControlPlane, what: Wait) -> (&'static str, &'static str, i32) {
@@ -33,49 +33,53 @@ fn deadline(object: &CAPTControlPlane, what: Wait, conditions: &[Condition]) -> 
     since(conditions, kind, status)?.checked_add(SignedDuration::from_mins(minutes.into())).ok()
 }
 
-fn late(observed: &Observed<'_>, what: Wait, now: Timestamp) -> bool {
+fn late(observed: &ControlPlaneObservation<'_>, what: Wait, now: Timestamp) -> bool {
     let conditions = observed.status.map(|status| status.conditions.as_slice()).unwrap_or_default();
     deadline(observed.object, what, conditions).is_some_and(|deadline| now >= deadline)
 }
 
 /// The network is late.
-pub fn vpc_late(observed: &Observed<'_>, now: Timestamp) -> bool {
+pub fn vpc_late(observed: &ControlPlaneObservation<'_>, now: Timestamp) -> bool {
     late(observed, Wait::Vpc, now)
 }
 
 /// The control plane is late.
-pub fn create_late(observed: &Observed<'_>, now: Timestamp) -> bool {
+pub fn create_late(observed: &ControlPlaneObservation<'_>, now: Timestamp) -> bool {
     late(observed, Wait::Create, now)
 }
 
 /// A change of the control plane is late.
-pub fn update_late(observed: &Observed<'_>, now: Timestamp) -> bool {
+pub fn update_late(observed: &ControlPlaneObservation<'_>, now: Timestamp) -> bool {
     late(observed, Wait::Update, now)
 }
 
 /// The Secrets are late.
-pub fn secrets_late(observed: &Observed<'_>, now: Timestamp) -> bool {
+pub fn secrets_late(observed: &ControlPlaneObservation<'_>, now: Timestamp) -> bool {
     late(observed, Wait::Secrets, now)
 }
 
 /// When something will be late: somebody must look then.
-pub fn wake(object: &CAPTControlPlane, state: &State, conditions: &[Condition]) -> Option<Timestamp> {
+pub fn wake(
+    object: &CAPTControlPlane,
+    state: &ControlPlaneState,
+    conditions: &[Condition],
+) -> Option<Timestamp> {
     let what = match state {
-        State::WaitingForVpc(_) => Wait::Vpc,
-        State::Creating(_) => Wait::Create,
-        State::Updating(_) => Wait::Update,
-        State::WaitingForSecrets(_) | State::Ready(Some(_)) => Wait::Secrets,
+        ControlPlaneState::WaitingForVpc(_) => Wait::Vpc,
+        ControlPlaneState::Creating(_) => Wait::Create,
+        ControlPlaneState::Updating(_) => Wait::Update,
+        ControlPlaneState::WaitingForSecrets(_) | ControlPlaneState::Ready(Some(_)) => Wait::Secrets,
         _ => return None,
     };
     deadline(object, what, conditions)
 }
 
 /// In words.
-pub fn minutes(object: &CAPTControlPlane, state: &State) -> String {
+pub fn minutes(object: &CAPTControlPlane, state: &ControlPlaneState) -> String {
     let limits = &object.spec.control_plane_config.timeouts;
     let minutes = match state {
-        State::VpcTimeout(_) => limits.vpc_ready_timeout,
-        State::SecretTimeout(_) => limits.secret_timeout,
+        ControlPlaneState::VpcTimeout(_) => limits.vpc_ready_timeout,
+        ControlPlaneState::SecretTimeout(_) => limits.secret_timeout,
         _ => limits.control_plane_timeout,
     };
     if minutes == 1 { "a minute".to_owned() } else { format!("{minutes} minutes") }

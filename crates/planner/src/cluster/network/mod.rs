@@ -1,4 +1,4 @@
-//! `CAPTCluster`: where a network stands, and the next thing to do for it.
+//! `CAPTCluster`: the state of a network, and the next thing to do for it.
 
 mod status;
 
@@ -10,44 +10,45 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{News, Owner, Step, Why, Workspace, awaits_cluster, dismiss, end_of, left, region};
+use super::{ClusterPartStep, News, Owner, awaits_cluster, dismiss, left, region, takes};
+use crate::Why;
 use crate::conditions::find;
-use crate::workspace::Variables;
+use crate::owned_workspace::{self, Intent, Lifecycle, OwnedWorkspace, OwnerStep, Variables, WorkspaceOwner};
 
-/// What a network's workspace has after the network's name.
+/// Suffix of the name of a network's workspace.
 pub const SUFFIX: &str = "-vpc";
-/// What modules are told where nobody says otherwise.
+/// Value of `environment` where nobody says otherwise.
 const ENVIRONMENT: &str = "production";
 
-/// What is known of one network.
+/// Observation of one network.
 #[derive(Clone, Debug)]
-pub struct Observed<'a> {
+pub struct NetworkObservation<'a> {
     /// The object.
     pub object: &'a CAPTCluster,
     /// Its status: what was written last, though a cache may not show it yet.
     pub status: Option<&'a CAPTClusterStatus>,
-    /// Somebody else takes care of it.
+    /// Another system takes care of it.
     pub external: bool,
-    /// What pauses it.
+    /// The reason that it is paused.
     pub paused: Option<String>,
     /// The Cluster that it belongs to.
     pub owner: Owner,
     /// The object of its workspace's name.
-    pub workspace: Option<Workspace>,
+    pub workspace: Option<OwnedWorkspace>,
     /// Those of its cluster that go before it: control plane, groups, machines.
     pub users: Vec<String>,
     /// Some of them are workers that go only when they are told to, and nobody has.
     pub undismissed: bool,
-    /// Where the control plane of its cluster is reached.
+    /// Endpoint of the control plane of its cluster.
     pub endpoint: Option<Endpoint>,
 }
 
-/// Where a network stands.
+/// State of a network.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum State {
-    /// Somebody else takes care of it: nothing is said.
+pub enum NetworkState {
+    /// Another system takes care of it: nothing is said.
     External,
-    /// Nothing is done, and why.
+    /// Nothing is done, for this reason.
     Paused(String),
     /// No Cluster that lives has claimed it.
     WaitingForCluster(Why),
@@ -57,7 +58,7 @@ pub enum State {
     Creating(Why),
     /// It could not be built.
     Failed {
-        /// How.
+        /// Reason and message.
         why: Why,
         /// Nothing happens until a person changes something.
         stalled: bool,
@@ -71,7 +72,7 @@ pub enum State {
     Updating(Why),
     /// It can be used, and a change could not be made.
     UpdateFailed {
-        /// How.
+        /// Reason and message.
         why: Why,
         /// Nothing happens until a person changes something.
         stalled: bool,
@@ -82,7 +83,7 @@ pub enum State {
     Gone,
 }
 
-impl State {
+impl NetworkState {
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
@@ -101,134 +102,140 @@ impl State {
     }
 }
 
-/// What to do, and how things stand.
+/// Decision for one network.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Where it stands.
-    pub state: State,
-    /// What to do.
-    pub step: Step,
+pub struct NetworkPlan {
+    /// Its state.
+    pub state: NetworkState,
+    /// The next step.
+    pub step: ClusterPartStep,
     /// The whole status; none where nothing is said.
     pub status: Option<CAPTClusterStatus>,
-    /// What people should hear of.
+    /// An event to publish.
     pub news: Option<News>,
-    /// When to look again, though nothing may change.
+    /// Time of the next reconcile, though nothing may change.
     pub wake: Option<Timestamp>,
 }
 
-/// Decides.
-pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Plan {
+/// Decides for one network.
+pub fn decide(observed: &NetworkObservation<'_>, now: Timestamp) -> NetworkPlan {
     let (state, step) = next(observed);
     let silent = match state {
-        State::WaitingForCluster(_) => {
+        NetworkState::WaitingForCluster(_) => {
             super::silent_until(&observed.owner, &observed.object.metadata, observed.status, now)
         }
         _ => None,
     };
     let status = match state {
-        State::External | State::Gone => None,
+        NetworkState::External | NetworkState::Gone => None,
         _ if silent.is_some() => None,
         _ => Some(status::status(observed, &state, now)),
     };
     let old = observed.status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let warning = matches!(state, State::Invalid(_) | State::Failed { .. } | State::UpdateFailed { .. });
+    let warning = matches!(
+        state,
+        NetworkState::Invalid(_) | NetworkState::Failed { .. } | NetworkState::UpdateFailed { .. }
+    );
     let news = status.as_ref().and_then(|new| super::news(old, &new.conditions, warning));
-    Plan { state, step, status, news, wake: silent }
+    NetworkPlan { state, step, status, news, wake: silent }
 }
 
-fn next(observed: &Observed<'_>) -> (State, Step) {
-    let object = observed.object;
-    let held = holds(observed);
-    let deleting = object.metadata.deletion_timestamp.is_some();
-    if observed.external && !(deleting && held) {
-        return (State::External, Step::Rest);
+impl NetworkObservation<'_> {
+    /// The network as the owner of its workspace.
+    fn as_owner(&self) -> WorkspaceOwner<'_> {
+        let meta = &self.object.metadata;
+        WorkspaceOwner::read(meta, finalizers::CLUSTER, self.external, self.paused.as_deref())
     }
-    if let Some(by) = &observed.paused {
-        let step = match &observed.workspace {
-            Some(workspace) if workspace.ours() && !workspace.held => Step::Pause,
-            _ => Step::Rest,
-        };
-        return (State::Paused(by.clone()), step);
-    }
-    if deleting {
-        return end(observed, held);
-    }
-    match &observed.workspace {
-        Some(workspace) if takes(observed, workspace) && object.spec.vpc_template_ref.is_some() => {
-            built(observed, workspace)
-        }
-        other => start(observed, other.as_ref(), held),
+
+    fn step(&self, intent: Intent) -> ClusterPartStep {
+        self.as_owner().next(intent, self.workspace.as_ref()).into()
     }
 }
 
-/// Whether a workspace is the one: it is ours, or was left behind and a Cluster waits for it.
-fn takes(observed: &Observed<'_>, workspace: &Workspace) -> bool {
-    workspace.ours() || (workspace.usable() && awaits_cluster(&observed.owner).is_none())
+fn next(observed: &NetworkObservation<'_>) -> (NetworkState, ClusterPartStep) {
+    match observed.as_owner().lifecycle() {
+        Lifecycle::External => (NetworkState::External, ClusterPartStep::REST),
+        Lifecycle::Paused(by) => (NetworkState::Paused(by.to_owned()), observed.step(Intent::Pause)),
+        Lifecycle::Gone => (NetworkState::Gone, ClusterPartStep::REST),
+        Lifecycle::Leaving => end(observed),
+        Lifecycle::Alive => match &observed.workspace {
+            Some(workspace)
+                if takes(&observed.owner, workspace) && observed.object.spec.vpc_template_ref.is_some() =>
+            {
+                built(observed, workspace)
+            }
+            other => start(observed, other.as_ref()),
+        },
+    }
 }
 
 /// Nothing is built yet.
-fn start(observed: &Observed<'_>, taken: Option<&Workspace>, held: bool) -> (State, Step) {
+fn start(
+    observed: &NetworkObservation<'_>,
+    taken: Option<&OwnedWorkspace>,
+) -> (NetworkState, ClusterPartStep) {
     // A network that exists, and was in use before, still exists without its Cluster.
+    let held = observed.as_owner().held;
     let in_use = held && observed.object.spec.existing_vpc_id.is_some();
     if let Some(why) = awaits_cluster(&observed.owner).filter(|_| !in_use) {
-        return (State::WaitingForCluster(why), Step::Rest);
+        return (NetworkState::WaitingForCluster(why), ClusterPartStep::REST);
     }
     if let Some(problem) = problem(observed.object) {
-        return (State::Invalid(problem), Step::Rest);
+        return (NetworkState::Invalid(problem), ClusterPartStep::REST);
     }
     if let Some(vpc) = &observed.object.spec.existing_vpc_id {
-        let step = if held { hand(observed) } else { Step::Hold };
-        return (State::Ready { vpc: vpc.clone() }, step);
+        let step = if held { hand(observed) } else { Some(OwnerStep::Hold.into()) };
+        let step = step.unwrap_or(ClusterPartStep::REST);
+        return (NetworkState::Ready { vpc: vpc.clone() }, step);
     }
     if let Some(workspace) = taken {
-        let message = format!("WorkspaceTemplateApply {} is controlled by another object", workspace.name);
-        return (State::Failed { why: Why::new(reasons::NAME_TAKEN, message), stalled: false }, Step::Rest);
+        let why = Why::new(reasons::NAME_TAKEN, workspace.name_taken());
+        return (NetworkState::Failed { why, stalled: false }, ClusterPartStep::REST);
     }
-    let message = format!("workspace {} builds it", workspace_of(&observed.object.name_any()));
-    (State::Creating(Why::new(reasons::VPC_CREATING, message)), Step::Create)
+    let message = owned_workspace::builds(&workspace_of(&observed.object.name_any()));
+    let step = observed.step(Intent::Keep { complete: true });
+    (NetworkState::Creating(Why::new(reasons::VPC_CREATING, message)), step)
 }
 
 /// There is a workspace for it.
-fn built(observed: &Observed<'_>, workspace: &Workspace) -> (State, Step) {
+fn built(observed: &NetworkObservation<'_>, workspace: &OwnedWorkspace) -> (NetworkState, ClusterPartStep) {
     let standing = &workspace.standing;
     let name = &workspace.name;
+    let step = observed.step(Intent::Keep { complete: observed.owner.cluster().is_some() });
     if standing.deleting {
         let message = format!("workspace {name} is being deleted; it is made again when it is gone");
-        return (State::Creating(Why::new(reasons::VPC_CREATING, message)), Step::Rest);
+        return (NetworkState::Creating(Why::new(reasons::VPC_CREATING, message)), step);
     }
-    let lives = observed.owner.cluster().is_some();
-    let step = match workspace {
-        // One that is taken over: what it built is forgotten by nobody.
-        _ if !holds(observed) => Step::Hold,
-        Workspace { held: true, .. } => Step::Resume,
-        Workspace { differs: true, .. } if lives => Step::Correct,
-        _ => hand(observed),
-    };
+    let step = step.or(|| hand(observed));
     let stood = observed.status.is_some_and(|status| status.ready) && standing.stands;
     let state = if workspace.built() {
         match standing.text("vpc_id") {
-            Some(vpc) => State::Ready { vpc },
-            None => State::Failed { why: missing(name, "vpc_id"), stalled: true },
+            Some(vpc) => NetworkState::Ready { vpc },
+            None => NetworkState::Failed { why: missing(name, "vpc_id"), stalled: true },
         }
     } else if let Some(failure) = &standing.failure {
         let why = Why::new(reasons::VPC_CREATION_FAILED, format!("workspace {name}: {}", failure.message));
         let stalled = failure.stalled;
-        if stood { State::UpdateFailed { why, stalled } } else { State::Failed { why, stalled } }
+        if stood {
+            NetworkState::UpdateFailed { why, stalled }
+        } else {
+            NetworkState::Failed { why, stalled }
+        }
     } else if stood {
         let what = if standing.under_way() || workspace.differs {
             "a change is on its way"
         } else {
             &standing.message
         };
-        State::Updating(Why::new(reasons::UPDATING, format!("workspace {name}: {what}")))
+        NetworkState::Updating(Why::new(reasons::UPDATING, format!("workspace {name}: {what}")))
     } else {
-        State::Creating(under_way(workspace))
+        NetworkState::Creating(under_way(workspace))
     };
     (state, step)
 }
 
-/// How a workspace that is being built is told.
-fn under_way(workspace: &Workspace) -> Why {
+/// Reason and message of a workspace that is being built.
+fn under_way(workspace: &OwnedWorkspace) -> Why {
     let (standing, name) = (&workspace.standing, &workspace.name);
     if standing.reason == reasons::WORKSPACE_TEMPLATE_NOT_FOUND {
         return Why::new(&standing.reason, format!("spec.vpcTemplateRef: {}", standing.message));
@@ -255,51 +262,27 @@ pub(super) fn missing(workspace: &str, output: &str) -> Why {
 }
 
 /// The endpoint is the control plane's to say; here it is only filled in.
-fn hand(observed: &Observed<'_>) -> Step {
+fn hand(observed: &NetworkObservation<'_>) -> Option<ClusterPartStep> {
     match (&observed.object.spec.control_plane_endpoint, &observed.endpoint) {
-        (None, Some(endpoint)) => Step::Hand(endpoint.clone()),
-        _ => Step::Rest,
+        (None, Some(endpoint)) => Some(ClusterPartStep::HandEndpoint(endpoint.clone())),
+        _ => None,
     }
 }
 
 /// Those who need it leave first, then the workspace goes, or stays.
-fn end(observed: &Observed<'_>, held: bool) -> (State, Step) {
-    if !held {
-        return (State::Gone, Step::Rest);
-    }
-    let object = observed.object;
-    let orphans = object.finalizers().iter().any(|known| known == "orphan");
-    if !observed.users.is_empty() && !orphans && !observed.external {
+fn end(observed: &NetworkObservation<'_>) -> (NetworkState, ClusterPartStep) {
+    let owner = observed.as_owner();
+    if !observed.users.is_empty() && !owner.leaves_all() {
         let message = format!("waits until {} has gone", left(&observed.users));
         let step = dismiss(&observed.owner, observed.undismissed);
-        return (State::Deleting(Why::new(reasons::IN_USE, message)), step);
+        return (NetworkState::Deleting(Why::new(reasons::IN_USE, message)), step);
     }
-    let ours = observed.workspace.as_ref().filter(|workspace| workspace.ours() && !observed.external);
-    match ours {
-        Some(workspace) if orphans || object.spec.retain_vpc_on_delete => {
-            let message = format!("WorkspaceTemplateApply {} stays", workspace.name);
-            // The garbage collector cuts orphans loose itself; what somebody deleted retains what it built.
-            let step = if orphans || workspace.standing.deleting { Step::Release } else { Step::Retain };
-            (State::Deleting(Why::new(reasons::DELETING, message)), step)
-        }
-        Some(workspace) => {
-            let step = match workspace {
-                Workspace { held: true, .. } => Step::Resume,
-                Workspace { standing, .. } if standing.deleting => Step::Rest,
-                _ => Step::Delete,
-            };
-            (State::Deleting(Why::new(reasons::DELETING, end_of(workspace))), step)
-        }
-        None => (State::Deleting(Why::new(reasons::DELETING, "nothing is left")), Step::Release),
-    }
+    let intent = owner.parting(observed.object.spec.retain_vpc_on_delete);
+    let message = owned_workspace::parting_message(intent, observed.workspace.as_ref());
+    (NetworkState::Deleting(Why::new(reasons::DELETING, message)), observed.step(intent))
 }
 
-/// Whether our finalizer is on it.
-fn holds(observed: &Observed<'_>) -> bool {
-    observed.object.finalizers().iter().any(|known| known == finalizers::CLUSTER)
-}
-
-/// What is wrong with a spec. The CRD refuses all of it; an object may be older than the rules.
+/// The problem of a spec. The CRD refuses all of it; an object may be older than the rules.
 fn problem(object: &CAPTCluster) -> Option<String> {
     let spec = &object.spec;
     if let Some(problem) = region::problem(&spec.region) {
@@ -321,13 +304,13 @@ pub fn workspace_of(name: &str) -> String {
     format!("{name}{SUFFIX}")
 }
 
-/// What of it nobody has asked for.
+/// Variables whose values are defaults.
 pub fn defaults(object: &CAPTCluster) -> Vec<&'static str> {
     let named = object.spec.vpc_config.as_ref().is_some_and(|config| config.name.is_some());
     if named { vec!["environment"] } else { vec!["environment", "vpc_name"] }
 }
 
-/// What a network's module is told.
+/// Variables of a network's module.
 pub fn variables(object: &CAPTCluster, cluster: &str) -> Variables {
     let name = object.spec.vpc_config.as_ref().and_then(|config| config.name.clone());
     let vpc = name.unwrap_or_else(|| workspace_of(&object.name_any()));

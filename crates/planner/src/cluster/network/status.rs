@@ -1,4 +1,4 @@
-//! How a network stands, as its status tells it.
+//! Status of a network.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::endpoint::show;
-use super::{Observed, State};
+use super::{NetworkObservation, NetworkState};
 use crate::conditions::Conditions;
-use crate::workspace::Variables;
+use crate::owned_workspace::Variables;
 
 /// The whole status.
-pub fn status(observed: &Observed<'_>, state: &State, now: Timestamp) -> CAPTClusterStatus {
+pub fn status(observed: &NetworkObservation<'_>, state: &NetworkState, now: Timestamp) -> CAPTClusterStatus {
     let old = observed.status.cloned().unwrap_or_default();
     let generation = observed.object.metadata.generation;
     let mut conditions = Conditions::new(&old.conditions, generation, now);
@@ -36,49 +36,54 @@ pub fn status(observed: &Observed<'_>, state: &State, now: Timestamp) -> CAPTClu
     new
 }
 
-fn fill(observed: &Observed<'_>, state: &State, new: &mut CAPTClusterStatus, conditions: &mut Conditions) {
-    if !matches!(state, State::Paused(_)) {
+fn fill(
+    observed: &NetworkObservation<'_>,
+    state: &NetworkState,
+    new: &mut CAPTClusterStatus,
+    conditions: &mut Conditions,
+) {
+    if !matches!(state, NetworkState::Paused(_)) {
         new.failure_reason = None;
         new.failure_message = None;
     }
     match state {
-        State::External | State::Gone => {}
-        State::Paused(by) => {
+        NetworkState::External | NetworkState::Gone => {}
+        NetworkState::Paused(by) => {
             conditions.set(types::READY, new.ready, reasons::PAUSED, by.clone());
             conditions.set(types::PAUSED, true, reasons::PAUSED, by.clone());
         }
-        State::WaitingForCluster(why) => {
+        NetworkState::WaitingForCluster(why) => {
             new.ready = false;
             conditions.set(types::READY, false, &why.reason, why.message.clone());
             conditions.set(types::WAITING_FOR_CLUSTER, true, &why.reason, why.message.clone());
         }
-        State::Invalid(problem) => {
+        NetworkState::Invalid(problem) => {
             fail(new, conditions, reasons::INVALID_VPC_CONFIG, problem);
             conditions.set(types::STALLED, true, reasons::INVALID_VPC_CONFIG, problem.clone());
         }
-        State::Creating(why) => {
+        NetworkState::Creating(why) => {
             new.ready = false;
             four(conditions, [false, false, true, false], &why.reason, &why.message);
         }
-        State::Failed { why, stalled } => {
+        NetworkState::Failed { why, stalled } => {
             fail(new, conditions, &why.reason, &why.message);
             if *stalled {
                 conditions.set(types::STALLED, true, &why.reason, why.message.clone());
             }
         }
-        State::Ready { vpc } => ready(observed, vpc, new, conditions),
-        State::Updating(why) => {
+        NetworkState::Ready { vpc } => ready(observed, vpc, new, conditions),
+        NetworkState::Updating(why) => {
             let message = format!("it was applied before; {}", why.message);
             four(conditions, [true, true, false, false], &why.reason, &message);
         }
-        State::UpdateFailed { why, stalled } => {
+        NetworkState::UpdateFailed { why, stalled } => {
             let message = format!("it was applied before; {}", why.message);
             four(conditions, [true, true, false, true], &why.reason, &message);
             if *stalled {
                 conditions.set(types::STALLED, true, &why.reason, why.message.clone());
             }
         }
-        State::Deleting(why) => {
+        NetworkState::Deleting(why) => {
             new.ready = false;
             conditions.set(types::READY, false, reasons::DELETING, why.message.clone());
             conditions.set(types::DELETING, true, &why.reason, why.message.clone());
@@ -101,7 +106,12 @@ fn fail(new: &mut CAPTClusterStatus, conditions: &mut Conditions, reason: &str, 
     four(conditions, [false, false, false, true], reason, message);
 }
 
-fn ready(observed: &Observed<'_>, vpc: &str, new: &mut CAPTClusterStatus, conditions: &mut Conditions) {
+fn ready(
+    observed: &NetworkObservation<'_>,
+    vpc: &str,
+    new: &mut CAPTClusterStatus,
+    conditions: &mut Conditions,
+) {
     new.ready = true;
     new.vpc_id = Some(vpc.to_owned());
     new.initialization = Some(InfrastructureInitialization { provisioned: Some(true) });

@@ -19,7 +19,7 @@ fn endpoint(host: &str) -> Endpoint {
 
 fn chosen(outputs: &[(&str, &str)], asked: Option<Auth>, host: &str) -> Result<Recipe, Problem> {
     let at = endpoint(host);
-    let known = Known { cluster: "demo", endpoint: (!host.is_empty()).then_some(&at), region: None };
+    let known = KnownCluster { cluster: "demo", endpoint: (!host.is_empty()).then_some(&at), region: None };
     choose(&material(outputs), asked, &known)
 }
 

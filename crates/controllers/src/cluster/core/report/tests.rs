@@ -1,14 +1,69 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use super::super::decide::decide;
-use super::super::decide::tests::{at, observed, part, reference, there};
+use std::sync::Arc;
+
+use capt_api::cluster::core::{Cluster, ClusterPartRef, ClusterSpec};
+use capt_api::refs::Endpoint;
+use capt_planner::cluster::core::decide;
+
 use super::*;
+
+fn reference(kind: &str) -> ClusterPartRef {
+    ClusterPartRef {
+        api_group: Some("g.io".into()),
+        kind: kind.into(),
+        name: "x".into(),
+        ..ClusterPartRef::default()
+    }
+}
+
+fn there(kind: &str) -> PresentPart {
+    PresentPart {
+        reference: reference(kind),
+        uid: kind.to_lowercase(),
+        belongs: Belongs::Here,
+        deleting: false,
+        begun: false,
+        ready: false,
+        conditions: std::collections::BTreeMap::new(),
+        endpoint: None,
+        failure_domains: Vec::new(),
+        failure: None,
+    }
+}
+
+fn part(there: PresentPart) -> ClusterPart {
+    ClusterPart::There(Box::new(there))
+}
+
+fn observed() -> ClusterObservation {
+    let spec = ClusterSpec {
+        infrastructure_ref: Some(reference("Infra")),
+        control_plane_ref: Some(reference("Plane")),
+        ..ClusterSpec::default()
+    };
+    ClusterObservation {
+        object: Arc::new(Cluster::new("c", spec)),
+        status: None,
+        paused: None,
+        deleting: false,
+        finalizer: true,
+        orphans: false,
+        infrastructure: part(there("Infra")),
+        control_plane: part(there("Plane")),
+        workers: Workers::default(),
+    }
+}
+
+fn at(host: &str) -> Endpoint {
+    Endpoint { host: host.into(), port: 6443 }
+}
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).unwrap()
 }
 
-fn told(observed: &Observed) -> ClusterStatus {
+fn told(observed: &ClusterObservation) -> ClusterStatus {
     status(observed, &decide(observed), now())
 }
 
@@ -20,19 +75,24 @@ fn said(status: &ClusterStatus, kinds: &[&str]) -> Vec<String> {
 
 const THREE: [&str; 3] = ["InfrastructureReady", "ControlPlaneInitialized", "ControlPlaneAvailable"];
 
-fn built(kind: &str) -> There {
-    There { begun: true, ready: true, ..there(kind) }
+fn built(kind: &str) -> PresentPart {
+    PresentPart { begun: true, ready: true, ..there(kind) }
 }
 
 #[test]
 fn the_life_of_a_cluster() {
     use ClusterPhase::{Deleting, Failed, Provisioned, Provisioning};
-    let absent = |kind: &str| Part::Absent(reference(kind));
-    let failed = There { failure: Some(("Broken".into(), "Infra x: it broke".into())), ..there("Infra") };
-    let rows: Vec<(&str, Observed, ClusterPhase, [&str; 3], bool)> = vec![
+    let absent = |kind: &str| ClusterPart::Absent(reference(kind));
+    let failed =
+        PresentPart { failure: Some(("Broken".into(), "Infra x: it broke".into())), ..there("Infra") };
+    let rows: Vec<(&str, ClusterObservation, ClusterPhase, [&str; 3], bool)> = vec![
         (
             "nothing is there",
-            Observed { infrastructure: absent("Infra"), control_plane: absent("Plane"), ..observed() },
+            ClusterObservation {
+                infrastructure: absent("Infra"),
+                control_plane: absent("Plane"),
+                ..observed()
+            },
             Provisioning,
             ["False ObjectDoesNotExist", "Unknown ObjectDoesNotExist", "False ObjectDoesNotExist"],
             false,
@@ -46,16 +106,16 @@ fn the_life_of_a_cluster() {
         ),
         (
             "the infrastructure is complete",
-            Observed { infrastructure: part(built("Infra")), ..observed() },
+            ClusterObservation { infrastructure: part(built("Infra")), ..observed() },
             Provisioning,
             ["True Ready", "False NotInitialized", "False NotAvailable"],
             false,
         ),
         (
             "all is there",
-            Observed {
+            ClusterObservation {
                 infrastructure: part(built("Infra")),
-                control_plane: part(There { endpoint: Some(at("h")), ..built("Plane") }),
+                control_plane: part(PresentPart { endpoint: Some(at("h")), ..built("Plane") }),
                 ..observed()
             },
             Provisioned,
@@ -64,14 +124,14 @@ fn the_life_of_a_cluster() {
         ),
         (
             "only a person can help",
-            Observed { infrastructure: part(failed), ..observed() },
+            ClusterObservation { infrastructure: part(failed), ..observed() },
             Failed,
             ["False NotReady", "False NotInitialized", "False NotAvailable"],
             false,
         ),
         (
             "it goes",
-            Observed { deleting: true, control_plane: absent("Plane"), ..observed() },
+            ClusterObservation { deleting: true, control_plane: absent("Plane"), ..observed() },
             Deleting,
             ["False NotReady", "Unknown ObjectDoesNotExist", "False ObjectDoesNotExist"],
             false,
@@ -88,13 +148,16 @@ fn the_life_of_a_cluster() {
 
 #[test]
 fn what_was_once_there_is_remembered() {
-    let mut observed =
-        Observed { infrastructure: part(built("Infra")), control_plane: part(built("Plane")), ..observed() };
+    let mut observed = ClusterObservation {
+        infrastructure: part(built("Infra")),
+        control_plane: part(built("Plane")),
+        ..observed()
+    };
     let first = told(&observed);
     assert_eq!(first.initialization.unwrap().infrastructure_provisioned, Some(true));
     assert!(first.infrastructure_ready && first.control_plane_ready);
     observed.status = Some(first);
-    observed.infrastructure = Part::Absent(reference("Infra"));
+    observed.infrastructure = ClusterPart::Absent(reference("Infra"));
     observed.control_plane = part(there("Plane"));
     let later = told(&observed);
     let remembered = later.initialization.unwrap();
@@ -108,7 +171,8 @@ fn what_was_once_there_is_remembered() {
 #[test]
 fn a_failure_is_told_where_each_version_looks_and_goes_when_it_is_over() {
     let failure = Some(("Broken".to_owned(), "Plane x: it broke".to_owned()));
-    let mut observed = Observed { control_plane: part(There { failure, ..there("Plane") }), ..observed() };
+    let mut observed =
+        ClusterObservation { control_plane: part(PresentPart { failure, ..there("Plane") }), ..observed() };
     let status = told(&observed);
     assert_eq!(status.failure_reason.as_deref(), Some("Broken"));
     assert_eq!(status.failure_message.as_deref(), Some("Plane x: it broke"));
@@ -126,11 +190,18 @@ fn a_failure_is_told_where_each_version_looks_and_goes_when_it_is_over() {
 
 #[test]
 fn conditions_of_the_parts_are_mirrored() {
-    let own = Said { truth: Truth::False, reason: "VPCCreating".into(), message: "builds".into() };
-    let plain = Said { truth: Truth::True, reason: String::new(), message: String::new() };
-    let observed = Observed {
-        infrastructure: part(There { conditions: [("Ready".to_owned(), own)].into(), ..built("Infra") }),
-        control_plane: part(There { conditions: [("Available".to_owned(), plain)].into(), ..built("Plane") }),
+    let own =
+        ReportedCondition { truth: Truth::False, reason: "VPCCreating".into(), message: "builds".into() };
+    let plain = ReportedCondition { truth: Truth::True, reason: String::new(), message: String::new() };
+    let observed = ClusterObservation {
+        infrastructure: part(PresentPart {
+            conditions: [("Ready".to_owned(), own)].into(),
+            ..built("Infra")
+        }),
+        control_plane: part(PresentPart {
+            conditions: [("Available".to_owned(), plain)].into(),
+            ..built("Plane")
+        }),
         ..observed()
     };
     let status = told(&observed);
@@ -141,13 +212,13 @@ fn conditions_of_the_parts_are_mirrored() {
 
 #[test]
 fn of_a_paused_cluster_only_that_is_said() {
-    let mut observed = Observed { infrastructure: part(built("Infra")), ..observed() };
+    let mut observed = ClusterObservation { infrastructure: part(built("Infra")), ..observed() };
     observed.status = Some(told(&observed));
     let before = observed.status.clone().unwrap();
-    let paused = Observed {
+    let paused = ClusterObservation {
         paused: Some("why".into()),
-        infrastructure: Part::None,
-        control_plane: Part::None,
+        infrastructure: ClusterPart::None,
+        control_plane: ClusterPart::None,
         ..observed
     };
     let status = told(&paused);
@@ -162,17 +233,18 @@ fn of_a_paused_cluster_only_that_is_said() {
 
 #[test]
 fn a_part_of_another_cluster_counts_for_nothing() {
-    let elsewhere = There { belongs: Belongs::Elsewhere("d".into()), ..built("Infra") };
-    let status = told(&Observed { infrastructure: part(elsewhere), ..observed() });
+    let elsewhere = PresentPart { belongs: Belongs::Elsewhere("d".into()), ..built("Infra") };
+    let status = told(&ClusterObservation { infrastructure: part(elsewhere), ..observed() });
     assert_eq!(said(&status, &["InfrastructureReady"]), ["False InvalidReference"]);
     assert!(!status.infrastructure_ready);
-    let wrong = told(&Observed { infrastructure: Part::Wrong("no such kind".into()), ..observed() });
+    let wrong =
+        told(&ClusterObservation { infrastructure: ClusterPart::Wrong("no such kind".into()), ..observed() });
     assert_eq!(said(&wrong, &["InfrastructureReady"]), ["False InvalidReference"]);
 }
 
 #[test]
 fn at_rest_the_status_stays_the_same() {
-    let mut observed = Observed { infrastructure: part(built("Infra")), ..observed() };
+    let mut observed = ClusterObservation { infrastructure: part(built("Infra")), ..observed() };
     let first = told(&observed);
     observed.status = Some(first.clone());
     let later = status(&observed, &decide(&observed), Timestamp::from_second(1_900_000_000).unwrap());
@@ -181,8 +253,13 @@ fn at_rest_the_status_stays_the_same() {
 
 #[test]
 fn deployments_say_whether_there_are_enough_machines() {
-    let one =
-        |truth| Some(Said { truth, reason: "MinimumReplicasUnavailable".into(), message: "1 of 2".into() });
+    let one = |truth| {
+        Some(ReportedCondition {
+            truth,
+            reason: "MinimumReplicasUnavailable".into(),
+            message: "1 of 2".into(),
+        })
+    };
     let rows = [
         (vec![], "True NoWorkers"),
         (vec![("a".to_owned(), one(Truth::True))], "True Available"),
@@ -191,7 +268,7 @@ fn deployments_say_whether_there_are_enough_machines() {
     ];
     for (deployments, expected) in rows {
         let workers = Workers { deployments, ..Workers::default() };
-        let status = told(&Observed { workers, ..observed() });
+        let status = told(&ClusterObservation { workers, ..observed() });
         assert_eq!(said(&status, &["WorkersAvailable"]), [expected]);
     }
 }
@@ -199,7 +276,7 @@ fn deployments_say_whether_there_are_enough_machines() {
 #[test]
 fn a_cluster_tells_the_cause_of_its_workers() {
     let lacks = |message: &str| {
-        Some(Said { truth: Truth::False, reason: "Failed".into(), message: message.to_owned() })
+        Some(ReportedCondition { truth: Truth::False, reason: "Failed".into(), message: message.to_owned() })
     };
     let cause = "0 of 2 machines are available, at least 2 must be; CaptMachine web-0: Error: no capacity";
     let workers = Workers {
@@ -207,7 +284,7 @@ fn a_cluster_tells_the_cause_of_its_workers() {
         others: vec![("NodeGroup workers".to_owned(), lacks("Error: no subnet"))],
         ..Workers::default()
     };
-    let status = told(&Observed { workers, infrastructure: part(built("Infra")), ..observed() });
+    let status = told(&ClusterObservation { workers, infrastructure: part(built("Infra")), ..observed() });
     let message = |kind: &str| {
         status.conditions.iter().find(|condition| condition.type_ == kind).unwrap().message.clone()
     };
@@ -216,6 +293,7 @@ fn a_cluster_tells_the_cause_of_its_workers() {
     assert!(message("Available").ends_with(&expected), "{}", message("Available"));
     // A group alone is a worker, too.
     let others = vec![("NodeGroup workers".to_owned(), lacks("Error: no subnet"))];
-    let status = told(&Observed { workers: Workers { others, ..Workers::default() }, ..observed() });
+    let status =
+        told(&ClusterObservation { workers: Workers { others, ..Workers::default() }, ..observed() });
     assert_eq!(said(&status, &["WorkersAvailable"]), ["False NotAvailable"]);
 }

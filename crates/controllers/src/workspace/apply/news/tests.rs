@@ -1,22 +1,21 @@
 //! What is told, report after report, as an operator reads it in the events.
 
+use capt_planner::workspace::Approved;
 use capt_terraform::order::{PlanId, RunId};
 use capt_terraform::stream::{Action, Change};
 use capt_terraform::view::Running;
 
-use super::super::act::Acted;
-use super::super::asked::Approved;
-use super::super::decide::decide;
-use super::super::decide::tests::{applied, at, change, drifting, ended, observed, planned, with};
+use super::super::act::WorkspaceChanges;
+use super::super::fixture::{applied, at, change, decided, drifting, ended, observed, planned, with};
 use super::super::report;
 use super::*;
 
 /// Reports one observation after another, each on the status that the one before left, and gives the events of the last.
-fn told(reports: Vec<Observed>) -> Vec<(bool, String, String)> {
+fn told(reports: Vec<ObservedWorkspace>) -> Vec<(bool, String, String)> {
     let (mut status, mut notes) = (None, Vec::new());
     for mut observed in reports {
         observed.status.clone_from(&status);
-        let phase = decide(&observed, at(1000)).phase;
+        let phase = decided(&observed).phase;
         let new = report::status(&observed, &phase, at(1000));
         notes = news(&observed, &status.clone().unwrap_or_default(), &new, &phase);
         status = Some(new);
@@ -24,7 +23,7 @@ fn told(reports: Vec<Observed>) -> Vec<(bool, String, String)> {
     notes.into_iter().map(|note| (note.warning, note.reason.into_owned(), note.text)).collect()
 }
 
-fn manual(observed: Observed, id: &str, [add, destroy]: [u32; 2]) -> Observed {
+fn manual(observed: ObservedWorkspace, id: &str, [add, destroy]: [u32; 2]) -> ObservedWorkspace {
     with(planned(observed, "new", vec![change()]), |observed| {
         observed.approval = capt_api::workspace::Approval::Manual;
         let plan = observed.view.plan.as_mut().expect("planned");
@@ -33,13 +32,13 @@ fn manual(observed: Observed, id: &str, [add, destroy]: [u32; 2]) -> Observed {
 }
 
 /// An apply of that plan has ended well.
-fn done(observed: Observed, plan: &str, destroy: u32, second: i64) -> Observed {
+fn done(observed: ObservedWorkspace, plan: &str, destroy: u32, second: i64) -> ObservedWorkspace {
     let operation = Operation::ApplyPlan(PlanId::from(plan));
     with(ended(applied(observed, "new"), operation, "new", Outcome::Done), |observed| {
         let gone = Change { action: Action::Delete, ..change() };
         let last = observed.view.last.as_mut().expect("ended");
         (last.id, last.ended) = (RunId::from("run-7"), at(second));
-        last.plan = planned(super::super::decide::tests::observed(), "new", vec![gone]).view.plan;
+        last.plan = planned(super::super::fixture::observed(), "new", vec![gone]).view.plan;
         let plan = PlanId::from(plan);
         last.plan = last.plan.take().map(|old| Plan { id: plan, add: 0, destroy, ..old });
     })
@@ -92,8 +91,8 @@ fn an_apply_tells_what_it_did_and_who_approved_it() {
     let destroys = news(
         &by_alice(),
         &WorkspaceTemplateApplyStatus::default(),
-        &report::status(&by_alice(), &decide(&by_alice(), at(1000)).phase, at(1000)),
-        &decide(&by_alice(), at(1000)).phase,
+        &report::status(&by_alice(), &decided(&by_alice()).phase, at(1000)),
+        &decided(&by_alice()).phase,
     );
     assert!(destroys[0].always, "what destroyed is told in a flood, too");
 }
@@ -161,9 +160,9 @@ fn a_warning_of_a_condition_is_told_once() {
     assert_eq!(warned(vec![typo(&["sise"]), typo(&[])]), []);
     let with_secret = |connection: Result<(), String>| {
         let observed = applied(observed(), "new");
-        let phase = decide(&observed, at(1000)).phase;
+        let phase = decided(&observed).phase;
         let mut new = report::status(&observed, &phase, at(1000));
-        let acted = Acted { connection: Some(connection), ..Acted::default() };
+        let acted = WorkspaceChanges { connection: Some(connection), ..WorkspaceChanges::default() };
         report::note_connection(&mut new, true, &acted, None, at(1000));
         (observed, new, phase)
     };

@@ -1,15 +1,11 @@
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 
 use capt_api::cluster::core::{Cluster, ClusterEndpoint, ClusterPartRef, ClusterSpec};
 use serde_json::json;
 
-use super::super::workers::Workers;
 use super::*;
-use crate::runtime::Name;
 
-pub fn reference(kind: &str) -> ClusterPartRef {
+fn reference(kind: &str) -> ClusterPartRef {
     ClusterPartRef {
         api_group: Some("g.io".into()),
         kind: kind.into(),
@@ -18,8 +14,8 @@ pub fn reference(kind: &str) -> ClusterPartRef {
     }
 }
 
-pub fn there(kind: &str) -> There {
-    There {
+fn there(kind: &str) -> PresentPart {
+    PresentPart {
         reference: reference(kind),
         uid: kind.to_lowercase(),
         belongs: Belongs::Here,
@@ -33,19 +29,18 @@ pub fn there(kind: &str) -> There {
     }
 }
 
-pub fn part(there: There) -> Part {
-    Part::There(Box::new(there))
+fn part(there: PresentPart) -> ClusterPart {
+    ClusterPart::There(Box::new(there))
 }
 
-pub fn observed() -> Observed {
+fn observed() -> ClusterObservation {
     let spec = ClusterSpec {
         infrastructure_ref: Some(reference("Infra")),
         control_plane_ref: Some(reference("Plane")),
         ..ClusterSpec::default()
     };
-    Observed {
+    ClusterObservation {
         object: Arc::new(Cluster::new("c", spec)),
-        name: Name::new("n", "c"),
         status: None,
         paused: None,
         deleting: false,
@@ -57,41 +52,43 @@ pub fn observed() -> Observed {
     }
 }
 
-pub fn at(host: &str) -> Endpoint {
+fn at(host: &str) -> Endpoint {
     Endpoint { host: host.into(), port: 6443 }
 }
 
-fn free(kind: &str) -> There {
-    There { belongs: Belongs::Free(json!({"uid": kind})), ..there(kind) }
+fn free(kind: &str) -> PresentPart {
+    PresentPart { belongs: Belongs::Free(json!({"uid": kind})), ..there(kind) }
 }
 
 /// Steps as words.
-fn words(observed: &Observed) -> Vec<String> {
-    let word = |step: &Step| match step {
-        Step::Hold => "hold".to_owned(),
-        Step::Adopt(part, _) => format!("adopt {}", part.reference.kind),
-        Step::Endpoint(endpoint) => format!("endpoint {}", endpoint.host),
-        Step::DeleteWorkers(workers) => {
+fn words(observed: &ClusterObservation) -> Vec<String> {
+    let word = |step: &ClusterStep| match step {
+        ClusterStep::Hold => "hold".to_owned(),
+        ClusterStep::Adopt(part, _) => format!("adopt {}", part.reference.kind),
+        ClusterStep::SetEndpoint(endpoint) => format!("endpoint {}", endpoint.host),
+        ClusterStep::DeleteWorkers(workers) => {
             let names: Vec<_> = workers.iter().map(|worker| worker.name.as_str()).collect();
             format!("delete {}", names.join(" "))
         }
-        Step::Delete(part) => format!("delete {}", part.reference.kind),
-        Step::Release => "release".to_owned(),
+        ClusterStep::Delete(part) => format!("delete {}", part.reference.kind),
+        ClusterStep::Release => "release".to_owned(),
     };
     decide(observed).steps.iter().map(word).collect()
 }
 
 #[test]
 fn parts_are_adopted_and_the_endpoint_handed_on() {
-    let infra =
-        |endpoint: Option<&str>, begun| part(There { begun, endpoint: endpoint.map(at), ..there("Infra") });
-    let plane =
-        |endpoint: Option<&str>, begun| part(There { begun, endpoint: endpoint.map(at), ..there("Plane") });
-    let rows: Vec<(&str, Observed, Vec<&str>)> = vec![
-        ("new", Observed { finalizer: false, ..observed() }, vec!["hold"]),
+    let infra = |endpoint: Option<&str>, begun| {
+        part(PresentPart { begun, endpoint: endpoint.map(at), ..there("Infra") })
+    };
+    let plane = |endpoint: Option<&str>, begun| {
+        part(PresentPart { begun, endpoint: endpoint.map(at), ..there("Plane") })
+    };
+    let rows: Vec<(&str, ClusterObservation, Vec<&str>)> = vec![
+        ("new", ClusterObservation { finalizer: false, ..observed() }, vec!["hold"]),
         (
             "nobody's parts",
-            Observed {
+            ClusterObservation {
                 infrastructure: part(free("Infra")),
                 control_plane: part(free("Plane")),
                 ..observed()
@@ -99,15 +96,19 @@ fn parts_are_adopted_and_the_endpoint_handed_on() {
             vec!["adopt Infra", "adopt Plane"],
         ),
         ("at rest", observed(), vec![]),
-        ("not complete", Observed { infrastructure: infra(Some("i"), false), ..observed() }, vec![]),
+        (
+            "not complete",
+            ClusterObservation { infrastructure: infra(Some("i"), false), ..observed() },
+            vec![],
+        ),
         (
             "from the infrastructure",
-            Observed { infrastructure: infra(Some("i"), true), ..observed() },
+            ClusterObservation { infrastructure: infra(Some("i"), true), ..observed() },
             vec!["endpoint i"],
         ),
         (
             "the infrastructure first",
-            Observed {
+            ClusterObservation {
                 infrastructure: infra(Some("i"), true),
                 control_plane: plane(Some("p"), true),
                 ..observed()
@@ -116,7 +117,7 @@ fn parts_are_adopted_and_the_endpoint_handed_on() {
         ),
         (
             "from the control plane",
-            Observed {
+            ClusterObservation {
                 infrastructure: infra(None, true),
                 control_plane: plane(Some("p"), true),
                 ..observed()
@@ -125,8 +126,8 @@ fn parts_are_adopted_and_the_endpoint_handed_on() {
         ),
         (
             "another's",
-            Observed {
-                infrastructure: part(There {
+            ClusterObservation {
+                infrastructure: part(PresentPart {
                     belongs: Belongs::Elsewhere("d".into()),
                     begun: true,
                     endpoint: Some(at("i")),
@@ -138,12 +139,15 @@ fn parts_are_adopted_and_the_endpoint_handed_on() {
         ),
         (
             "on its way out",
-            Observed { infrastructure: part(There { deleting: true, ..free("Infra") }), ..observed() },
+            ClusterObservation {
+                infrastructure: part(PresentPart { deleting: true, ..free("Infra") }),
+                ..observed()
+            },
             vec![],
         ),
         (
             "paused",
-            Observed {
+            ClusterObservation {
                 paused: Some("why".into()),
                 finalizer: false,
                 control_plane: part(free("Plane")),
@@ -159,8 +163,8 @@ fn parts_are_adopted_and_the_endpoint_handed_on() {
 
 #[test]
 fn an_endpoint_that_is_there_stays() {
-    let infrastructure = part(There { begun: true, endpoint: Some(at("new")), ..there("Infra") });
-    let mut observed = Observed { infrastructure, ..observed() };
+    let infrastructure = part(PresentPart { begun: true, endpoint: Some(at("new")), ..there("Infra") });
+    let mut observed = ClusterObservation { infrastructure, ..observed() };
     let mut cluster = observed.object.as_ref().clone();
     cluster.spec.control_plane_endpoint = Some(ClusterEndpoint { host: "old".into(), port: 443 });
     observed.object = Arc::new(cluster.clone());
@@ -179,14 +183,14 @@ fn worker(kind: WorkerKind, name: &str, top: bool, deleting: bool) -> Worker {
 #[test]
 fn all_go_in_their_order() {
     use WorkerKind::{Deployment, Group, Machine, Set};
-    let going = |all: Vec<Worker>| Observed {
+    let going = |all: Vec<Worker>| ClusterObservation {
         deleting: true,
         workers: Workers { all, ..Workers::default() },
         ..observed()
     };
-    let gone = |kind: &str| Part::Absent(reference(kind));
-    let leaving = |kind: &str| part(There { deleting: true, ..there(kind) });
-    let rows: Vec<(&str, Observed, Vec<&str>, &str)> = vec![
+    let gone = |kind: &str| ClusterPart::Absent(reference(kind));
+    let leaving = |kind: &str| part(PresentPart { deleting: true, ..there(kind) });
+    let rows: Vec<(&str, ClusterObservation, Vec<&str>, &str)> = vec![
         (
             "machines first",
             going(vec![
@@ -214,52 +218,53 @@ fn all_go_in_their_order() {
         ("then the control plane", going(vec![]), vec!["delete Plane"], "waits for Plane x to go"),
         (
             "which takes its time",
-            Observed { control_plane: leaving("Plane"), ..going(vec![]) },
+            ClusterObservation { control_plane: leaving("Plane"), ..going(vec![]) },
             vec![],
             "waits for Plane x to go",
         ),
         (
             "then the infrastructure",
-            Observed { control_plane: gone("Plane"), ..going(vec![]) },
+            ClusterObservation { control_plane: gone("Plane"), ..going(vec![]) },
             vec!["delete Infra"],
             "waits for Infra x to go",
         ),
     ];
     for (name, observed, expected, message) in rows {
         assert_eq!(words(&observed), expected, "{name}");
-        let Standing::Deleting(_, said) = decide(&observed).standing else { panic!("{name}: it goes") };
-        assert_eq!(said, message, "{name}");
+        let ClusterState::Deleting(why) = decide(&observed).state else { panic!("{name}: it goes") };
+        assert_eq!(why.message, message, "{name}");
     }
-    let last = Observed { control_plane: gone("Plane"), infrastructure: gone("Infra"), ..going(vec![]) };
+    let last =
+        ClusterObservation { control_plane: gone("Plane"), infrastructure: gone("Infra"), ..going(vec![]) };
     assert_eq!(words(&last), ["release"]);
-    let orphans = Observed { orphans: true, ..going(vec![worker(Machine, "m", true, false)]) };
+    let orphans = ClusterObservation { orphans: true, ..going(vec![worker(Machine, "m", true, false)]) };
     assert_eq!(words(&orphans), ["release"], "what it had stays");
-    let released = Observed { finalizer: false, ..going(vec![]) };
-    assert_eq!(decide(&released), Decision { steps: vec![], standing: Standing::Gone });
-    let paused = Observed { paused: Some("why".into()), ..going(vec![]) };
+    let released = ClusterObservation { finalizer: false, ..going(vec![]) };
+    assert_eq!(decide(&released), ClusterDecision { steps: vec![], state: ClusterState::Gone });
+    let paused = ClusterObservation { paused: Some("why".into()), ..going(vec![]) };
     assert_eq!(words(&paused), Vec::<String>::new(), "a pause holds the end up, too");
 }
 
 #[test]
 fn what_is_anothers_is_not_deleted() {
-    let elsewhere = |kind: &str| part(There { belongs: Belongs::Elsewhere("d".into()), ..there(kind) });
-    let observed = Observed { deleting: true, control_plane: elsewhere("Plane"), ..observed() };
+    let elsewhere = |kind: &str| part(PresentPart { belongs: Belongs::Elsewhere("d".into()), ..there(kind) });
+    let observed = ClusterObservation { deleting: true, control_plane: elsewhere("Plane"), ..observed() };
     assert_eq!(words(&observed), ["delete Infra"]);
-    let observed = Observed { infrastructure: elsewhere("Infra"), ..observed };
+    let observed = ClusterObservation { infrastructure: elsewhere("Infra"), ..observed };
     assert_eq!(words(&observed), ["release"]);
 }
 
 #[test]
 fn the_part_that_is_waited_for_says_why() {
-    let said = super::super::contract_ref::Said {
-        truth: crate::runtime::conditions::Truth::True,
+    let said = ReportedCondition {
+        truth: crate::conditions::Truth::True,
         reason: "Deleting".into(),
         message: "waits for WorkspaceTemplateApply w to go".into(),
     };
     let plane =
-        There { deleting: true, conditions: [("Deleting".to_owned(), said)].into(), ..there("Plane") };
-    let observed = Observed { deleting: true, control_plane: part(plane), ..observed() };
+        PresentPart { deleting: true, conditions: [("Deleting".to_owned(), said)].into(), ..there("Plane") };
+    let observed = ClusterObservation { deleting: true, control_plane: part(plane), ..observed() };
     let expected = "waits for Plane x to go: waits for WorkspaceTemplateApply w to go";
-    let standing = Standing::Deleting(reasons::WAITING_FOR_CONTROL_PLANE_DELETION, expected.into());
-    assert_eq!(decide(&observed).standing, standing);
+    let why = Why::new(reasons::WAITING_FOR_CONTROL_PLANE_DELETION, expected);
+    assert_eq!(decide(&observed).state, ClusterState::Deleting(why));
 }

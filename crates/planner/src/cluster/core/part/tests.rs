@@ -19,11 +19,11 @@ fn reference() -> ClusterPartRef {
     }
 }
 
-fn read(metadata: &Value, rest: &Value) -> There {
+fn read(metadata: &Value, rest: &Value) -> PresentPart {
     let mut object = json!({"apiVersion": "g.io/v1", "kind": "K", "metadata": {"name": "k", "uid": "k"}});
     object["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
     object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-    There::of(&serde_json::from_value(object).unwrap(), &reference(), &cluster())
+    PresentPart::of(&serde_json::from_value(object).unwrap(), &reference(), &cluster())
 }
 
 fn owner(name: &str, uid: &str) -> Value {

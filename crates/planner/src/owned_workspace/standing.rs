@@ -1,43 +1,37 @@
-//! A workspace as those who own one see it.
-
-use std::collections::BTreeMap;
+//! State of a workspace, as its own status tells it to its owner.
 
 use capt_api::conditions::{reasons, types};
 use capt_api::workspace::WorkspaceTemplateApply;
 use kube::ResourceExt;
-use serde_json::Value;
 
+use super::Variables;
 use crate::conditions::find;
-pub use crate::owner::{Kinship, kinship};
 
-/// Inputs of a module, or its outputs.
-pub type Variables = BTreeMap<String, Value>;
-
-/// What a workspace says of itself.
+/// State of a workspace, as it says itself.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Standing {
+pub struct WorkspaceStanding {
     /// Its current inputs are applied.
     pub built: bool,
     /// It is on its way out.
     pub deleting: bool,
-    /// One word for how it is.
+    /// Machine-readable reason.
     pub reason: String,
-    /// The same in a sentence.
+    /// Human-readable message.
     pub message: String,
     /// Its last run failed, and it was the module's or the provider's doing.
-    pub failure: Option<Failure>,
+    pub failure: Option<WorkspaceFailure>,
     /// Something was built.
     pub stands: bool,
-    /// What everybody may see of its outputs.
+    /// Outputs that are not sensitive.
     pub outputs: Variables,
 }
 
-/// How a run failed.
+/// Failure of the last run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Failure {
+pub struct WorkspaceFailure {
     /// Machine-readable reason.
     pub reason: String,
-    /// The same in a sentence.
+    /// Human-readable message.
     pub message: String,
     /// Nothing happens until a person changes something.
     pub stalled: bool,
@@ -46,11 +40,11 @@ pub struct Failure {
 /// Faults of the world around a run: they pass, and say nothing about what is being built.
 const PASSING: [&str; 8] =
     ["Network", "Throttled", "Credentials", "StateLocked", "DiskFull", "Killed", "PlanStale", "Cancelled"];
-/// What a workspace does between two runs that fail.
+/// Reasons of a workspace between two runs that fail.
 const UNDER_WAY: [&str; 5] =
     [reasons::QUEUED, reasons::PLANNING, reasons::APPLYING, reasons::REFRESHING, reasons::DESTROYING];
 
-impl Standing {
+impl WorkspaceStanding {
     /// Reads a workspace. `before` is the failure that was reported last: it counts until a run has succeeded, also
     /// while the next one is under way.
     pub fn of(apply: &WorkspaceTemplateApply, before: Option<&str>) -> Self {
@@ -69,7 +63,7 @@ impl Standing {
         let message = ready.map_or_else(String::new, |ready| ready.message.clone());
         let built = current && !deleting && ready.is_some_and(|ready| ready.status == "True");
         let stalled = find(&status.conditions, types::STALLED);
-        let failed = |reason: &str, message: &str, stalled| Failure {
+        let failed = |reason: &str, message: &str, stalled| WorkspaceFailure {
             reason: reason.to_owned(),
             message: message.to_owned(),
             stalled,
@@ -96,7 +90,7 @@ impl Standing {
         }
     }
 
-    /// Whether a run goes its way: how far it is, the workspace itself tells.
+    /// Returns true while a run is under way: its progress is in the status of the workspace itself.
     pub fn under_way(&self) -> bool {
         self.reason == reasons::CREATING || UNDER_WAY.contains(&self.reason.as_str())
     }

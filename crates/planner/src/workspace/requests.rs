@@ -1,4 +1,4 @@
-//! What people ask of one instance by annotations.
+//! Requests of users to one workspace, by annotations.
 
 use capt_api::names::annotations;
 use capt_api::workspace::WorkspaceTemplateApply;
@@ -9,26 +9,26 @@ use kube::ResourceExt;
 pub struct Approved {
     /// The plan that it is for.
     pub plan: String,
-    /// Who gave it, as far as the API tells.
+    /// The user who gave it, as far as the API tells.
     pub by: String,
 }
 
 impl Approved {
-    /// From an annotation.
+    /// Reads an annotation.
     fn read(text: &str) -> Option<Self> {
         let (plan, by) = text.split_once(" by ")?;
         Some(Self { plan: plan.trim().to_owned(), by: by.trim().to_owned() })
     }
 
-    /// For an annotation.
+    /// The text for an annotation.
     pub fn written(&self) -> String {
         format!("{} by {}", self.plan, self.by)
     }
 }
 
-/// What people ask.
+/// Requests of users to one workspace.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Asked {
+pub struct Requests {
     /// The plan that was approved.
     pub approve: Option<String>,
     /// The approval that was used last: its apply may not have begun yet.
@@ -43,14 +43,14 @@ pub struct Asked {
     pub restore_state: Option<String>,
 }
 
-impl Asked {
-    /// Whether a plan is approved, by an approval that is still there or by one that was taken off already.
+impl Requests {
+    /// Returns true if a plan is approved, by an approval that is still there or by one that was taken off already.
     pub fn approves(&self, plan: &str) -> bool {
         let used = self.approved.as_ref().map(|approved| approved.plan.as_str());
         self.approve.as_deref() == Some(plan) || used == Some(plan)
     }
 
-    /// What an object's annotations ask.
+    /// Reads the annotations of an object.
     pub fn of(object: &WorkspaceTemplateApply) -> Self {
         let annotations = object.annotations();
         let text =

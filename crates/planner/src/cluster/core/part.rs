@@ -1,4 +1,4 @@
-//! A part of a Cluster (its infrastructure, its control plane) as its own object tells it. Pure.
+//! A part of a Cluster (its infrastructure, its control plane) as its own object tells it.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,29 @@ use capt_api::names::{CORE_GROUP, labels};
 use capt_api::refs::Endpoint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
-use kube::api::DynamicObject;
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::runtime::clusters;
-use crate::runtime::conditions::Truth;
+use super::super::endpoint;
+use crate::conditions::Truth;
 
 /// A part of a Cluster.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ClusterPart {
     /// The Cluster names none.
+    #[default]
     None,
-    /// What it names cannot be used, and why.
+    /// It cannot be used, for this reason.
     Wrong(String),
-    /// What it names does not exist.
+    /// It does not exist.
     Absent(ClusterPartRef),
     /// It is there.
-    There(Box<There>),
+    There(Box<PresentPart>),
 }
 
-impl Part {
+impl ClusterPart {
     /// The object, where it is there.
-    pub fn there(&self) -> Option<&There> {
+    pub fn there(&self) -> Option<&PresentPart> {
         match self {
             Self::There(there) => Some(there),
             Self::None | Self::Wrong(_) | Self::Absent(_) => None,
@@ -37,9 +38,9 @@ impl Part {
     }
 }
 
-/// What a condition says.
+/// Content of a condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Said {
+pub struct ReportedCondition {
     /// Whether it is so.
     pub truth: Truth,
     /// Why, as one word.
@@ -61,30 +62,30 @@ pub enum Belongs {
 
 /// A part that is there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct There {
-    /// How the Cluster names it.
+pub struct PresentPart {
+    /// Reference of the Cluster to it.
     pub reference: ClusterPartRef,
     /// Its uid.
     pub uid: String,
-    /// Whose it is.
+    /// The Cluster that it belongs to.
     pub belongs: Belongs,
     /// It is on its way out.
     pub deleting: bool,
     /// It is complete, or takes requests: what the contract calls provisioned and initialized.
     pub begun: bool,
-    /// What v1beta1 calls ready.
+    /// It is ready in the sense of v1beta1.
     pub ready: bool,
     /// Its conditions by type.
-    pub conditions: BTreeMap<String, Said>,
-    /// Where the API is.
+    pub conditions: BTreeMap<String, ReportedCondition>,
+    /// Endpoint of the API.
     pub endpoint: Option<Endpoint>,
     /// Zones.
     pub failure_domains: Vec<FailureDomain>,
-    /// What only a person can solve: a word and a sentence.
+    /// Failure that only a person can solve: reason and message.
     pub failure: Option<(String, String)>,
 }
 
-impl There {
+impl PresentPart {
     /// Kind and name, for messages.
     pub fn title(&self) -> String {
         title(&self.reference)
@@ -118,19 +119,19 @@ impl There {
             begun,
             ready: ready || begun && status["ready"].is_null(),
             conditions: conditions(&status["conditions"]),
-            endpoint: clusters::endpoint(&spec["controlPlaneEndpoint"]),
+            endpoint: endpoint::of_spec(&spec["controlPlaneEndpoint"]),
             failure_domains: failure_domains(&status["failureDomains"]),
             failure,
         }
     }
 }
 
-/// Kind and name of what a reference names.
+/// Kind and name of a referenced object.
 pub fn title(reference: &ClusterPartRef) -> String {
     format!("{} {}", reference.kind, reference.name)
 }
 
-fn conditions(list: &Value) -> BTreeMap<String, Said> {
+fn conditions(list: &Value) -> BTreeMap<String, ReportedCondition> {
     let read = |condition: &Value| {
         let text = |key: &str| condition[key].as_str().unwrap_or_default().to_owned();
         let truth = match condition["status"].as_str()? {
@@ -138,7 +139,7 @@ fn conditions(list: &Value) -> BTreeMap<String, Said> {
             "False" => Truth::False,
             _ => Truth::Unknown,
         };
-        Some((text("type"), Said { truth, reason: text("reason"), message: text("message") }))
+        Some((text("type"), ReportedCondition { truth, reason: text("reason"), message: text("message") }))
     };
     list.as_array().into_iter().flatten().filter_map(read).collect()
 }
@@ -157,7 +158,7 @@ fn failure_domains(value: &Value) -> Vec<FailureDomain> {
     list.filter_map(|domain| serde_json::from_value(domain.clone()).ok()).collect()
 }
 
-/// Whether an owner is a Cluster.
+/// Returns true if an owner is a Cluster.
 fn is_cluster(owner: &OwnerReference) -> bool {
     owner.kind == "Cluster" && owner.api_version.split('/').next() == Some(CORE_GROUP)
 }
