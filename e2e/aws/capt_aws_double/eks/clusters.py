@@ -14,6 +14,14 @@ LOG_TYPES = ["api", "audit", "authenticator", "controllerManager", "scheduler"]
 # Zones, by id, where EKS puts no control plane.
 NO_CONTROL_PLANE = {"use1-az3", "usw1-az2", "cac1-az3"}
 
+OPTIONAL = (
+    "zonalShiftConfig",
+    "computeConfig",
+    "storageConfig",
+    "remoteNetworkConfig",
+    "controlPlaneScalingConfig",
+)
+
 
 def create(region: Region, params: Data, call: Call) -> Data:
     """CreateCluster."""
@@ -44,11 +52,11 @@ def create(region: Region, params: Data, call: Call) -> Data:
         # Who made it is told by nothing but the entry that it leaves.
         "accessConfig": {"authenticationMode": requested.get("authenticationMode", "CONFIG_MAP")},
         "upgradePolicy": {"supportType": params.get("upgradePolicy", {}).get("supportType", "EXTENDED")},
-        "zonalShiftConfig": {"enabled": params.get("zonalShiftConfig", {}).get("enabled", False)},
         "deletionProtection": params.get("deletionProtection", False),
         "clientRequestToken": token,
     }
-    for optional in ("computeConfig", "storageConfig", "remoteNetworkConfig", "controlPlaneScalingConfig"):
+    # What was not asked for is not told, and the provider would plan to remove it.
+    for optional in OPTIONAL:
         data[optional] = params.get(optional)
     cluster = Cluster(data, token)
     region.clusters[name] = cluster
