@@ -23,7 +23,8 @@ class Clusters(DoubleTest):
         pem = base64.b64decode(cluster["certificateAuthority"]["data"]).decode()
         ssl.create_default_context(cadata=pem)
         self.assertEqual(self.eks.delete_cluster(name="demo")["cluster"]["status"], "DELETING")
-        self.refuses("ResourceNotFoundException", "No cluster found for name: demo.", self.eks.describe_cluster, name="demo")
+        self.refuses("ResourceNotFoundException", "No cluster found for name: demo.", self.eks.describe_cluster,
+                     name="demo")
         self.assertEqual([entry["kind"] for entry in self.double.admin("GET", "resources")], ["role"])
 
     def test_refusals(self) -> None:
@@ -163,7 +164,8 @@ class Nodegroups(DoubleTest):
         self.cluster()
         role, subnets = self.role("node", "ec2"), self.subnets()
         create, params = self.eks.create_nodegroup, {"clusterName": "demo", "nodeRole": role, "subnets": subnets}
-        self.refuses("InvalidRequestException", "Cluster 'demo' is not in ACTIVE status", create, nodegroupName="a", **params)
+        self.refuses("InvalidRequestException", "Cluster 'demo' is not in ACTIVE status", create, nodegroupName="a",
+                     **params)
         self.double.admin("POST", "clock", {"advance": 61})
         rows = [
             ({"version": "1.34"}, "must not be greater than the cluster's version 1.33"),
@@ -232,7 +234,8 @@ class Parts(DoubleTest):
         described = self.eks.describe_access_entry(clusterName="demo", principalArn=role)["accessEntry"]
         self.assertEqual(described["kubernetesGroups"], ["ops"])
         create = self.eks.create_access_entry
-        self.refuses("InvalidParameterException", "invalid principal", create, clusterName="demo", principalArn=role + "x")
+        self.refuses("InvalidParameterException", "invalid principal", create, clusterName="demo",
+                     principalArn=role + "x")
         self.refuses("InvalidParameterException", "cannot start with", create, clusterName="demo",
                      principalArn=self.role("other"), kubernetesGroups=["system:masters"])
         self.eks.delete_access_entry(clusterName="demo", principalArn=role)
@@ -249,7 +252,8 @@ class Parts(DoubleTest):
         role = self.role("pod", "pods.eks")
         params = {"clusterName": "demo", "namespace": "default", "serviceAccount": "app", "roleArn": role}
         made = self.eks.create_pod_identity_association(**params)["association"]
-        self.refuses("ResourceInUseException", made["associationId"], self.eks.create_pod_identity_association, **params)
+        self.refuses("ResourceInUseException", made["associationId"], self.eks.create_pod_identity_association,
+                     **params)
         listed = self.eks.list_pod_identity_associations(clusterName="demo", namespace="default")["associations"]
         self.assertEqual(listed[0]["associationId"], made["associationId"])
         self.eks.delete_pod_identity_association(clusterName="demo", associationId=made["associationId"])

@@ -35,4 +35,5 @@ class Model(unittest.TestCase):
     def test_an_unknown_member_is_a_mistake(self) -> None:
         with self.assertRaises(EksError):
             model.written("DescribeCluster", {"cluster": {"nam": "demo"}})
-        self.assertEqual(model.written("DescribeCluster", {"cluster": {"name": "x", "version": None}}), {"cluster": {"name": "x"}})
+        answer = {"cluster": {"name": "demo", "version": None}}
+        self.assertEqual(model.written("DescribeCluster", answer), {"cluster": {"name": "demo"}})

@@ -64,7 +64,8 @@ class Resources(DoubleTest):
         self.refuses(depends, "has dependencies", ec2.delete_subnet, SubnetId=subnets[0])
         self.refuses(depends, "has dependencies", ec2.delete_subnet, SubnetId=subnets[1])
         self.refuses(depends, "dependent object", ec2.delete_security_group, GroupId=group)
-        self.refuses(depends, "mapped public address", ec2.detach_internet_gateway, InternetGatewayId=gateway, VpcId=vpc)
+        self.refuses(depends, "mapped public address", ec2.detach_internet_gateway, InternetGatewayId=gateway,
+                     VpcId=vpc)
         self.refuses(depends, "has dependencies", ec2.delete_route_table, RouteTableId=table)
 
         ec2.terminate_instances(InstanceIds=[instance])

@@ -129,7 +129,9 @@ def describe_cluster_versions(region: Region, params: Data) -> Data:
     wanted = params.get("clusterVersions")
     if params.get("defaultOnly"):
         found = [entry for entry in found if entry["defaultVersion"]]
-    return page(params, [entry for entry in found if not wanted or entry["clusterVersion"] in wanted], "clusterVersions")
+    if wanted:
+        found = [entry for entry in found if entry["clusterVersion"] in wanted]
+    return page(params, found, "clusterVersions")
 
 
 def policy_arn(region: Region, name: str) -> str:

@@ -25,13 +25,19 @@ def create(region: Region, params: Data, call: Call) -> Data:
         raise in_use("A Fargate Profile already exists with this name in this cluster.", clusterName=cluster.name)
     busy = [other for other, item in cluster.fargate.items() if item.status in ("CREATING", "DELETING")]
     if busy:
-        raise in_use(f"Cannot create Fargate Profile {name} because cluster {cluster.name} currently has Fargate "
-                     f"profile {busy[0]} in status {cluster.fargate[busy[0]].status}", clusterName=cluster.name)
+        raise in_use(
+            f"Cannot create Fargate Profile {name} because cluster {cluster.name} currently has Fargate profile "
+            f"{busy[0]} in status {cluster.fargate[busy[0]].status}",
+            clusterName=cluster.name,
+        )
     if not params.get("selectors"):
         raise invalid_parameter("Fargate Profile requires at least one selector.")
     role = region.role(params["podExecutionRoleArn"])
     if role is None or "eks-fargate-pods.amazonaws.com" not in role.assume_role_policy_document:
-        raise invalid_parameter("Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service Principal")
+        raise invalid_parameter(
+            "Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service "
+            "Principal"
+        )
     for id in params.get("subnets", []):
         if network.subnet(region, id).map_public_ip_on_launch in (True, "true"):
             raise invalid_parameter(f"Subnet {id} provided in Fargate Profile is not a private subnet")
