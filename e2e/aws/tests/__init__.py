@@ -1,0 +1,1 @@
+"""Tests of the double, against the double as it runs."""
