@@ -49,7 +49,7 @@ pub(crate) mod guest {
     pub const DATA: &str = "data";
 }
 
-/// What is left of a socket's 108 bytes has the name of the scratch folder and that of the socket.
+/// Longest path of a scratch folder. The rest of a socket's 108 bytes holds the name of the scratch folder and that of the socket.
 const LONGEST_SCRATCH: usize = 54;
 
 /// The data folder.
@@ -79,7 +79,7 @@ impl Folders {
         self.root.join("lock")
     }
 
-    /// What the engine was started with.
+    /// Settings that the engine was started with.
     pub fn settings(&self) -> PathBuf {
         self.root.join("engine.json")
     }
@@ -89,8 +89,8 @@ impl Folders {
         Term::path(&self.root)
     }
 
-    /// Where scratch folders are. Plugins put their sockets there, whose paths may have 108 bytes only: of a deep data folder they are
-    /// below the system's temporary folder.
+    /// Parent of the scratch folders. Plugins put their sockets there, whose paths may have 108 bytes only: for a deep data folder
+    /// they are below the system's temporary folder.
     fn scratch_root(&self) -> PathBuf {
         let own = self.root.join("scratch");
         if own.as_os_str().len() <= LONGEST_SCRATCH {
@@ -189,7 +189,7 @@ impl WorkspaceFolder {
         self.0.join("retained")
     }
 
-    /// What was here of a workspace, and is not gone on with.
+    /// Files of a workspace that were replaced by a kept copy of it.
     pub fn gone(&self) -> PathBuf {
         self.0.join("gone")
     }
@@ -242,7 +242,7 @@ impl WorkspaceFolder {
         self.0.join("plan")
     }
 
-    /// What was rendered into `work`, so that it can be taken out again.
+    /// List of the files rendered into `work`, so that they can be removed again.
     pub fn rendered(&self) -> PathBuf {
         self.0.join("rendered.json")
     }

@@ -52,7 +52,7 @@ impl Inspection {
         locks.lines().find_map(|line| holder(line, inode))
     }
 
-    /// What the engine that was started last was started with.
+    /// Settings of the engine that was started last.
     pub fn settings(&self) -> Option<Settings> {
         Settings::read(&self.folders.settings())
     }
@@ -86,7 +86,7 @@ impl Inspection {
     }
 }
 
-/// Who holds the lock on a file, from a line such as `1: FLOCK  ADVISORY  WRITE 4711 08:02:1234 0 EOF`.
+/// Returns the process that holds the lock on a file, from a line such as `1: FLOCK  ADVISORY  WRITE 4711 08:02:1234 0 EOF`.
 fn holder(line: &str, inode: u64) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     if words.next() != Some("FLOCK") {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct Version {
     /// At least three: `1.2` is `1.2.0`.
     numbers: Vec<u64>,
-    /// How many were written.
+    /// Number of parts that were written.
     written: usize,
     prerelease: Vec<Part>,
     metadata: String,

@@ -209,7 +209,7 @@ impl Job {
         Ok(state)
     }
 
-    /// What the outcome means for the record.
+    /// Updates the record by the outcome.
     fn conclude(&self, ground: &mut Ground, verdict: &mut Verdict, state: Option<&State>) {
         let revision = ground.revision.clone();
         let record = &mut ground.record;
@@ -366,7 +366,7 @@ impl Job {
     }
 }
 
-/// What keeps every further run from starting.
+/// Returns the damage that keeps every further run from starting.
 pub(super) fn damage(outcome: &Outcome) -> Option<Failure> {
     match outcome {
         Outcome::Failed(failure) if failure.reason.is_damage() => Some(failure.clone()),
@@ -395,7 +395,7 @@ fn masked(inputs: &Inputs, state: Option<&State>) -> BTreeSet<String> {
     secrets::held(inputs, open.map(|(name, output)| (name.as_str(), &output.value)))
 }
 
-/// What a record and a state look like from outside.
+/// Builds the view of a record and a state.
 pub(super) fn view(record: &Record, state: Option<State>) -> View {
     let claim = record.claim_on(state.as_ref());
     let mut state = state.unwrap_or_default();

@@ -24,14 +24,14 @@ use crate::{
     stream::{self, Line, Tally},
 };
 
-/// How often the stream is looked at. A short run ends before the first look, and is then read as a whole.
+/// Interval of reads of the stream. A shorter run ends before the first read, and is then read as a whole.
 const LOOK: Duration = Duration::from_millis(100);
 /// Every so many looks memory is measured and the exit code looked for: that reads a few files.
 const MEASURE: u32 = 5;
 /// As many bytes of last words are kept.
 const WORDS: usize = 64 << 10;
 
-/// What was seen of a process.
+/// Observations of a process.
 pub(super) struct Followed {
     pub ended: Ended,
     /// It was stopped.

@@ -1,4 +1,4 @@
-//! What all clones of an engine share, and how runs get their turn.
+//! State shared by all clones of an engine, and the scheduling of runs.
 
 use std::{
     fs::File,

@@ -59,7 +59,7 @@ impl From<Failure> for Halt {
     }
 }
 
-/// How a run ended, and what it found.
+/// Result of a run.
 pub(super) struct Verdict {
     pub outcome: Outcome,
     pub plan: Option<Plan>,
@@ -407,7 +407,7 @@ fn full() -> Failure {
     Failure::new(Reason::DiskFull, message)
 }
 
-/// What a stage is at; `planned`: its plan is made.
+/// Phase of a process; `planned`: its plan is made.
 pub(super) fn phase(stage: Stage, planned: bool) -> Phase {
     match stage {
         Stage::Plan => Phase::Planning,

@@ -1,4 +1,4 @@
-//! What the end of a process means.
+//! Maps the end of a process to an outcome.
 
 use super::{
     follow::Followed,
@@ -204,8 +204,8 @@ fn failure(stage: Stage, followed: &Followed) -> Failure {
     failure::classify(operation, &followed.tally.errors, code, &followed.words)
 }
 
-/// Whether a stage told what it did. An exit code alone is no success: a wrapper, or an argument that asks for help, ends with
-/// 0 as well. An import prints no stream.
+/// Returns true if a process reported a summary. An exit code alone is no success: a wrapper, or an argument that asks for help,
+/// ends with 0 as well. An import prints no stream.
 fn summed_up(stage: Stage, tally: &Tally) -> bool {
     match stage {
         Stage::Plan | Stage::Look => tally.planned,

@@ -1,4 +1,4 @@
-//! What goes to the state backend, and what comes back from it.
+//! Exchange with the state backend.
 
 use std::{io, path::Path, time::Duration};
 
@@ -41,7 +41,7 @@ pub(super) enum Since {
     Ended,
 }
 
-/// How often the state is looked at during a run.
+/// Interval of checks of the state during a run.
 const LOOK: Duration = Duration::from_millis(200);
 /// The longest wait before it is tried again.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -128,7 +128,7 @@ impl Job {
 }
 
 impl Job {
-    /// Whether somebody else can go on with the workspace.
+    /// Returns true if another controller can continue with the workspace.
     pub fn shared(&self) -> bool {
         self.inner
             .options
@@ -144,7 +144,7 @@ impl Job {
         Running { run: self.id.as_str().to_owned(), ends_within }
     }
 
-    /// What ends a process of this run when the lease's term is over; `last`: the state after it is handed in.
+    /// Fence that ends a process of this run when the lease's term is over; `last`: the state after it is handed in.
     pub fn fence(&self, ground: &Ground, last: bool) -> Option<Fence> {
         self.inner.options.lease.as_ref()?;
         let shared = self.shared();
@@ -281,7 +281,7 @@ fn settled(here: Option<&Record>, kept: Option<&Kept>) -> Result<(), StateBacken
     )))
 }
 
-/// What is to be kept of a workspace whose run ended while its engine did not look: its record, and its state in order.
+/// Content to store for a workspace whose run ended while its engine was not running: its record, and its state in order.
 pub fn last_state(folder: &Path) -> Result<Option<(WorkspaceId, Kept)>, Failure> {
     let folder = WorkspaceFolder(folder.to_owned());
     let io = |error: io::Error| Failure::io("read the end of a run", &error);

@@ -83,7 +83,7 @@ pub enum WorkspaceError {
     HasState {
         /// The workspace.
         workspace: WorkspaceId,
-        /// How many.
+        /// Number of resources.
         resources: usize,
     },
     /// The state that was given is another workspace's.
@@ -217,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// How many runs have begun and not ended.
+    /// Number of runs that have begun and not ended.
     pub fn under_way(&self) -> usize {
         let table = self.inner.table();
         table.entries.values().filter(|entry| entry.run.as_ref().is_some_and(|run| !run.queued)).count()

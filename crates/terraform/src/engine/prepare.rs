@@ -1,4 +1,4 @@
-//! What a run needs before its process can start, and the record of its intent.
+//! Preparation of a run: everything it needs before its process can start, and the record of its intent.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ pub(super) struct Ground {
     pub blank: bool,
     /// As far as could be seen, its backend held nothing when the run began.
     pub anew: bool,
-    /// What the last process told.
+    /// Events that the last process reported.
     pub told: Told,
     estimate: u64,
     /// Secrets of the state as it was.
@@ -222,7 +222,7 @@ impl Job {
         Err(Failure::new(Reason::BackendInUse, message))
     }
 
-    /// Whether the binary will do: asks it, unless somebody knows.
+    /// Checks that the binary satisfies the choice: asks it, unless its version is known.
     pub async fn ask(&self, ground: &Ground) -> Result<(), Failure> {
         let Some(inputs) = &ground.inputs else { return Ok(()) };
         let (inner, choice) = (self.inner.clone(), inputs.binary.clone());
@@ -410,7 +410,7 @@ impl Job {
 
 /// The code of the last apply.
 struct Applied {
-    /// Where a copy should be.
+    /// Path of the copy to restore.
     copy: Option<PathBuf>,
     content: String,
 }

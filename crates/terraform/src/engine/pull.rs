@@ -23,11 +23,11 @@ use crate::{
     view::Outcome,
 };
 
-/// Where a state lies that is handed in, below the guest's folder.
+/// Path of a state that is handed in, below the guest's folder.
 const PENDING: &str = "state/pending.tfstate";
-/// How long a backend may take.
+/// Time limit of a backend.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// When a backend that did not give the state of a run that ended well is asked again.
+/// Delays before a backend that did not return the state of a run that ended well is asked again.
 const AGAIN: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
 
 impl Job {
@@ -229,7 +229,7 @@ impl Job {
         }
     }
 
-    /// How a command ends, and what it prints.
+    /// Runs a command, and returns its end and output.
     pub async fn beside(&self, ground: &Ground, name: &'static str, args: &[OsString]) -> Option<Said> {
         let (shape, binary, inputs) =
             (ground.shape.as_ref()?, ground.binary.as_ref()?, ground.inputs.as_ref()?);
@@ -265,7 +265,7 @@ impl Job {
     }
 }
 
-/// What a backend gave; `None` where it holds nothing.
+/// Parses a backend's answer; `None` if it holds nothing.
 fn read(output: &[u8]) -> Result<Option<State>, Failure> {
     if output.trim_ascii().is_empty() {
         return Ok(None);
@@ -276,12 +276,12 @@ fn read(output: &[u8]) -> Result<Option<State>, Failure> {
     Ok(Some(found).filter(|found| !is_nothing(found)))
 }
 
-/// What Terraform prints of a backend without a state.
+/// Returns true for what Terraform prints of a backend without a state.
 fn is_nothing(found: &State) -> bool {
     found.lineage.is_empty() && found.is_empty()
 }
 
-/// How a command ended, and what it printed.
+/// End and output of a command.
 pub(super) struct Said {
     pub ended: Ended,
     pub output: Vec<u8>,

@@ -33,9 +33,9 @@ pub(super) const LARGEST: u64 = 256 << 20;
 const OBJECTS: usize = 1_000_000;
 /// Nor more values.
 const VALUES: usize = 4_000_000;
-/// What Terraform leaves beside the module when it cannot write the state.
+/// File that Terraform leaves beside the module when it cannot write the state.
 const ERRORED: &str = "errored.tfstate";
-/// What a process that was killed leaves of its lock.
+/// Lock file that a killed process leaves behind.
 const LOCK: &str = "state/.terraform.tfstate.lock.info";
 
 /// The state of record; `None` where there is none.
@@ -321,7 +321,7 @@ pub(super) fn newest(folder: &WorkspaceFolder, dump: Option<&[u8]>, changes: boo
     run.or(here.map(|(_, bytes)| bytes)).unwrap_or_default()
 }
 
-/// Whether a state that a run left goes on from the state of record.
+/// Returns true if a state that a run left continues the state of record.
 fn goes_on(left: &State, here: Option<&State>) -> bool {
     here.is_none_or(|here| here.lineage == left.lineage && here.serial <= left.serial)
 }
@@ -338,12 +338,12 @@ impl Following {
         Self { worked_on: Arc::new(WorkedOn::new(folder)), seen: None, size: 0 }
     }
 
-    /// How large the state was when it was last looked at.
+    /// Size of the state at the last check.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether it changed since the last call.
+    /// Returns true if it changed since the last call.
     pub fn changed(&mut self) -> bool {
         let now = self.worked_on.run.as_ref().and_then(|run| run.stamp(Path::new(guest::STATE)));
         let changed = now.is_some() && now != self.seen;
@@ -381,7 +381,7 @@ impl WorkedOn {
         Self { folder: folder.clone(), run: folder.open_guest().ok() }
     }
 
-    /// Where it is whole and goes on from `here`.
+    /// Returns the state if it is whole and continues `here`.
     fn whole(&self, here: Option<&State>) -> Option<Vec<u8>> {
         let bytes = self.run.as_ref()?.read(Path::new(guest::STATE), LARGEST).ok()??;
         goes_on(&sound(&bytes)?, here).then_some(bytes)
@@ -430,7 +430,7 @@ pub(crate) struct StateCopy {
     pub state: State,
     pub path: PathBuf,
     pub bytes: Vec<u8>,
-    /// Whether it was made by the code that made what the record tells of.
+    /// Made by the code that made what the record describes.
     pub is_theirs: bool,
 }
 

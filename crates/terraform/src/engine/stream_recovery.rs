@@ -1,4 +1,4 @@
-//! What a stream tells that must not be forgotten, for when it is written nowhere else.
+//! Recovers from a stream what must not be lost, in case it is written nowhere else.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,10 +29,10 @@ struct Going {
     ended: usize,
 }
 
-/// What a stream told.
+/// Events that a stream reported.
 #[derive(Default)]
 pub(super) struct Told {
-    /// What was made, and not destroyed again, with its ids.
+    /// Objects that were created and not destroyed again, with their ids.
     pub made: BTreeMap<String, String>,
     /// The ids that were destroyed, by their addresses.
     gone: BTreeMap<String, BTreeSet<String>>,
@@ -40,7 +40,7 @@ pub(super) struct Told {
     going: BTreeMap<String, Going>,
     /// Number of ids added to `going`.
     destroyed: usize,
-    /// How many objects were made, changed or destroyed.
+    /// Number of objects that were created, changed or destroyed.
     pub changed: usize,
     /// An error was told.
     pub failed: bool,
@@ -124,7 +124,7 @@ impl Told {
         self.gone.entry(address.to_owned()).or_default().extend(ids);
     }
 
-    /// What was made and is not in a state.
+    /// Objects that were created and are not in a state.
     pub fn unsaved(&self, state: Option<&State>) -> BTreeMap<String, Unsaved> {
         let saved = |address: &str, id: &str| state.is_some_and(|state| state.holds(address, id));
         let unsaved = self.made.iter().filter(|(address, id)| !saved(address, id));

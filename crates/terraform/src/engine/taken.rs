@@ -192,7 +192,7 @@ struct Refused {
     never: bool,
 }
 
-/// What kept from preparing, with what waits for it.
+/// Adds to the halt what waits for it.
 fn about(halt: Halt, ground: &Ground) -> Halt {
     let (Halt::Failed(failure), Some((address, unsaved))) = (&halt, ground.record.unsaved.first_key_value())
     else {

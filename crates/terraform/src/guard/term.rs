@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::private_files::write_private;
 
-/// How long one that was interrupted twice may take; it does not save anything any more.
+/// Time limit of a process that was interrupted twice; it does not save anything any more.
 pub(crate) const LAST_GRACE: Duration = Duration::from_secs(10);
-/// How often a guard looks at the clock: no timer counts the time that a machine is suspended.
+/// Interval at which a guard reads the clock: no timer counts the time that a machine is suspended.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
-/// How long a state may take to be handed in.
+/// Time limit for handing in a state.
 pub(crate) const HAND_IN: Duration = Duration::from_secs(30);
 /// For a machine that is busy with other things.
 const SLACK: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ impl Moment {
     }
 }
 
-/// How long a run can go on after its term is over, with that grace, until its last state is handed in.
+/// Longest time from the end of a term to the hand-in of the run's last state, with that grace.
 pub fn ends_within(grace: Duration) -> Duration {
     TICK + grace + grace.min(LAST_GRACE) + HAND_IN + SLACK
 }
@@ -133,7 +133,7 @@ fn boot() -> io::Result<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
 }
 
-/// How far the end of a run has come.
+/// Progress of ending a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It may go on.
@@ -143,7 +143,7 @@ pub(crate) enum Phase {
     Killed,
 }
 
-/// What a guard does to Terraform.
+/// Action of a guard on Terraform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     None,
@@ -151,7 +151,7 @@ pub(crate) enum Action {
     Kill,
 }
 
-/// What is to be done now. A term that is over is not resumed: the next holder counts on it.
+/// Decides about the next action. A term that is over is not resumed: the next holder counts on it.
 pub(crate) fn decide(phase: Phase, until: Option<Moment>, now: Moment, grace: Duration) -> (Phase, Action) {
     match phase {
         Phase::Granted if until.is_none_or(|until| now >= until) => {

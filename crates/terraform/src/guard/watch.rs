@@ -151,7 +151,7 @@ impl<'a> Fencing<'a> {
     }
 }
 
-/// Whether the term is over.
+/// Returns true if the term is over.
 fn is_over(path: &Path, until: &mut Option<Moment>) -> bool {
     // What cannot be read renews nothing.
     *until = term::read(path).or(*until);

@@ -34,7 +34,7 @@ use crate::{
     stream::{self, Tally},
 };
 
-/// How long fetching and initialising may take: a provider of 700 MB over a slow line.
+/// Time limit for fetching and initialising: a provider of 700 MB over a slow line.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The largest list of modules or lock file.
@@ -467,7 +467,7 @@ struct Step<'a> {
     stage: &'static str,
     /// The folder of the shape.
     folder: &'a Path,
-    /// What the command may write, besides its data.
+    /// Folder that the command may write, besides its data.
     top: &'a Path,
     start: &'a Path,
     data: &'a Path,
@@ -475,7 +475,7 @@ struct Step<'a> {
     args: Vec<OsString>,
 }
 
-/// What a command does to the plugin cache.
+/// Access of a command to the plugin cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cache {
     Read,
@@ -488,8 +488,8 @@ fn read_made(folder: &Path) -> Option<Made> {
     serde_json::from_slice(&fs::read(folder.join("shape.json")).ok()?).ok()
 }
 
-/// Whether a copy of a module on this machine is of the files that were hashed: somebody may have saved one of them in between, and what
-/// is kept under a hash must be what it is the hash of.
+/// Returns true if a copy of a module on this machine is of the files that were hashed: a user may have saved one of them in
+/// between, and an entry stored under a hash must match it.
 pub(crate) fn holds(package: &Path, files: Option<&Files>) -> io::Result<bool> {
     let Some(files) = files else { return Ok(true) };
     in_place(|| Ok(hash(&Dir::open(package)?)? == files.hash))
@@ -511,8 +511,8 @@ fn copy(from: &Dir, to: &Path) -> io::Result<()> {
     in_place(|| copy_tree(from, &Dir::make(to)?).map(drop))
 }
 
-/// What module and configuration declare together, and the files that are rendered into the root of the module. A text that is
-/// not understood promises nothing, and Terraform says what is wrong with it.
+/// Reads the joint declarations of module and configuration, and the files that are rendered into the root of the module. A text
+/// that cannot be parsed promises nothing, and Terraform reports the error.
 fn look(
     inputs: &Inputs,
     package: &Path,
@@ -567,7 +567,7 @@ fn unknown() -> Declared {
     Declared { calls_modules: true, ..Declared::default() }
 }
 
-/// What `init` finds in the module's root: what a run finds there too, and the state where it matters.
+/// Files for `init` in the module's root: those that a run finds there too, and the state if it matters.
 fn init_files(texts: &[(String, String)], inputs: &Inputs, state: Option<Vec<u8>>) -> Vec<(String, Vec<u8>)> {
     let texts = texts.iter().map(|(name, text)| (name.clone(), text.clone().into_bytes()));
     let files = inputs.files.iter().map(|(name, bytes)| (name.clone(), bytes.clone()));

@@ -1,4 +1,4 @@
-//! When two workspaces are of one shape.
+//! Keys of the cache: two workspaces share an entry if their keys are equal.
 
 use std::{
     fs, io,
@@ -48,7 +48,7 @@ pub(crate) fn open_local(package: &Path) -> io::Result<Dir> {
     Dir::open(&fs::canonicalize(package)?)
 }
 
-/// Whether nothing has to be initialised, as far as the inputs tell: then any version of the binary does the same.
+/// Returns true if nothing has to be initialised, as far as the inputs tell: then any version of the binary does the same.
 pub(crate) fn is_plain(inputs: &Inputs) -> bool {
     let Module::Inline { text, format } = &inputs.module else { return false };
     inputs.configuration.is_none()

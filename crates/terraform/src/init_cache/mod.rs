@@ -56,7 +56,7 @@ const WITHOUT_PLUGINS: u64 = 100 << 20;
 /// Expected of a run with plugins that was never measured; the AWS provider needs 800 MB.
 const WITH_PLUGINS: u64 = 1000 << 20;
 
-/// What workspaces of one template share.
+/// Initialised folder that workspaces of one template share.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub key: String,
@@ -147,7 +147,7 @@ impl SetUp {
 /// The most that the settings of a backend may be.
 const LARGEST_SETTINGS: u64 = 1 << 20;
 
-/// What a state holds.
+/// Summary of a state.
 pub(crate) struct Held {
     pub providers: BTreeSet<String>,
     pub bytes: Vec<u8>,

@@ -74,7 +74,7 @@ pub(crate) fn render(
     Ok(folder.guest().join(guest::WORK).join(&shape.root))
 }
 
-/// What was rendered before. A list that cannot be read, or is not ours, names nothing.
+/// Reads the list of files that were rendered before. A list that cannot be read, or is not ours, names nothing.
 fn rendered(folder: &WorkspaceFolder) -> io::Result<Rendered> {
     let bytes = read_optional(&folder.rendered())?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())

@@ -24,7 +24,7 @@ const GETTERS: [&str; 9] = ["git", "hg", "http", "https", "s3", "gcs", "oci", "f
 /// Schemes of addresses that lie on other machines.
 const REMOTE: [&str; 7] = ["https", "http", "ssh", "git", "s3", "gcs", "oci"];
 
-/// Where a module's source leads.
+/// Kind of a module's source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// To another machine, or a registry.

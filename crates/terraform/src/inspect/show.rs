@@ -36,7 +36,7 @@ use crate::{
 /// Most bytes that are read of what a binary shows: a plan of some ten thousand resources. Plugins of the module have a say in it.
 const LARGEST: u64 = 64 << 20;
 
-/// How long a binary may take to say its version.
+/// Time limit of a binary to report its version.
 const VERSION: Duration = Duration::from_secs(20);
 
 /// Grace of a binary that shows a plan when its time is up: it has nothing to save.
@@ -98,14 +98,14 @@ struct Made {
 }
 
 impl Visited {
-    /// What the binary shows of the kept plan. Terraform hides what it knows to be sensitive; secrets of the inputs and of the
-    /// state are taken out besides. It starts the module's plugins, so it is guarded and shut in as a run is.
+    /// Shows the kept plan with the binary. Terraform hides what it knows to be sensitive; secrets of the inputs and of the state
+    /// are redacted in addition. It starts the module's plugins, so it is guarded and confined as a run is.
     pub fn show_plan(&self, format: &PlanFormat) -> Result<String, ShowError> {
         let Planned { inputs, .. } = self.record.planned.as_ref().ok_or(ShowError::NoPlan)?;
         self.show(format, inputs, self.folder.plan())
     }
 
-    /// What the binary shows of the drift that the last look found: what changed, and what an apply would do about it. As guarded as
+    /// Shows the drift of the last check with the binary: the changes, and what an apply would do about them. As guarded as
     /// [`Self::show_plan`].
     pub fn show_drift(&self, format: &PlanFormat) -> Result<String, ShowError> {
         let inputs = self.drift().and(self.record.looked.as_ref()).ok_or(ShowError::NoPlan)?;

@@ -30,7 +30,7 @@ use crate::{
     sandbox::Rules,
 };
 
-/// How often one that is not our child is looked at.
+/// Interval of checks of a process that is not our child.
 const LOOK: Duration = Duration::from_millis(25);
 
 /// Between a kill and the next look.
@@ -39,17 +39,17 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// As much of standard error is read.
 const WORDS: u64 = 8192;
 
-/// What to start.
+/// Specification of a process to start.
 pub(crate) struct Start {
     /// The program that guards it.
     pub guard: PathBuf,
-    /// What ends it when a lease's term is over.
+    /// Fence that ends it when a lease's term is over.
     pub fence: Option<Fence>,
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub folder: PathBuf,
     pub env: Vec<(OsString, OsString)>,
-    /// What shuts it in.
+    /// Sandbox rules of the process.
     pub sandbox: Option<Rules>,
     /// Space that is set aside for its stream.
     pub reserve: u64,
@@ -103,7 +103,7 @@ impl Files {
         std::str::from_utf8(&written).ok()?.strip_suffix('\n')?.parse().ok()
     }
 
-    /// How it ended, once nothing of it is left.
+    /// Returns how the process ended, once nothing of it is left.
     pub fn ended(&self) -> Option<Ended> {
         // In this order: the code is there before the lock goes.
         let lives = self.lives();
@@ -134,7 +134,7 @@ impl Files {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What it printed, up to a size.
+    /// Output of the process, up to a size.
     pub fn printed(&self, most: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         let read = File::open(self.output()).and_then(|file| file.take(most).read_to_end(&mut bytes));
@@ -158,7 +158,7 @@ impl Files {
     }
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// With that code.
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    /// What is taken for dead is killed, and what it did is read from its files.
+    /// A process that was assumed dead is killed, and its result is read from its files.
     #[test]
     fn who_closes_its_files_ends_nobody() {
         crate::beneath::tests::without_capabilities(|| {

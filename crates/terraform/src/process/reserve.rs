@@ -14,7 +14,7 @@ use rustix::{
     io::Errno,
 };
 
-/// How much a process may still have to tell.
+/// Amount of output that a process may still produce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     /// The size of its state.
@@ -24,7 +24,7 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// What is set aside for it, beyond `least`: more than most objects take, in lines and in the state.
+    /// Space to reserve beyond `least`: more than most objects take, in lines and in the state.
     pub fn ample(self, least: u64) -> u64 {
         least + 2 * self.state + (4 << 10) * u64::from(self.steps)
     }
