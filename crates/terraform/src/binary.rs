@@ -71,11 +71,11 @@ pub fn find(choice: &Choice) -> Result<Binary, Failure> {
 pub(crate) struct Binaries {
     path: OsString,
     timeout: Duration,
-    found: Mutex<HashMap<Names, (Vec<PathBuf>, Instant)>>,
+    found: Mutex<HashMap<FileNames, (Vec<PathBuf>, Instant)>>,
 }
 
 /// Names of a binary's file, in order of preference.
-type Names = &'static [&'static str];
+type FileNames = &'static [&'static str];
 
 /// Cached answer of a binary; `None` before it was asked.
 type Answer = Arc<Mutex<Option<Known>>>;
@@ -149,7 +149,7 @@ impl Binaries {
     }
 
     /// Paths of the programs of these names.
-    fn locate(&self, names: Names) -> Vec<PathBuf> {
+    fn locate(&self, names: FileNames) -> Vec<PathBuf> {
         let found = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let before = found().get(names).filter(|(_, looked)| looked.elapsed() < LOOKED).cloned();
         if let Some((paths, _)) = before.filter(|(paths, _)| paths.iter().all(|path| is_program(path))) {
@@ -217,7 +217,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn names(choice: &Choice) -> Names {
+fn names(choice: &Choice) -> FileNames {
     match choice.name {
         BinaryName::Auto => &["tofu", "terraform"],
         BinaryName::Tofu => &["tofu"],

@@ -6,7 +6,7 @@
 //!   engine.json                    what the engine was started with, for who looks at the folder
 //!   plugins/ cli/                  downloaded plugins, CLI configurations; runs only read them
 //!   scratch/HASH/                  HOME and TMPDIR of one workspace's runs; emptied before and after each
-//!   shapes/HASH/                   one per distinct module with its providers; see the room `shape`
+//!   shapes/HASH/                   one per distinct module with its providers; see `init_cache`
 //!   failed/NAME-HASH/              log and end.json of the last failed run of a workspace that was forgotten
 //!   workspaces/NAME-HASH/
 //!     record.json                  inputs, plan, the run under way, the last run; written whole, durably
@@ -140,12 +140,12 @@ impl Folders {
         self.root.join("cli")
     }
 
-    pub fn shapes(&self) -> PathBuf {
+    pub fn init_cache(&self) -> PathBuf {
         self.root.join("shapes")
     }
 
-    pub fn shape(&self, key: &str) -> PathBuf {
-        self.shapes().join(key)
+    pub fn init_entry(&self, key: &str) -> PathBuf {
+        self.init_cache().join(key)
     }
 
     /// Failed runs of workspaces that were forgotten.

@@ -42,8 +42,9 @@ pub(crate) struct Record {
     pub looked: Option<Inputs>,
     pub current: Option<Journal>,
     pub last: Option<Finished>,
-    /// The shape the workspace uses, which must not be cleaned away.
-    pub shape: Option<String>,
+    /// The entry the workspace uses, which must not be cleaned away.
+    #[serde(rename = "shape")]
+    pub init_entry: Option<String>,
     /// The code of that apply, where it lies on this machine: a destroy needs just that, whatever became of the folder since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
@@ -324,8 +325,9 @@ struct Built<'a> {
 /// The files of a module that was applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Code {
-    /// The shape that has a copy; nothing where another engine made it.
-    pub shape: Option<String>,
+    /// The entry that has a copy; nothing where another engine made it.
+    #[serde(rename = "shape")]
+    pub init_entry: Option<String>,
     /// The hash of the files.
     pub content: String,
 }
@@ -360,7 +362,7 @@ impl Record {
             looked: None,
             current: None,
             last: None,
-            shape: None,
+            init_entry: None,
             code: None,
             before: None,
             remote: false,
@@ -381,10 +383,10 @@ impl Record {
         inputs.is_none() && applied.is_none() && !touched && !remote && unsaved.is_empty()
     }
 
-    /// The shapes that have copies of code that is still needed.
+    /// The entry that have copies of code that is still needed.
     pub fn copies(&self) -> impl Iterator<Item = String> {
         let before = self.before.as_ref().and_then(|before| before.code.as_ref());
-        self.code.iter().chain(before).filter_map(|code| code.shape.clone())
+        self.code.iter().chain(before).filter_map(|code| code.init_entry.clone())
     }
 
     /// Keeps what is known of what is there, for as long as nobody knows what becomes of an apply.
@@ -543,7 +545,7 @@ impl Record {
             made_by,
             doubt,
             claim,
-            code: content.map(|content| Code { shape: None, content }),
+            code: content.map(|content| Code { init_entry: None, content }),
             seen: Some(Seen::of(kept)),
             ..Self::new(workspace)
         })

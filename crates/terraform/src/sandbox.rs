@@ -2,7 +2,7 @@
 //!
 //! The process that becomes Terraform shuts itself in before it does so: see the room `guard`.
 //!
-//! A run may read the system's folders and those of programs, its own shape and the plugins; it may write its own guest folder and its own
+//! A run may read the system's folders and those of programs, its own entry and the plugins; it may write its own guest folder and its own
 //! scratch. It sees no other workspace, not what CAPT keeps of its own one, and not the home of whoever runs the engine. It signals and
 //! connects (by abstract sockets) to its own processes only, and changes no limits or priorities of others.
 

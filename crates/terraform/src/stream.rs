@@ -157,7 +157,7 @@ impl Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Operation that the counts belong to.
-    pub stage: Stage,
+    pub kind: SummaryKind,
     /// Made.
     pub add: u32,
     /// Changed.
@@ -172,7 +172,7 @@ pub struct Summary {
 
 /// Operation that a [`Summary`] belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum SummaryKind {
     /// A plan: changes to make.
     Plan,
     /// An apply: changes made.
@@ -249,7 +249,7 @@ fn known(kind: &str, line: &raw::Line<'_>) -> Option<Line> {
         "planned_change" => Line::PlannedChange(change(line.change.read()?)?),
         "resource_drift" => Line::Drift(change(line.change.read()?)?),
         "change_summary" => Line::Summary(summary(line.changes.read()?)?),
-        "outputs" => Line::Outputs { changed: line.outputs.read::<raw::Outputs>()?.changed },
+        "outputs" => Line::Outputs { changed: line.outputs.read::<raw::OutputCount>()?.changed },
         "diagnostic" => Line::Diagnostic(diagnostic(line.diagnostic.read()?)?),
         _ => return None,
     })
@@ -290,10 +290,10 @@ fn summary(counts: raw::Counts<'_>) -> Option<Summary> {
     let count =
         |field: raw::Field<'_>| field.read().map(|count: u64| u32::try_from(count).unwrap_or(u32::MAX));
     Some(Summary {
-        stage: match counts.operation.text().as_str() {
-            "plan" => Stage::Plan,
-            "apply" => Stage::Apply,
-            "destroy" => Stage::Destroy,
+        kind: match counts.operation.text().as_str() {
+            "plan" => SummaryKind::Plan,
+            "apply" => SummaryKind::Apply,
+            "destroy" => SummaryKind::Destroy,
             _ => return None,
         },
         add: count(counts.add)?,

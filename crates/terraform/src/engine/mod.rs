@@ -42,7 +42,7 @@ use crate::{
     blocking::blocking,
     environment::Environment,
     folders::Folders,
-    init_cache::{Initializer, Shapes},
+    init_cache::{InitCache, Initializer},
     inputs::Choice,
     metrics::Snapshot,
     order::{RunId, WorkspaceId},
@@ -176,14 +176,15 @@ impl Engine {
         let _ = blocking(move || settings.write(&place)).await;
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
         let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox);
-        let shapes = Shapes::new(Initializer::new(folders.clone(), environment, options.guard.clone()));
+        let init_cache =
+            InitCache::new(Initializer::new(folders.clone(), environment, options.guard.clone()));
         let runtime = tokio::runtime::Handle::current();
         let inner = Arc::new_cyclic(|own| Inner {
             table: Mutex::new(Table::new(options.slots)),
             options,
             folders,
             binaries,
-            shapes,
+            init_cache,
             changes: broadcast::channel(4096).0,
             stopping: watch::channel(false).0,
             runtime,

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::task::spawn_blocking;
 
-use super::stream_recovery::Told;
+use super::stream_recovery::StreamReport;
 use crate::{
     beneath::{Dir, Stamp, read_optional, remove},
     failure::{Failure, Reason},
@@ -22,7 +22,7 @@ use crate::{
     hash::sha256,
     order::RunId,
     private_files::{is_damage, write_durable, write_private, write_whole},
-    process::Files,
+    process::ProcessFiles,
     record::{Damage, Doubt, Journal, Record, Seal, way_out},
     state::{State, StateError},
 };
@@ -255,17 +255,17 @@ fn left_behind(error: &io::Error) -> Failure {
 pub(super) fn after(
     folder: &WorkspaceFolder,
     journal: &Journal,
-    told: &Told,
+    report: &StreamReport,
 ) -> Result<Option<State>, Failure> {
-    let files = Files::new(folder.run(&journal.id), journal.stage.as_str());
+    let files = ProcessFiles::new(folder.run(&journal.id), journal.stage.as_str());
     files.release();
     if !journal.stage.changes() {
         let removed = folder.open_guest().and_then(|run| run.remove(Path::new(LOCK)));
         removed.map_err(|error| Failure::io("take in the state", &error))?;
         return read(folder);
     }
-    let changed = if files.code() == Some(0) { told.changed } else { 0 };
-    collect(folder, &journal.start, journal.remote, told.dump.as_deref(), changed)
+    let changed = if files.code() == Some(0) { report.changed } else { 0 };
+    collect(folder, &journal.start, journal.remote, report.dump.as_deref(), changed)
 }
 
 /// Notes that the state of record is not the whole truth.
@@ -284,15 +284,15 @@ pub(super) fn catch_up(
         return Ok(record);
     };
     let io = |error: io::Error| Failure::io("write down the end of the run before", &error);
-    let files = Files::new(folder.run(&journal.id), journal.stage.as_str());
+    let files = ProcessFiles::new(folder.run(&journal.id), journal.stage.as_str());
     if files.lives() {
         return Err(Failure::new(
             Reason::StateLocked,
             format!("run {} is still under way", journal.id.as_str()),
         ));
     }
-    let told = Told::read(files.output()).map_err(io)?;
-    let settled = after(folder, &journal, &told);
+    let report = StreamReport::read(files.output()).map_err(io)?;
+    let settled = after(folder, &journal, &report);
     let state = match &settled {
         Ok(state) => state.clone(),
         Err(failure) if failure.reason.is_damage() => {
@@ -302,8 +302,8 @@ pub(super) fn catch_up(
         Err(failure) => return Err(failure.clone()),
     };
     if journal.stage.changes() {
-        record.unsaved.extend(told.unsaved(state.as_ref()));
-        record.end(told.is_refused(), state.as_ref());
+        record.unsaved.extend(report.unsaved(state.as_ref()));
+        record.end(report.is_refused(), state.as_ref());
     }
     record.current = None;
     record.write(folder).map_err(io)?;
@@ -316,7 +316,7 @@ pub(super) fn newest(folder: &WorkspaceFolder, dump: Option<&[u8]>, changes: boo
     let here = whole(folder).ok().flatten();
     let state = here.as_ref().map(|(state, _)| state);
     let dumped = dump.filter(|dump| sound(dump).is_some_and(|dumped| goes_on(&dumped, state)));
-    let left = || dumped.map(<[u8]>::to_vec).or_else(|| WorkedOn::new(folder).whole(state));
+    let left = || dumped.map(<[u8]>::to_vec).or_else(|| WorkingState::new(folder).whole(state));
     let run = changes.then(left).flatten();
     run.or(here.map(|(_, bytes)| bytes)).unwrap_or_default()
 }
@@ -327,15 +327,15 @@ fn goes_on(left: &State, here: Option<&State>) -> bool {
 }
 
 /// Follows the state that a run works on. It can be large, so it is read off the threads that serve the API.
-pub(super) struct Following {
-    worked_on: Arc<WorkedOn>,
+pub(super) struct StateWatch {
+    worked_on: Arc<WorkingState>,
     seen: Option<Stamp>,
     size: u64,
 }
 
-impl Following {
+impl StateWatch {
     pub fn new(folder: &WorkspaceFolder) -> Self {
-        Self { worked_on: Arc::new(WorkedOn::new(folder)), seen: None, size: 0 }
+        Self { worked_on: Arc::new(WorkingState::new(folder)), seen: None, size: 0 }
     }
 
     /// Size of the state at the last check.
@@ -371,12 +371,12 @@ impl Following {
 }
 
 /// The state that a run works on.
-struct WorkedOn {
+struct WorkingState {
     folder: WorkspaceFolder,
     run: Option<Dir>,
 }
 
-impl WorkedOn {
+impl WorkingState {
     fn new(folder: &WorkspaceFolder) -> Self {
         Self { folder: folder.clone(), run: folder.open_guest().ok() }
     }

@@ -23,7 +23,7 @@ const LONGEST: usize = 4096;
 
 /// Objects of one address that are being destroyed: that of now, and those that it replaced. Their ends do not say which is which.
 #[derive(Default)]
-struct Going {
+struct Deletions {
     ids: Vec<String>,
     begun: usize,
     ended: usize,
@@ -31,13 +31,13 @@ struct Going {
 
 /// Events that a stream reported.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct StreamReport {
     /// Objects that were created and not destroyed again, with their ids.
     pub made: BTreeMap<String, String>,
     /// The ids that were destroyed, by their addresses.
     gone: BTreeMap<String, BTreeSet<String>>,
     /// Destructions under way, by address.
-    going: BTreeMap<String, Going>,
+    going: BTreeMap<String, Deletions>,
     /// Number of ids added to `going`.
     destroyed: usize,
     /// Number of objects that were created, changed or destroyed.
@@ -50,7 +50,7 @@ pub(super) struct Told {
     pub dump: Option<Vec<u8>>,
 }
 
-impl Told {
+impl StreamReport {
     /// Reads a stream that ended.
     pub fn read(stream: PathBuf) -> io::Result<Self> {
         let (mut told, mut tail) = (Self::default(), Tail::new(stream));
@@ -162,11 +162,11 @@ mod tests {
         )
     }
 
-    fn told(lines: &[&str]) -> Told {
+    fn told(lines: &[&str]) -> StreamReport {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("stream");
         fs::write(&path, lines.join("\n")).expect("write");
-        Told::read(path).expect("read")
+        StreamReport::read(path).expect("read")
     }
 
     #[test]

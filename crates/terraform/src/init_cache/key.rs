@@ -29,13 +29,13 @@ pub(crate) fn local_folder(module: &Module) -> Option<(PathBuf, PathBuf)> {
 
 /// The files of a module that lies on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Files {
+pub(crate) struct ModuleFiles {
     /// Tells them apart from others: an edit must reach the infrastructure.
     pub hash: String,
     pub folder: PathBuf,
 }
 
-impl Files {
+impl ModuleFiles {
     /// Those of a module as they are now.
     pub fn of(module: &Module) -> io::Result<Option<Self>> {
         let Some((folder, _)) = local_folder(module) else { return Ok(None) };
@@ -58,7 +58,7 @@ pub(crate) fn is_plain(inputs: &Inputs) -> bool {
             .is_ok_and(|declared| declared.builtin_only && declared.backend.is_none())
 }
 
-/// The name of a shape. Workspaces with a backend of their own are never of one shape: what `init` leaves behind names the backend.
+/// The name of an entry. Workspaces with a backend of their own are never of one entry: what `init` leaves behind names the backend.
 pub(crate) fn key(
     inputs: &Inputs,
     binary: &Program,

@@ -14,7 +14,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::Visited;
+use super::WorkspaceOnDisk;
 use crate::{
     beneath::remove,
     binary::Binaries,
@@ -92,12 +92,12 @@ impl From<Failure> for ShowError {
 
 /// The part of `shape.json` that says where the root module is.
 #[derive(Default, Deserialize)]
-struct Made {
+struct RootModule {
     root: PathBuf,
     initialised: bool,
 }
 
-impl Visited {
+impl WorkspaceOnDisk {
     /// Shows the kept plan with the binary. Terraform hides what it knows to be sensitive; secrets of the inputs and of the state
     /// are redacted in addition. It starts the module's plugins, so it is guarded and confined as a run is.
     pub fn show_plan(&self, format: &PlanFormat) -> Result<String, ShowError> {
@@ -115,13 +115,13 @@ impl Visited {
     fn show(&self, format: &PlanFormat, inputs: &Inputs, plan: PathBuf) -> Result<String, ShowError> {
         let binaries = Binaries::new(None, VERSION);
         let binary = binaries.find(&inputs.binary)?;
-        let shape = self.record.shape.as_ref().map(|key| self.folders.shape(key));
-        let made: Made = shape
+        let entry = self.record.init_entry.as_ref().map(|key| self.folders.init_entry(key));
+        let made: RootModule = entry
             .as_ref()
             .and_then(|shape| serde_json::from_slice(&fs::read(shape.join("shape.json")).ok()?).ok())
             .unwrap_or_default();
-        let data = match shape {
-            Some(shape) if made.initialised => shape.join("data"),
+        let data = match entry {
+            Some(entry) if made.initialised => entry.join("data"),
             _ => self.folder.guest().join(guest::DATA),
         };
         let started = |source| ShowError::Start { program: binary.path.clone(), source };

@@ -57,12 +57,12 @@ pub(crate) struct Start {
 
 /// Files of one process in the folder of its run.
 #[derive(Clone, Debug)]
-pub(crate) struct Files {
+pub(crate) struct ProcessFiles {
     folder: PathBuf,
     stage: &'static str,
 }
 
-impl Files {
+impl ProcessFiles {
     pub fn new(folder: impl Into<PathBuf>, stage: &'static str) -> Self {
         Self { folder: folder.into(), stage }
     }
@@ -170,13 +170,13 @@ pub(crate) enum Ended {
 /// A process that was started, or found.
 pub(crate) struct Process {
     child: Option<Child>,
-    files: Files,
+    files: ProcessFiles,
     guard: Option<u32>,
 }
 
 impl Process {
     /// Starts one.
-    pub fn start(start: Start, files: Files) -> io::Result<Self> {
+    pub fn start(start: Start, files: ProcessFiles) -> io::Result<Self> {
         let alive = alive_file(&files.alive())?;
         let output = create_private(&files.output())?;
         reserve::reserve(&output, start.reserve)?;
@@ -202,7 +202,7 @@ impl Process {
     }
 
     /// Takes up one that another engine started, alive or not.
-    pub fn find(files: Files) -> Self {
+    pub fn find(files: ProcessFiles) -> Self {
         Self { child: None, files, guard: None }
     }
 
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn an_end_is_one_when_nobody_holds_the_lock() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = Files::new(folder.path(), "apply");
+        let files = ProcessFiles::new(folder.path(), "apply");
         let lock = alive_file(&files.alive()).expect("locked");
         fs::write(files.exit(), "0\n").expect("write");
         assert_eq!(files.ended(), None, "something of it is left");
@@ -302,7 +302,7 @@ mod tests {
     fn who_closes_its_files_ends_nobody() {
         crate::beneath::tests::without_capabilities(|| {
             let folder = tempfile::tempdir().expect("a folder");
-            let files = Files::new(folder.path(), "apply");
+            let files = ProcessFiles::new(folder.path(), "apply");
             let close = |path: &Path| {
                 rustix::fs::chmod(path, rustix::fs::Mode::empty()).expect("closed");
             };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Change, Diagnostic, Line, Severity, Stage, Summary};
+use super::{Action, Change, Diagnostic, Line, Severity, Summary, SummaryKind};
 
 /// More errors or warnings than these are counted and not kept: a broken module of thousands of objects repeats one
 /// error for each.
@@ -53,7 +53,7 @@ impl Counts {
     }
 
     fn agree_with(&mut self, summary: &Summary) {
-        let Summary { stage: _, add, change, destroy, import, forget } = *summary;
+        let Summary { kind: _, add, change, destroy, import, forget } = *summary;
         *self = Self { add, change, destroy, import, forget: forget.unwrap_or(self.forget) };
     }
 }
@@ -166,12 +166,12 @@ impl Tally {
     }
 
     fn sum_up(&mut self, summary: &Summary) {
-        match summary.stage {
-            Stage::Plan => {
+        match summary.kind {
+            SummaryKind::Plan => {
                 self.plan.agree_with(summary);
                 self.planned = true;
             }
-            Stage::Apply | Stage::Destroy => {
+            SummaryKind::Apply | SummaryKind::Destroy => {
                 self.applied.agree_with(summary);
                 // What was forgotten is counted by OpenTofu alone; a finished apply did what was planned.
                 self.applied.forget = summary.forget.unwrap_or(self.plan.forget);
