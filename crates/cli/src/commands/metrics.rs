@@ -52,7 +52,7 @@ async fn answer(mut stream: TcpStream, metrics: String) -> io::Result<()> {
     stream.write_all(body.as_bytes()).await
 }
 
-/// What the engine counts.
+/// Metrics of the engine.
 fn engine_text(engine: &Snapshot) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.

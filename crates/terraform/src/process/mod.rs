@@ -1,6 +1,6 @@
 //! One process of a run, which outlives the engine.
 //!
-//! Between it and the engine is its [guard](crate::guard). Whether it lives is told by a lock: the guard's standard input is an empty
+//! Between it and the engine is its [guard]. A lock tells if it is alive: the guard's standard input is an empty
 //! file that is locked before it starts, and the lock goes when the guard is gone. No pid can be mistaken for another one's. The
 //! guard writes the exit code to a file, so that an engine that was not there still learns it.
 
