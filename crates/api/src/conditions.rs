@@ -1,6 +1,6 @@
-//! Condition types and reasons: the words CAPT's status, events and metrics use.
+//! Condition types and reasons: the constants that CAPT's status, events and metrics use.
 //!
-//! A type names what is true or not, a reason why. Both are API: tools match on them, so they
+//! A type names what is true or not, a reason says why. Both are API: tools match on them, so they
 //! never change their meaning.
 
 /// Condition types.
@@ -16,11 +16,11 @@ pub mod types {
 
     /// The workspace's inputs were resolved and handed to Terraform.
     pub const SYNCED: &str = "Synced";
-    /// A plan for the current inputs exists.
+    /// A plan exists for the current inputs.
     pub const PLANNED: &str = "Planned";
     /// The current inputs are applied.
     pub const APPLIED: &str = "Applied";
-    /// What exists differs from what was applied.
+    /// The infrastructure differs from what was last applied.
     pub const DRIFTED: &str = "Drifted";
     /// The connection Secret that the workspace is asked to write holds its outputs.
     pub const CONNECTION_SECRET_READY: &str = "ConnectionSecretReady";
@@ -39,7 +39,8 @@ pub mod types {
     /// Other sets select the machines of this one, too.
     pub const SELECTOR_OVERLAPS: &str = "SelectorOverlaps";
 
-    /// The control plane is applied, with its Secrets; on deployments: enough machines are ready for long enough.
+    /// The control plane is applied, with its Secrets; on deployments: enough machines have been ready for long
+    /// enough.
     pub const AVAILABLE: &str = "Available";
     /// The control plane was applied at least once, with its Secrets.
     pub const INITIALIZED: &str = "Initialized";
@@ -77,11 +78,11 @@ pub mod types {
 
 /// Condition reasons.
 pub mod reasons {
-    /// All is as it should be.
+    /// The object is as its spec says.
     pub const READY: &str = "Ready";
     /// Work is under way.
     pub const CREATING: &str = "Creating";
-    /// The work failed; the message says how.
+    /// The work failed; the message has the error.
     pub const FAILED: &str = "Failed";
     /// Paused by a person.
     pub const PAUSED: &str = "Paused";
@@ -116,7 +117,7 @@ pub mod reasons {
     pub const OUTPUT_NOT_FOUND: &str = "OutputNotFound";
     /// A reference into another namespace has no ReferenceGrant there; the message has the one to write.
     pub const REFERENCE_NOT_GRANTED: &str = "ReferenceNotGranted";
-    /// What the object says makes no sense.
+    /// The object's spec is invalid.
     pub const INVALID: &str = "Invalid";
     /// Another workspace keeps its state in the same place.
     pub const BACKEND_IN_USE: &str = "BackendInUse";
@@ -124,7 +125,7 @@ pub mod reasons {
     pub const STATE_REFUSED: &str = "StateRefused";
     /// The infrastructure is as it was applied.
     pub const IN_STEP: &str = "InStep";
-    /// What exists differs from what was applied.
+    /// The infrastructure differs from what was last applied.
     pub const DRIFT_FOUND: &str = "DriftFound";
     /// Users of the object are still there.
     pub const IN_USE: &str = "InUse";
@@ -151,7 +152,7 @@ pub mod reasons {
     pub const DRAIN_TIMEOUT: &str = "DrainTimeout";
     /// Another set selects the same machines.
     pub const SELECTOR_OVERLAPS: &str = "SelectorOverlaps";
-    /// An object of the name that is needed belongs to somebody else.
+    /// An object with the required name is controlled by another object.
     pub const NAME_TAKEN: &str = "NameTaken";
     /// A change is on its way to what is in use.
     pub const UPDATING: &str = "Updating";
@@ -174,11 +175,11 @@ pub mod reasons {
     pub const VPC_CREATING: &str = "VPCCreating";
     /// The VPC could not be built.
     pub const VPC_CREATION_FAILED: &str = "VPCCreationFailed";
-    /// The spec's network makes no sense.
+    /// The spec's network is invalid.
     pub const INVALID_VPC_CONFIG: &str = "InvalidVPCConfig";
     /// No Cluster has claimed the object yet.
     pub const WAITING_FOR_CLUSTER: &str = "WaitingForCluster";
-    /// The owning Cluster is on its way out: nothing new is built.
+    /// The owning Cluster is being deleted: nothing new is built.
     pub const CLUSTER_DELETING: &str = "ClusterDeleting";
     /// The owning Cluster does not exist.
     pub const CLUSTER_NOT_FOUND: &str = "ClusterNotFound";
@@ -200,15 +201,15 @@ pub mod reasons {
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
     /// The rollout moves forward.
     pub const SET_UPDATED: &str = "CaptMachineSetUpdated";
-    /// OnDelete: nothing is missing but what people delete.
+    /// OnDelete: only machines that users delete are replaced.
     pub const AWAITING_DELETION: &str = "AwaitingDeletion";
     /// Enough machines are available.
     pub const MINIMUM_AVAILABLE: &str = "MinimumReplicasAvailable";
     /// Fewer machines are available than the strategy allows.
     pub const MINIMUM_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
-    /// What the condition speaks of is under way.
+    /// The operation that the condition reports is in progress.
     pub const IN_PROGRESS: &str = "InProgress";
-    /// What the condition speaks of is not going on.
+    /// The operation that the condition reports is not in progress.
     pub const NOT_IN_PROGRESS: &str = "NotInProgress";
     /// Machines are missing or not ready.
     pub const MACHINES_NOT_READY: &str = "MachinesNotReady";
@@ -223,35 +224,35 @@ pub mod reasons {
 
     /// The API said that it is ready.
     pub const PROBE_SUCCEEDED: &str = "ProbeSucceeded";
-    /// The API did not say that it is ready, or nobody answered.
+    /// The API did not report that it is ready, or did not answer.
     pub const PROBE_FAILED: &str = "ProbeFailed";
     /// The API is reached from inside its network alone.
     pub const ENDPOINT_PRIVATE: &str = "EndpointPrivate";
     /// The name of the API's address does not resolve here.
     pub const ADDRESS_NOT_RESOLVED: &str = "AddressNotResolved";
-    /// Nobody has asked the API.
+    /// The API has not been probed.
     pub const NOT_PROBED: &str = "NotProbed";
 
     // Those of a Cluster are Cluster API's.
-    /// It is not ready, or nobody said so.
+    /// Readiness is false or unknown.
     pub const NOT_READY: &str = "NotReady";
-    /// It can be used.
+    /// The object is available.
     pub const AVAILABLE: &str = "Available";
-    /// It cannot be used, or nobody said that it can.
+    /// Availability is false or unknown.
     pub const NOT_AVAILABLE: &str = "NotAvailable";
     /// The control plane was complete at least once.
     pub const INITIALIZED: &str = "Initialized";
     /// The control plane was not complete yet.
     pub const NOT_INITIALIZED: &str = "NotInitialized";
-    /// What is referred to does not exist.
+    /// The referenced object does not exist.
     pub const OBJECT_DOES_NOT_EXIST: &str = "ObjectDoesNotExist";
-    /// What is referred to was there and is gone.
+    /// The referenced object existed and was deleted.
     pub const OBJECT_DELETED: &str = "ObjectDeleted";
     /// No machines are asked for.
     pub const NO_WORKERS: &str = "NoWorkers";
-    /// It is not paused.
+    /// The object is not paused.
     pub const NOT_PAUSED: &str = "NotPaused";
-    /// It is not being deleted.
+    /// The object is not being deleted.
     pub const NOT_DELETING: &str = "NotDeleting";
     /// Deletion waits for machines and their groups.
     pub const WAITING_FOR_WORKERS_DELETION: &str = "WaitingForWorkersDeletion";
@@ -259,6 +260,6 @@ pub mod reasons {
     pub const WAITING_FOR_CONTROL_PLANE_DELETION: &str = "WaitingForControlPlaneDeletion";
     /// Deletion waits for the infrastructure.
     pub const WAITING_FOR_INFRASTRUCTURE_DELETION: &str = "WaitingForInfrastructureDeletion";
-    /// A reference names what cannot be used.
+    /// A reference names an object that cannot be used.
     pub const INVALID_REFERENCE: &str = "InvalidReference";
 }

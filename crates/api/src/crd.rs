@@ -18,8 +18,8 @@ use crate::{cluster, grant, machine, workspace};
 pub struct Kind {
     /// The CRD as a cluster installs it.
     pub crd: CustomResourceDefinition,
-    /// Whether an object is one that the type can hold; says more than a structural schema can, for
-    /// example that a `module` is text or an address.
+    /// Parses an object as the kind's Rust type. Stricter than a structural schema can be, for example that a
+    /// `module` is text or an address.
     pub parse: fn(Value) -> Result<(), serde_path_to_error::Error<serde_json::Error>>,
 }
 
@@ -65,7 +65,8 @@ pub fn cluster_kind() -> Kind {
     kind
 }
 
-/// Whether what an API has is what was applied; it adds defaults of its own, and others may add labels.
+/// Returns true if the installed CRD is the wanted one, apart from defaults that the API fills in and labels that
+/// others add.
 pub fn is_installed(found: &CustomResourceDefinition, wanted: &CustomResourceDefinition) -> bool {
     let spec = |crd: &CustomResourceDefinition| {
         let mut spec = crd.spec.clone();
@@ -80,7 +81,7 @@ pub fn is_installed(found: &CustomResourceDefinition, wanted: &CustomResourceDef
     spec(found) == spec(wanted) && labels(wanted).iter().all(|(name, value)| there.get(name) == Some(value))
 }
 
-/// Without what says nothing: nulls, empty lists, and whether a number is written as a fraction.
+/// Removes what carries no meaning: nulls, empty lists, and whether a number is written as a fraction.
 fn plain(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -122,7 +123,7 @@ fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// Walks a schema and brings every node of it into the house form.
+/// Walks a schema and normalizes every node of it.
 fn tidy(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     if let Some(description) = schema.description.as_mut() {

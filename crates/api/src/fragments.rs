@@ -324,7 +324,7 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             "properties": {
                 "type": {
                     "type": "string",
-                    "description": "What the condition is about, in CamelCase.",
+                    "description": "Type of the condition, in CamelCase.",
                     "maxLength": 316,
                     "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
                 },
@@ -335,7 +335,7 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                 },
                 "reason": {
                     "type": "string",
-                    "description": "Why the condition has this status, as one CamelCase word that programs can match.",
+                    "description": "Machine-readable reason for the status, in CamelCase.",
                     "minLength": 1,
                     "maxLength": 1024,
                     "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
@@ -348,13 +348,13 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                 "lastTransitionTime": {
                     "type": "string",
                     "format": "date-time",
-                    "description": "When the status last changed.",
+                    "description": "Time of the last change of the status.",
                 },
                 "observedGeneration": {
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,
-                    "description": "The metadata.generation that the condition speaks of.",
+                    "description": "The metadata.generation that the condition was set for.",
                 },
             },
         },
@@ -369,7 +369,7 @@ pub(crate) fn selector(_: &mut SchemaGenerator) -> Schema {
         "properties": {
             "matchLabels": {
                 "type": "object",
-                "description": "Labels that a machine must have, with exactly these values.",
+                "description": "Labels that a machine must have, with these exact values.",
                 "maxProperties": 64,
                 "additionalProperties": { "type": "string", "maxLength": 63 },
             },
@@ -384,13 +384,13 @@ pub(crate) fn selector(_: &mut SchemaGenerator) -> Schema {
                     "properties": {
                         "key": {
                             "type": "string",
-                            "description": "The label the requirement is about.",
+                            "description": "Key of the label.",
                             "minLength": 1,
                             "maxLength": 317,
                         },
                         "operator": {
                             "type": "string",
-                            "description": "How the label relates to the values.",
+                            "description": "Operator that relates the label to the values.",
                             "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
                         },
                         "values": {

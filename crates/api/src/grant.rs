@@ -1,4 +1,4 @@
-//! `ReferenceGrant`: which references from other namespaces a namespace allows, in the shape of Gateway API's kind of that name.
+//! `ReferenceGrant`: references from other namespaces that a namespace allows, in the shape of Gateway API's kind of that name.
 //!
 //! [`granted`] is the whole decision, and pure: the controllers' one resolver of references calls it.
 
@@ -69,17 +69,17 @@ pub struct GrantTo {
     /// Kind of the objects.
     #[schemars(schema_with = "fragments::kind")]
     pub kind: String,
-    /// Name of the one object. Left out: all objects of the kind.
+    /// Name of the one object. Defaults to all objects of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::object_name")]
     pub name: Option<String>,
     /// Read: use what the object holds. Write: put outputs into a Secret that is new, empty, or was written by the same
-    /// workspace. One does not include the other. Left out: Read.
+    /// workspace. One does not include the other. Defaults to Read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub access: Access,
 }
 
-/// What a reference does with the object that it names.
+/// Kinds of access to the object of a reference.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 pub enum Access {
     /// Uses what the object holds.
@@ -96,7 +96,7 @@ pub struct Crossing<'a> {
     pub from: (&'a str, &'a str, &'a str),
     /// API group, kind and name of the object that is referred to.
     pub to: (&'a str, &'a str, &'a str),
-    /// What the reference does with it.
+    /// Requested access.
     pub access: Access,
 }
 

@@ -4,7 +4,7 @@
 //! A doc comment on a field is its description in the CRD, so it is written for the reader of
 //! `kubectl explain`; a rule stands beside the field it guards and its message says what to write instead.
 //!
-//! | Room | What is in it |
+//! | Module | Contents |
 //! |---|---|
 //! | [`workspace`] | `WorkspaceTemplate`, `WorkspaceTemplateApply`, `WorkspaceProviderConfig` |
 //! | [`cluster`] | `CAPTCluster`, `CAPTControlPlane` and their templates |

@@ -13,7 +13,7 @@ pub struct ObjectRef {
     /// Name of the object.
     #[schemars(schema_with = "fragments::object_name")]
     pub name: String,
-    /// Namespace of the object. Left out: the namespace of the object that holds this reference.
+    /// Namespace of the object. Defaults to the namespace of the object that holds this reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::namespace")]
     pub namespace: Option<String>,
@@ -26,7 +26,7 @@ pub struct KeyRef {
     /// Name of the Secret or ConfigMap.
     #[schemars(schema_with = "fragments::object_name")]
     pub name: String,
-    /// Namespace of the Secret or ConfigMap. Left out: the namespace of the object that holds this reference.
+    /// Namespace of the Secret or ConfigMap. Defaults to the namespace of the object that holds this reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::namespace")]
     pub namespace: Option<String>,
@@ -35,13 +35,13 @@ pub struct KeyRef {
     pub key: String,
 }
 
-/// Where the Kubernetes API of a cluster is reached.
+/// Address of the Kubernetes API of a cluster.
 #[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.host == '' || self.port >= 1")
     .message("port is a number from 1 to 65535").field_path(".port"))]
 pub struct Endpoint {
-    /// Host name or address. A scheme before it, as older versions wrote it, is left away; empty: nobody knows yet.
+    /// Host name or IP address. A URL scheme, as older versions wrote it, is stripped; empty until it is known.
     #[schemars(length(max = 512))]
     #[x_kube(validation = Rule::new("self.matches('^(https?://)?[^/]*/?$')")
         .message("host is a name or address: write example.com, without a path"))]

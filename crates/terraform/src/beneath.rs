@@ -145,7 +145,7 @@ impl Dir {
         regular(&folder, name, path, most)
     }
 
-    /// When a file was changed last, and its size. Follows no link.
+    /// Returns the size and last change of a file. Follows no link.
     pub fn stamp(&self, path: &Path) -> Option<Stamp> {
         let (folder, name) = self.own_parent(path).ok()?;
         let stat = fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;

@@ -28,11 +28,11 @@ use crate::{
 /// Terraform under an open licence, so the oldest one that people have a reason to keep.
 pub(crate) const OLDEST: &str = "1.5.0";
 
-/// How long the folders of PATH are not looked through again, as long as what was found there is still there: every look at
-/// every workspace asks.
+/// Lifetime of a lookup in the folders of PATH, as long as the binary that was found still exists: every reconcile of every
+/// workspace asks.
 const LOOKED: Duration = Duration::from_secs(1);
 
-/// How long a binary that could not tell its version is left alone.
+/// Delay before a binary that could not report its version is asked again.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 
 /// A binary that can be run.
@@ -40,7 +40,7 @@ const LEFT_ALONE: Duration = Duration::from_secs(60);
 pub struct Binary {
     /// `tofu` or `terraform`.
     pub name: String,
-    /// Where it is.
+    /// Path of the binary.
     pub path: PathBuf,
     /// Its version.
     pub version: String,
@@ -56,7 +56,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Whether it would do if it were of that version.
+    /// Returns true if the binary would satisfy the choice, were it of that version.
     pub fn would_do(&self, version: &str, choice: &Choice) -> bool {
         check(&self.path, version, choice).is_ok()
     }
@@ -67,17 +67,17 @@ pub fn find(choice: &Choice) -> Result<Binary, Failure> {
     Binaries::new(None, Duration::from_secs(20)).find(choice)
 }
 
-/// Where binaries are looked for, and how long one may take to tell its version.
+/// Finds binaries, and caches their versions.
 pub(crate) struct Binaries {
     path: OsString,
     timeout: Duration,
-    found: Mutex<HashMap<Names, (Vec<PathBuf>, Instant)>>,
+    found: Mutex<HashMap<FileNames, (Vec<PathBuf>, Instant)>>,
 }
 
-/// What a binary may be called, the better first.
-type Names = &'static [&'static str];
+/// Names of a binary's file, in order of preference.
+type FileNames = &'static [&'static str];
 
-/// What is known of a binary; nothing before it was asked.
+/// Cached answer of a binary; `None` before it was asked.
 type Answer = Arc<Mutex<Option<Known>>>;
 
 /// Of each path. Shared by all that ask: one may ask before an engine is there, while other things are made ready.
@@ -90,7 +90,7 @@ struct Known {
 }
 
 impl Known {
-    /// Whether it still is the binary that was asked.
+    /// Returns true if the answer is of the binary that is at `path` now.
     fn is_of(&self, path: &Path) -> bool {
         self.modified == modified(path)
     }
@@ -102,7 +102,7 @@ impl Binaries {
         Self { path, timeout, found: Mutex::default() }
     }
 
-    /// Where binaries are looked for.
+    /// Search path for binaries.
     pub fn path(&self) -> &OsStr {
         &self.path
     }
@@ -143,13 +143,13 @@ impl Binaries {
         Ok(Program { name, path, version: Some(version) })
     }
 
-    /// Whether there is a binary for a choice, whatever its version.
+    /// Returns true if there is a binary for a choice, whatever its version.
     pub fn is_there(&self, choice: &Choice) -> bool {
         !self.locate(names(choice)).is_empty()
     }
 
-    /// Where programs of these names are.
-    fn locate(&self, names: Names) -> Vec<PathBuf> {
+    /// Paths of the programs of these names.
+    fn locate(&self, names: FileNames) -> Vec<PathBuf> {
         let found = || self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let before = found().get(names).filter(|(_, looked)| looked.elapsed() < LOOKED).cloned();
         if let Some((paths, _)) = before.filter(|(paths, _)| paths.iter().all(|path| is_program(path))) {
@@ -182,7 +182,7 @@ impl Binaries {
     }
 }
 
-/// Whether a binary of that version will do.
+/// Checks a binary of that version against the choice.
 fn check(path: &Path, version: &str, choice: &Choice) -> Result<(), Failure> {
     let broken =
         || Failure::new(Reason::BinaryBroken, format!("{} says its version is {version:?}", path.display()));
@@ -217,7 +217,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn names(choice: &Choice) -> Names {
+fn names(choice: &Choice) -> FileNames {
     match choice.name {
         BinaryName::Auto => &["tofu", "terraform"],
         BinaryName::Tofu => &["tofu"],

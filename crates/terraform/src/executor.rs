@@ -138,16 +138,16 @@ pub trait LogReader: Send {
 pub struct Run {
     /// Its id.
     pub id: RunId,
-    /// How far it is.
+    /// Current state of the run.
     pub state: RunState,
 }
 
-/// How far a run is.
+/// State of a run.
 #[derive(Clone, Debug)]
 pub enum RunState {
     /// It is under way.
     UnderWay {
-        /// What it does.
+        /// Operation of the run.
         operation: Operation,
         /// Since when.
         since: Timestamp,
@@ -169,7 +169,7 @@ pub enum PlanSelector {
     Drift,
 }
 
-/// How a plan is to be shown.
+/// Format to show a plan in.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanFormat {
     /// In colours.

@@ -46,7 +46,7 @@ pub(crate) fn find(folders: &Folders, workspace: &WorkspaceId) -> Option<Finishe
     end(&folders.failed_of(workspace))
 }
 
-/// Whether a run failed to build something; how something goes is told by what still exists.
+/// Returns true if a run failed to build something; a destroy can be inspected through what still exists.
 pub(crate) fn failed(end: &Finished) -> bool {
     matches!(end.outcome, Outcome::Failed(_) | Outcome::TimedOut) && end.operation != Operation::Destroy
 }

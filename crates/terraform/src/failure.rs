@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stream::{Diagnostic, Severity};
 
-/// What a failure asks for.
+/// Class of a failure, which decides about the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Class {
     /// Another try, later.
@@ -121,12 +121,12 @@ reasons! {
 }
 
 impl Reason {
-    /// Whether something that CAPT relies on is damaged or gone.
+    /// Returns true if something that CAPT relies on is damaged or gone.
     pub const fn is_damage(self) -> bool {
         matches!(self, Self::StateDamaged | Self::StateLost | Self::RecordDamaged)
     }
 
-    /// What it asks for.
+    /// Class of failures with this reason.
     pub const fn class(self) -> Class {
         match self {
             Self::InvalidModule
@@ -176,7 +176,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What was being done.
+/// Step of a run that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Step {
     /// `init`.
@@ -207,7 +207,7 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What it asks for.
+    /// Class, which decides about the next attempt.
     pub class: Class,
     /// Why.
     pub reason: Reason,

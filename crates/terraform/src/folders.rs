@@ -6,7 +6,7 @@
 //!   engine.json                    what the engine was started with, for who looks at the folder
 //!   plugins/ cli/                  downloaded plugins, CLI configurations; runs only read them
 //!   scratch/HASH/                  HOME and TMPDIR of one workspace's runs; emptied before and after each
-//!   shapes/HASH/                   one per distinct module with its providers; see the room `shape`
+//!   shapes/HASH/                   one per distinct module with its providers; see `init_cache`
 //!   failed/NAME-HASH/              log and end.json of the last failed run of a workspace that was forgotten
 //!   workspaces/NAME-HASH/
 //!     record.json                  inputs, plan, the run under way, the last run; written whole, durably
@@ -49,7 +49,7 @@ pub(crate) mod guest {
     pub const DATA: &str = "data";
 }
 
-/// What is left of a socket's 108 bytes has the name of the scratch folder and that of the socket.
+/// Longest path of a scratch folder. The rest of a socket's 108 bytes holds the name of the scratch folder and that of the socket.
 const LONGEST_SCRATCH: usize = 54;
 
 /// The data folder.
@@ -79,7 +79,7 @@ impl Folders {
         self.root.join("lock")
     }
 
-    /// What the engine was started with.
+    /// Settings that the engine was started with.
     pub fn settings(&self) -> PathBuf {
         self.root.join("engine.json")
     }
@@ -89,8 +89,8 @@ impl Folders {
         Term::path(&self.root)
     }
 
-    /// Where scratch folders are. Plugins put their sockets there, whose paths may have 108 bytes only: of a deep data folder they are
-    /// below the system's temporary folder.
+    /// Parent of the scratch folders. Plugins put their sockets there, whose paths may have 108 bytes only: for a deep data folder
+    /// they are below the system's temporary folder.
     fn scratch_root(&self) -> PathBuf {
         let own = self.root.join("scratch");
         if own.as_os_str().len() <= LONGEST_SCRATCH {
@@ -140,12 +140,12 @@ impl Folders {
         self.root.join("cli")
     }
 
-    pub fn shapes(&self) -> PathBuf {
+    pub fn init_cache(&self) -> PathBuf {
         self.root.join("shapes")
     }
 
-    pub fn shape(&self, key: &str) -> PathBuf {
-        self.shapes().join(key)
+    pub fn init_entry(&self, key: &str) -> PathBuf {
+        self.init_cache().join(key)
     }
 
     /// Failed runs of workspaces that were forgotten.
@@ -189,7 +189,7 @@ impl WorkspaceFolder {
         self.0.join("retained")
     }
 
-    /// What was here of a workspace, and is not gone on with.
+    /// Files of a workspace that were replaced by a kept copy of it.
     pub fn gone(&self) -> PathBuf {
         self.0.join("gone")
     }
@@ -242,7 +242,7 @@ impl WorkspaceFolder {
         self.0.join("plan")
     }
 
-    /// What was rendered into `work`, so that it can be taken out again.
+    /// List of the files rendered into `work`, so that they can be removed again.
     pub fn rendered(&self) -> PathBuf {
         self.0.join("rendered.json")
     }

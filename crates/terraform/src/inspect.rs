@@ -18,7 +18,7 @@ use crate::{
     folders::{END, Folders, WorkspaceFolder},
     guard::THIS_PROGRAM,
     order::{Operation, RunId, WorkspaceId},
-    process::Files,
+    process::ProcessFiles,
     record::Record,
     settings::Settings,
     state::State,
@@ -52,19 +52,19 @@ impl Inspection {
         locks.lines().find_map(|line| holder(line, inode))
     }
 
-    /// What the engine that was started last was started with.
+    /// Settings of the engine that was started last.
     pub fn settings(&self) -> Option<Settings> {
         Settings::read(&self.folders.settings())
     }
 
     /// Every workspace that can be read, and the folders of those that cannot.
-    pub fn workspaces(&self) -> io::Result<(Vec<Visited>, Vec<PathBuf>)> {
+    pub fn workspaces(&self) -> io::Result<(Vec<WorkspaceOnDisk>, Vec<PathBuf>)> {
         let (mut read, mut unreadable) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(self.folders.workspaces())? {
             let folder = WorkspaceFolder(entry?.path());
             match Record::read(&folder) {
                 Ok(Some(record)) => {
-                    read.push(self.visited(folder, record));
+                    read.push(self.on_disk(folder, record));
                 }
                 Ok(None) => {}
                 Err(_) => unreadable.push(folder.0),
@@ -75,18 +75,23 @@ impl Inspection {
     }
 
     /// One workspace; `None` where nothing ever ran for it here.
-    pub fn workspace(&self, id: &WorkspaceId) -> io::Result<Option<Visited>> {
+    pub fn workspace(&self, id: &WorkspaceId) -> io::Result<Option<WorkspaceOnDisk>> {
         let folder = self.folders.workspace(id);
         let record = Record::read(&folder)?;
-        Ok(record.map(|record| self.visited(folder, record)))
+        Ok(record.map(|record| self.on_disk(folder, record)))
     }
 
-    fn visited(&self, folder: WorkspaceFolder, record: Record) -> Visited {
-        Visited { folders: self.folders.clone(), guard: self.guard.clone(), folder, record: Box::new(record) }
+    fn on_disk(&self, folder: WorkspaceFolder, record: Record) -> WorkspaceOnDisk {
+        WorkspaceOnDisk {
+            folders: self.folders.clone(),
+            guard: self.guard.clone(),
+            folder,
+            record: Box::new(record),
+        }
     }
 }
 
-/// Who holds the lock on a file, from a line such as `1: FLOCK  ADVISORY  WRITE 4711 08:02:1234 0 EOF`.
+/// Returns the process that holds the lock on a file, from a line such as `1: FLOCK  ADVISORY  WRITE 4711 08:02:1234 0 EOF`.
 fn holder(line: &str, inode: u64) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     if words.next() != Some("FLOCK") {
@@ -99,14 +104,14 @@ fn holder(line: &str, inode: u64) -> Option<u32> {
 
 /// A workspace as it is on the disk.
 #[derive(Clone, Debug)]
-pub struct Visited {
+pub struct WorkspaceOnDisk {
     folders: Folders,
     guard: PathBuf,
     folder: WorkspaceFolder,
     record: Box<Record>,
 }
 
-impl Visited {
+impl WorkspaceOnDisk {
     /// Its name.
     pub fn id(&self) -> &WorkspaceId {
         &self.record.workspace
@@ -167,7 +172,7 @@ impl Visited {
         let folder = self.folder.run(&id);
         let current = self.record.current.as_ref().filter(|journal| journal.id == id);
         let state = if let Some(journal) = current {
-            let lives = Files::new(folder, journal.stage.as_str()).lives();
+            let lives = ProcessFiles::new(folder, journal.stage.as_str()).lives();
             RunState::UnderWay { operation: journal.operation.clone(), since: journal.started, lives }
         } else if let Some(last) = self.record.last.as_ref().filter(|last| last.id == id) {
             RunState::Ended(Box::new(last.clone()))

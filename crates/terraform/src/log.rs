@@ -137,7 +137,7 @@ pub(crate) struct Tail {
 
 /// Part of a stream.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct LogChunk {
     pub lines: Vec<String>,
     /// More may be there already.
     pub more: bool,
@@ -149,14 +149,14 @@ impl Tail {
     }
 
     /// The whole lines of the next part. At the `end` of the file, what is left is a line too.
-    pub fn lines(&mut self, end: bool) -> io::Result<Part> {
+    pub fn lines(&mut self, end: bool) -> io::Result<LogChunk> {
         if self.file.is_none() {
             self.file = match open_own(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 opened => Some(opened?),
             };
         }
-        let Some(file) = &mut self.file else { return Ok(Part::default()) };
+        let Some(file) = &mut self.file else { return Ok(LogChunk::default()) };
         let length = file.metadata()?.len();
         if length.saturating_sub(self.at) > FAR_AHEAD {
             self.at = length - LAST;
@@ -178,14 +178,14 @@ impl Tail {
             let rest = new.iter().position(|byte| *byte == b'\n').map_or(self.begun.len(), |at| old + at);
             self.begun.drain(..rest);
             self.left_out = false;
-            return Ok(Part { lines: self.take(whole - rest), more });
+            return Ok(LogChunk { lines: self.take(whole - rest), more });
         }
         if self.left_out || (whole == 0 && self.begun.len() > LONGEST_LINE) {
             self.begun.clear();
             self.left_out = true;
-            return Ok(Part { lines: Vec::new(), more });
+            return Ok(LogChunk { lines: Vec::new(), more });
         }
-        Ok(Part { lines: self.take(whole), more })
+        Ok(LogChunk { lines: self.take(whole), more })
     }
 
     /// Takes so many bytes out, as lines.
@@ -206,13 +206,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("stream");
         let mut tail = Tail::new(path.clone());
-        assert_eq!(tail.lines(false).expect("read"), Part::default(), "not there yet");
+        assert_eq!(tail.lines(false).expect("read"), LogChunk::default(), "not there yet");
         let mut file = File::create(&path).expect("create");
         file.write_all(b"one\ntwo").expect("write");
         assert_eq!(tail.lines(false).expect("read").lines, ["one"]);
         file.write_all(b" and a half\n\nthree").expect("write");
         assert_eq!(tail.lines(false).expect("read").lines, ["two and a half"]);
-        assert_eq!(tail.lines(false).expect("read"), Part::default());
+        assert_eq!(tail.lines(false).expect("read"), LogChunk::default());
         assert_eq!(tail.lines(true).expect("read").lines, ["three"]);
     }
 
@@ -252,7 +252,7 @@ mod tests {
         fs::write(&path, &endless).expect("write");
         let mut tail = Tail::new(path);
         while tail.lines(false).expect("read").more {}
-        assert_eq!(tail.lines(true).expect("read"), Part::default());
+        assert_eq!(tail.lines(true).expect("read"), LogChunk::default());
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct Snapshot {
     pub running: usize,
     /// Runs by operation and outcome (`apply`, `done`).
     pub runs: BTreeMap<(&'static str, &'static str), u64>,
-    /// How long runs took, by operation.
+    /// Durations of runs, by operation.
     pub durations: BTreeMap<&'static str, Histogram>,
     /// `init` processes.
     pub inits: u64,

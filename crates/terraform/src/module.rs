@@ -26,7 +26,7 @@ pub use configuration::{Configuration, with_configuration, without_backend};
 pub use substitute::{changed_by, substitute};
 pub use types::{Misfit, misfit};
 
-/// How a module or a file of variables is written.
+/// Language of a module or a file of variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Format {
     /// Terraform's own language.
@@ -54,17 +54,17 @@ impl Format {
 pub enum Module {
     /// The text itself.
     Inline {
-        /// What is in its one file.
+        /// Text of its one file.
         text: String,
-        /// How it is written.
+        /// Language of the text.
         #[serde(default)]
         format: Format,
     },
     /// A module from a registry, a repository, a bucket: whatever Terraform takes as a `source`.
     Source {
-        /// Where it is.
+        /// Source address.
         source: String,
-        /// Which version; registries only.
+        /// Version constraint; registries only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<String>,
         /// The folder in it to run, where that is not its root.
@@ -73,7 +73,7 @@ pub enum Module {
     },
 }
 
-/// What a module declares. The default is that of a text nobody could read: nothing is known, so nothing is left out.
+/// Declarations of a module. The default is that of an unreadable text: nothing is known, so nothing is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
     /// Its variables.
@@ -111,7 +111,7 @@ pub struct BackendBlock {
 }
 
 impl BackendBlock {
-    /// Whether it is a file in the folder of the run, which is where a state is without any backend.
+    /// Returns true if the state is a file in the folder of the run, as it is without any backend.
     pub(crate) fn is_own_file(&self) -> bool {
         self.kind == "local" && !self.text.contains("\"/")
     }
@@ -136,7 +136,7 @@ pub struct Declaration {
     pub type_text: Option<String>,
 }
 
-/// What is wrong with a text, as far as can be told without Terraform.
+/// Syntax error in a text, as far as it can be found without Terraform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub struct Problem {
     /// In words.
@@ -161,7 +161,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a module's text declares. Texts that were asked for lately are not read again.
+/// Parses the declarations of a module's text. Results for recent texts are cached.
 pub fn declared(text: &str, format: Format) -> Result<Declared, Problem> {
     remembered::declared(text, format)
 }
@@ -176,13 +176,13 @@ pub(crate) fn read(text: &str, format: Format) -> Result<Declared, Problem> {
     Ok(collector.finish())
 }
 
-/// What the module in a folder declares.
+/// Parses the declarations of the module in a folder.
 pub fn declared_in_folder(folder: &Path, tofu: bool) -> Result<Declared, Problem> {
     declared_in_package(folder, Path::new(""), tofu)
 }
 
-/// What the module in a folder of a package declares: all its files; of override files only backends. OpenTofu (`tofu`) also reads
-/// `x.tofu`, and then not `x.tf`. Links are followed as far as they stay in the package.
+/// Parses the declarations of the module in a folder of a package: all its files; of override files only backends. OpenTofu
+/// (`tofu`) also reads `x.tofu`, and then not `x.tf`. Links are followed as far as they stay in the package.
 pub(crate) fn declared_in_package(package: &Path, root: &Path, tofu: bool) -> Result<Declared, Problem> {
     let trouble = |name: &str, error: std::io::Error| Problem {
         message: format!("cannot be read: {error}"),
@@ -240,7 +240,7 @@ pub(crate) fn declared_in_package(package: &Path, root: &Path, tofu: bool) -> Re
     }
 }
 
-/// Whether a file overrides parts of others.
+/// Returns true if a file overrides parts of others.
 fn overrides_others(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or(name);
     stem == "override" || stem.ends_with("_override")
@@ -258,13 +258,13 @@ fn encrypted(file: Option<String>, line: Option<u32>) -> Problem {
     }
 }
 
-/// Whether a text that is not understood here may hold an `encryption` block all the same: its name is always written out, in JSON
+/// Returns a problem if a text that cannot be parsed here may hold an `encryption` block: its name is always written out, in JSON
 /// perhaps with escapes.
 pub(crate) fn may_encrypt(text: &str) -> Option<Problem> {
     (text.contains("encryption") || text.contains("\\u")).then(|| encrypted(None, None))
 }
 
-/// Whether Terraform reads a file of that name in the folder it starts in.
+/// Returns true if Terraform reads a file of that name in the folder it starts in.
 pub fn read_by_terraform(name: &[u8]) -> bool {
     const ENDINGS: [&str; 8] =
         [".tf", ".tf.json", ".tofu", ".tofu.json", ".tfvars", ".tfvars.json", ".tfstate", ".lock.hcl"];
@@ -297,7 +297,7 @@ fn format_of(name: &str, tofu: bool, beside: &BTreeSet<String>) -> Option<Format
 /// The source of the provider that needs no installation.
 pub(crate) const BUILTIN: &str = "terraform.io/builtin/terraform";
 
-/// What the readers of both formats put their finds into.
+/// Collects declarations for the readers of both formats.
 #[derive(Default)]
 struct Collector {
     declared: Declared,

@@ -1,4 +1,4 @@
-//! What can be ordered, and the names things go by.
+//! Orders for runs, and the identifiers in them.
 
 use std::{fmt, time::Duration};
 
@@ -96,14 +96,14 @@ pub struct Order {
     pub group: String,
     /// Others are built on it: it goes before what nobody waits for.
     pub leads: bool,
-    /// What to do.
+    /// Operation to run.
     pub operation: Operation,
-    /// What from. `None`: from the inputs of the last apply. A destroy and a refresh always take module and variables from the
-    /// last apply, and from here only what lets them reach the cloud (environment, files, plugins, binary).
+    /// Inputs to run with. `None`: those of the last apply. A destroy and a refresh always take module and variables from the last
+    /// apply, and from here only what lets them reach the cloud (environment, files, plugins, binary).
     pub inputs: Option<Inputs>,
     /// Their revision, where whoever orders knows it.
     pub revision: Option<Revision>,
-    /// How long each process may take.
+    /// Time limit of each process.
     pub timeout: Duration,
     /// An apply that would destroy more objects stops, and keeps its plan.
     pub max_destroy: Option<u32>,
@@ -137,7 +137,7 @@ impl Order {
     }
 }
 
-/// What a run does.
+/// Operation of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// Makes a plan, and keeps it.

@@ -1,4 +1,4 @@
-//! What is known of a workspace across restarts: one file, written whole and durably.
+//! Durable record of a workspace, kept across restarts: one file, written whole.
 //!
 //! The intent of a run is in it before the run's first process starts, together with the inputs a later destroy needs.
 
@@ -42,8 +42,9 @@ pub(crate) struct Record {
     pub looked: Option<Inputs>,
     pub current: Option<Journal>,
     pub last: Option<Finished>,
-    /// The shape the workspace uses, which must not be cleaned away.
-    pub shape: Option<String>,
+    /// The entry the workspace uses, which must not be cleaned away.
+    #[serde(rename = "shape")]
+    pub init_entry: Option<String>,
     /// The code of that apply, where it lies on this machine: a destroy needs just that, whatever became of the folder since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
@@ -81,7 +82,7 @@ pub(crate) struct Record {
     pub seen: Option<Seen>,
 }
 
-/// Why a state is not believed, until there is another one.
+/// Reason not to trust a state, until there is another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Doubt {
     pub failure: Failure,
@@ -90,7 +91,7 @@ pub(crate) struct Doubt {
 }
 
 impl Doubt {
-    /// Whether it is about this state of record.
+    /// Returns true if the doubt is about this state of record.
     pub fn is_about(&self, state: Option<&[u8]>) -> bool {
         self.state == state.map(|bytes| sha256([bytes]))
     }
@@ -112,12 +113,12 @@ pub(crate) struct Journal {
     pub id: RunId,
     pub operation: Operation,
     pub revision: Revision,
-    /// Where they are not those of the record: a plan and a look at drift leave those alone.
+    /// Inputs of the run, if they are not those of the record: a plan and a drift check leave those alone.
     pub inputs: Option<Inputs>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
     pub stage: Stage,
-    /// Where its process started.
+    /// Path of the files that its process started with.
     pub start: PathBuf,
     /// The state is not here but where the backend says.
     pub remote: bool,
@@ -147,7 +148,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// Whether it changes anything but files of its own.
+    /// Returns true if the process changes anything but files of its own.
     pub const fn changes(self) -> bool {
         !matches!(self, Self::Plan | Self::Look)
     }
@@ -183,8 +184,8 @@ fn unsealed(bytes: &[u8]) -> io::Result<Record> {
     serde_json::from_str(sealed.record.get()).map_err(|error| damaged(error.to_string()))
 }
 
-/// What a record knows of the state of record. A state that is missing, cut or altered where this knows better is not taken for an empty
-/// one. A newer one of the same lineage is fine: a run was cut off, or a person worked on it with Terraform.
+/// Fingerprint of the state of record. A state that is missing, cut or altered against it is not treated as an empty one. A newer
+/// one of the same lineage is fine: a run was cut off, or a user worked on it with Terraform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Seal {
     pub serial: u64,
@@ -219,7 +220,7 @@ impl Seal {
         format!("{}{}.tfstate", self.copy_stem(), maker.unwrap_or_default())
     }
 
-    /// How the file names of a copy begin, whoever made it.
+    /// Common start of the file names of a copy, whoever made it.
     pub fn copy_stem(&self) -> String {
         format!("{:012}-{}", self.serial, &self.sha256[..16])
     }
@@ -275,7 +276,7 @@ impl Damage {
     }
 }
 
-/// What to do about a state that is damaged or gone, of which so many good copies are kept.
+/// Remedy for a state that is damaged or gone, of which so many good copies are kept.
 pub(crate) fn way_out(copies: usize) -> String {
     let next = match copies {
         0 => "restore the file, or give a state with `capt import-state`".to_owned(),
@@ -311,7 +312,8 @@ struct Essence {
     turn: Option<u64>,
 }
 
-/// What a state backend seals: the inputs, and the place that a backend keeps their state in. Who could write the place would hold up others.
+/// Fields of a record that a state backend seals: the inputs, and the location that a backend keeps their state in. Write access to
+/// the location alone would be enough to block other workspaces.
 #[derive(Serialize)]
 struct Built<'a> {
     #[serde(flatten)]
@@ -323,8 +325,9 @@ struct Built<'a> {
 /// The files of a module that was applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Code {
-    /// The shape that has a copy; nothing where another engine made it.
-    pub shape: Option<String>,
+    /// The entry that has a copy; nothing where another engine made it.
+    #[serde(rename = "shape")]
+    pub init_entry: Option<String>,
     /// The hash of the files.
     pub content: String,
 }
@@ -359,7 +362,7 @@ impl Record {
             looked: None,
             current: None,
             last: None,
-            shape: None,
+            init_entry: None,
             code: None,
             before: None,
             remote: false,
@@ -374,16 +377,16 @@ impl Record {
         }
     }
 
-    /// Whether nothing says that anything was ever built, imported or begun.
+    /// Returns true if there is no sign that anything was ever built, imported or started.
     pub fn is_blank(&self) -> bool {
         let Self { inputs, applied, touched, remote, unsaved, .. } = self;
         inputs.is_none() && applied.is_none() && !touched && !remote && unsaved.is_empty()
     }
 
-    /// The shapes that have copies of code that is still needed.
+    /// The entry that have copies of code that is still needed.
     pub fn copies(&self) -> impl Iterator<Item = String> {
         let before = self.before.as_ref().and_then(|before| before.code.as_ref());
-        self.code.iter().chain(before).filter_map(|code| code.shape.clone())
+        self.code.iter().chain(before).filter_map(|code| code.init_entry.clone())
     }
 
     /// Keeps what is known of what is there, for as long as nobody knows what becomes of an apply.
@@ -465,7 +468,7 @@ impl Record {
         write_whole(&folder.record(), &self.sealed()?)
     }
 
-    /// What a state backend keeps, with the state of record.
+    /// Content for the state backend, with the state of record.
     pub fn kept(&self, state: Vec<u8>, running: Option<Running>) -> Kept {
         let Self {
             workspace,
@@ -542,7 +545,7 @@ impl Record {
             made_by,
             doubt,
             claim,
-            code: content.map(|content| Code { shape: None, content }),
+            code: content.map(|content| Code { init_entry: None, content }),
             seen: Some(Seen::of(kept)),
             ..Self::new(workspace)
         })

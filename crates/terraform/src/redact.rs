@@ -25,7 +25,7 @@ use self::{
     printable::printable,
 };
 
-/// What stands in a secret's place.
+/// Replacement for a secret.
 const MASK: &str = "(sensitive)";
 
 /// Knows the secrets, and takes them out.
@@ -133,7 +133,7 @@ impl Redactor {
         self.blind || self.secrets.patterns_len() > 0 && !self.cuts(text, &Anchors::default()).is_empty()
     }
 
-    /// Where secrets are: in the text, and in what is left of it when encodings around them are undone.
+    /// Ranges of secrets: in the text, and in the text with the encodings around them undone.
     fn cuts(&self, text: &str, anchors: &Anchors) -> Vec<Range<usize>> {
         let mut cuts = Vec::new();
         for found in self.secrets.find_overlapping_iter(text) {

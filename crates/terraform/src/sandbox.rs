@@ -2,7 +2,7 @@
 //!
 //! The process that becomes Terraform shuts itself in before it does so: see the room `guard`.
 //!
-//! A run may read the system's folders and those of programs, its own shape and the plugins; it may write its own guest folder and its own
+//! A run may read the system's folders and those of programs, its own entry and the plugins; it may write its own guest folder and its own
 //! scratch. It sees no other workspace, not what CAPT keeps of its own one, and not the home of whoever runs the engine. It signals and
 //! connects (by abstract sockets) to its own processes only, and changes no limits or priorities of others.
 
@@ -72,7 +72,7 @@ const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urand
 /// The newest version whose meaning is known here; older kernels do what they can.
 const VERSION: ABI = ABI::V6;
 
-/// What a process may write and read, besides the system's folders.
+/// Paths that a process may write and read, besides the system's folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub write: Vec<PathBuf>,
@@ -108,7 +108,7 @@ impl Rules {
     }
 }
 
-/// Whether the kernel can shut a process in. Asks by trying, in a thread of its own that ends.
+/// Returns true if the kernel can confine a process. Tries it, in a thread of its own that ends.
 pub fn available() -> bool {
     std::thread::spawn(|| {
         matches!(enter(&[], &[]), Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced))
@@ -117,7 +117,8 @@ pub fn available() -> bool {
     .unwrap_or(false)
 }
 
-/// Whether the kernel keeps a run from signalling processes that are not its own. Asks by trying, in a thread of its own that ends.
+/// Returns true if the kernel can keep a run from signalling processes that are not its own. Tries it, in a thread of its own that
+/// ends.
 pub fn confines_signals() -> bool {
     let scoped =
         || Ruleset::default().set_compatibility(CompatLevel::HardRequirement).scope(Scope::Signal)?.create();
@@ -126,7 +127,7 @@ pub fn confines_signals() -> bool {
         .unwrap_or(false)
 }
 
-/// What this kernel does not keep a run from, each as the end of "does not keep a run from …". Empty where all holds.
+/// Gaps of the sandbox on this kernel, each as the end of "does not keep a run from …". Empty if there are none.
 pub fn gaps() -> Vec<&'static str> {
     let mut gaps = gaps_where(|version| {
         let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);

@@ -1,4 +1,4 @@
-//! Which values must not be shown.
+//! Secret values of inputs.
 
 mod parts;
 
@@ -93,7 +93,7 @@ pub(crate) fn held<'a>(
     outputs.filter(|(_, value)| any_text(value, &holds)).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Whether a text of a value, a key of a map included, is one of those.
+/// Returns true if `is` holds for any text of a value, keys of maps included.
 fn any_text(value: &Value, is: &impl Fn(&str) -> bool) -> bool {
     match value {
         Value::String(text) => is(text),
@@ -109,7 +109,7 @@ fn is_place(name: &str) -> bool {
     name == "type" || PLACES.iter().any(|end| name.ends_with(end))
 }
 
-/// What a name stands for, unless that is no secret.
+/// Collects the value of a name, unless the name stands for no secret.
 fn named(name: &str, value: &Value, into: &mut Vec<String>) {
     if !is_place(name) {
         leaves(value, into);

@@ -1,4 +1,4 @@
-//! What an engine was started with, for who looks at its folder.
+//! Settings of a started engine, for programs that inspect its folder.
 
 use std::{
     io,
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::beneath::read_optional;
 use crate::private_files::write_private;
 
-/// What an engine was started with.
+/// Settings that an engine was started with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
-    /// Whether runs are shut in, where the kernel can do it.
+    /// Confines runs, if the kernel can.
     pub sandbox: bool,
     /// Folders of the host that inputs may name.
     pub allow_paths: Vec<PathBuf>,

@@ -92,8 +92,8 @@ fn carries(process: u32, mark: &str) -> bool {
     environment.split(|byte| *byte == 0).any(|variable| variable == entry.as_bytes())
 }
 
-/// Whether a file is open as the standard input of a process. That of a guard is one that nothing of its run can open; a run can only
-/// hold a handle of its path, and take the mark of another run.
+/// Returns true if a file is open as the standard input of a process. That of a guard is a file that nothing of its run can open; a
+/// run can only hold a handle of its path, and take the mark of another run.
 fn reads_from(process: u32, path: &Path) -> bool {
     /// As `/proc` shows it, in octal.
     const PATH_ONLY: u32 = 0o10_000_000;

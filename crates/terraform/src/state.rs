@@ -48,11 +48,11 @@ pub struct State {
     pub serial: u64,
     /// Names the line of states this one is of.
     pub lineage: String,
-    /// Who wrote it. OpenTofu writes its own version here too.
+    /// Version of the program that wrote it. OpenTofu writes its own version here too.
     pub terraform_version: String,
     /// The outputs of the root module. One whose value is null is not in a state.
     pub outputs: BTreeMap<String, Output>,
-    /// What would have to be destroyed: every object, also tainted and deposed ones, without data sources.
+    /// Resources that a destroy would remove: every object, also tainted and deposed ones, without data sources.
     pub resources: Vec<Resource>,
     /// Sources of the providers of those objects (`registry.terraform.io/hashicorp/aws`): what an operation on this state
     /// needs installed, also where the module no longer uses it.
@@ -166,7 +166,8 @@ impl State {
         self.resources.iter().filter(move |resource| resource.address == address)
     }
 
-    /// Whether an object is in it that a stream told of. One whose id cannot be told from its attributes is taken to be the one.
+    /// Returns true if the state holds an object that a stream reported. One whose id cannot be told from its attributes is assumed
+    /// to be it.
     pub fn holds(&self, address: &str, id: &str) -> bool {
         let is_it =
             |resource: &Resource| resource.id.as_deref().map_or(!resource.deposed, |known| known == id);
@@ -203,7 +204,7 @@ impl State {
     }
 }
 
-/// What is read before anything is trusted.
+/// Header that is read before anything else is trusted.
 #[derive(Deserialize)]
 struct Head<'a> {
     version: Option<u64>,

@@ -9,29 +9,29 @@ use crate::order::WorkspaceId;
 /// Keeps what must not be lost. The engine calls it on every change of state and inputs, and a run is not over before its
 /// last state is kept.
 pub trait StateBackend: Send + Sync + 'static {
-    /// What is kept of a workspace.
+    /// Loads the stored content of a workspace.
     fn load<'a>(
         &'a self,
         workspace: &'a WorkspaceId,
     ) -> BoxFuture<'a, Result<Option<Kept>, StateBackendError>>;
-    /// Keeps it, in place of what was kept.
+    /// Stores it, in place of the content before.
     fn keep<'a>(
         &'a self,
         workspace: &'a WorkspaceId,
         kept: Kept,
     ) -> BoxFuture<'a, Result<(), StateBackendError>>;
-    /// Whether a workspace is kept at all, so that somebody else can go on with it.
+    /// Returns true if a workspace is stored at all, so that another controller can continue with it.
     fn shares(&self, _workspace: &WorkspaceId) -> bool {
         true
     }
-    /// Forgets it.
+    /// Deletes it.
     fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>>;
 }
 
-/// What is kept of a workspace.
+/// Stored content of a workspace.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// What is known of it: the revision of the last apply, and what its state was then.
+    /// Record of the workspace: the revision of the last apply, and its state at that time.
     pub record: Vec<u8>,
     /// The inputs of the last apply, for a destroy when what they were made from is gone. Nobody but an engine may read them: they
     /// hold credentials. Empty where there are none, or none any more that were kept together with this record
@@ -53,22 +53,22 @@ pub struct Running {
     pub ends_within: Duration,
 }
 
-/// Why it could not be kept.
+/// Reason why a workspace could not be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateBackendError {
-    /// Somebody else owns the workspace: its run is stopped gracefully.
+    /// Another controller owns the workspace: its run is stopped gracefully.
     #[error("{0}")]
     Fenced(String),
     /// A run of the controller before may still be under way.
     #[error("{0}")]
     Unsettled(String),
-    /// It is tried again.
+    /// A failed attempt, which is repeated.
     #[error("{0}")]
     Failed(String),
-    /// What is kept is cut, altered, or none of this workspace. Somebody has to look at it.
+    /// The stored content is cut, altered, or none of this workspace. A user has to inspect it.
     #[error("{0}")]
     Damaged(String),
-    /// It is not kept, however often it is tried: there is too much of it.
+    /// The content is too large to be stored, however often it is tried.
     #[error("{0}")]
     TooLarge(String),
 }

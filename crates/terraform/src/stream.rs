@@ -1,4 +1,4 @@
-//! What `plan`, `apply`, `destroy` and `init` print with `-json`: one JSON object a line.
+//! Output of `plan`, `apply`, `destroy` and `init` with `-json`: one JSON object a line.
 //!
 //! Nothing in a stream is ever an error here: a line of a kind not known yet, a line that is not JSON (a crash, a wrapper
 //! script) and a line cut short become [`Line::Other`]. Terraform and OpenTofu differ in few words, and both are read.
@@ -22,9 +22,9 @@ pub enum Line {
         /// Its version.
         version: String,
     },
-    /// What the plan will do to one object.
+    /// Planned change of one object.
     PlannedChange(Change),
-    /// What changed outside of Terraform, as the plan found it.
+    /// Change made outside of Terraform, as the plan found it.
     Drift(Change),
     /// The counts at the end of a plan, an apply or a destroy.
     Summary(Summary),
@@ -37,7 +37,7 @@ pub enum Line {
     Start {
         /// Its address.
         address: String,
-        /// What is done to it.
+        /// Action on it.
         action: Action,
         /// Its id, where it has one already.
         id: Option<String>,
@@ -46,7 +46,7 @@ pub enum Line {
     Progress {
         /// Its address.
         address: String,
-        /// What is done to it.
+        /// Action on it.
         action: Action,
         /// Seconds since its start.
         elapsed: u64,
@@ -55,7 +55,7 @@ pub enum Line {
     Complete {
         /// Its address.
         address: String,
-        /// What was done to it.
+        /// Action on it.
         action: Action,
         /// Seconds it took.
         elapsed: u64,
@@ -66,12 +66,12 @@ pub enum Line {
     Errored {
         /// Its address.
         address: String,
-        /// What was attempted.
+        /// Attempted action.
         action: Action,
         /// Seconds it took.
         elapsed: u64,
     },
-    /// What a provisioner printed.
+    /// Output of a provisioner.
     Provisioned {
         /// The object it runs for.
         address: String,
@@ -89,12 +89,12 @@ pub enum Line {
     },
 }
 
-/// What is done to one object.
+/// Change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Its address, with modules and index keys.
     pub address: String,
-    /// What is done.
+    /// Action on it.
     pub action: Action,
     /// Why, in Terraform's word (`cannot_update`, `tainted`, `delete_because_no_resource_config`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub struct Change {
     pub imported: bool,
 }
 
-/// What can be done to an object.
+/// Action on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
@@ -156,8 +156,8 @@ impl Action {
 /// Counts as the binary prints them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What they are counts of.
-    pub stage: Stage,
+    /// Operation that the counts belong to.
+    pub kind: SummaryKind,
     /// Made.
     pub add: u32,
     /// Changed.
@@ -170,18 +170,18 @@ pub struct Summary {
     pub forget: Option<u32>,
 }
 
-/// What a [`Summary`] sums up.
+/// Operation that a [`Summary`] belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// What a plan will do.
+pub enum SummaryKind {
+    /// A plan: changes to make.
     Plan,
-    /// What an apply did.
+    /// An apply: changes made.
     Apply,
-    /// What a destroy did.
+    /// A destroy: objects destroyed.
     Destroy,
 }
 
-/// How bad a [`Diagnostic`] is.
+/// Severity of a [`Diagnostic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -194,7 +194,7 @@ pub enum Severity {
 /// An error or a warning, as Terraform words it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
     /// One line.
     pub summary: String,
@@ -226,7 +226,7 @@ pub fn parse(line: &str) -> Line {
     )
 }
 
-/// What a person would read of a line: its message, or the line itself where it is no JSON.
+/// Human-readable text of a line: its message, or the line itself if it is no JSON.
 pub fn message(line: &str) -> Cow<'_, str> {
     #[derive(Deserialize)]
     struct Message<'a> {
@@ -249,7 +249,7 @@ fn known(kind: &str, line: &raw::Line<'_>) -> Option<Line> {
         "planned_change" => Line::PlannedChange(change(line.change.read()?)?),
         "resource_drift" => Line::Drift(change(line.change.read()?)?),
         "change_summary" => Line::Summary(summary(line.changes.read()?)?),
-        "outputs" => Line::Outputs { changed: line.outputs.read::<raw::Outputs>()?.changed },
+        "outputs" => Line::Outputs { changed: line.outputs.read::<raw::OutputCount>()?.changed },
         "diagnostic" => Line::Diagnostic(diagnostic(line.diagnostic.read()?)?),
         _ => return None,
     })
@@ -290,10 +290,10 @@ fn summary(counts: raw::Counts<'_>) -> Option<Summary> {
     let count =
         |field: raw::Field<'_>| field.read().map(|count: u64| u32::try_from(count).unwrap_or(u32::MAX));
     Some(Summary {
-        stage: match counts.operation.text().as_str() {
-            "plan" => Stage::Plan,
-            "apply" => Stage::Apply,
-            "destroy" => Stage::Destroy,
+        kind: match counts.operation.text().as_str() {
+            "plan" => SummaryKind::Plan,
+            "apply" => SummaryKind::Apply,
+            "destroy" => SummaryKind::Destroy,
             _ => return None,
         },
         add: count(counts.add)?,

@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 pub struct Version {
     /// At least three: `1.2` is `1.2.0`.
     numbers: Vec<u64>,
-    /// How many were written.
+    /// Number of parts that were written.
     written: usize,
-    prerelease: Vec<Part>,
+    prerelease: Vec<PrereleasePart>,
     metadata: String,
 }
 
 /// A dot-separated piece of a prerelease: numbers come before words, and are compared as numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum PrereleasePart {
     Number(u64),
     Word(String),
 }
@@ -88,7 +88,9 @@ fn parse_version(text: &str) -> Option<Version> {
     numbers.resize(written.max(3), 0);
     let prerelease = match prerelease {
         Some(text) => pieces(text)?
-            .map(|piece| number(piece).map_or_else(|| Part::Word(piece.into()), Part::Number))
+            .map(|piece| {
+                number(piece).map_or_else(|| PrereleasePart::Word(piece.into()), PrereleasePart::Number)
+            })
             .collect(),
         None => Vec::new(),
     };
@@ -147,8 +149,8 @@ impl fmt::Display for Version {
         for (index, part) in self.prerelease.iter().enumerate() {
             f.write_str(if index == 0 { "-" } else { "." })?;
             match part {
-                Part::Number(number) => write!(f, "{number}")?,
-                Part::Word(word) => f.write_str(word)?,
+                PrereleasePart::Number(number) => write!(f, "{number}")?,
+                PrereleasePart::Word(word) => f.write_str(word)?,
             }
         }
         if self.metadata.is_empty() { Ok(()) } else { write!(f, "+{}", self.metadata) }

@@ -1,4 +1,4 @@
-//! What is known of a workspace: read from memory, never by a process.
+//! Observed state of workspaces, in memory: reading it starts no process.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::{
     stream::{Change, Progress},
 };
 
-/// All that is known of a workspace.
+/// Observed state of a workspace.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// The run that is queued or under way.
@@ -30,9 +30,9 @@ pub struct View {
     pub outputs: Outputs,
     /// Names of outputs that are sensitive because they hold a secret of the inputs, and not because the module says so.
     pub masked: Vec<String>,
-    /// Whose code made all that is there; nothing where nobody vouches for it.
+    /// Origin of the code that made all that exists; nothing if it is not known.
     pub origin: Option<String>,
-    /// How many resources the state holds.
+    /// Number of resources in the state.
     pub resources: usize,
     /// The state's serial.
     pub serial: u64,
@@ -53,13 +53,13 @@ impl View {
     }
 }
 
-/// Since when a workspace has the state of a lineage. Of two that have one, the later gives way: nobody who takes up a state holds up who
-/// has it.
+/// Claim of a workspace to the state of a lineage. Of two claims the later one yields: adopting a state never blocks its earlier
+/// owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The lineage.
     pub lineage: String,
-    /// The end of time where nobody noted it.
+    /// Time of the claim; the end of time if it was not recorded.
     pub since: Timestamp,
 }
 
@@ -87,34 +87,34 @@ pub enum Selected {
 pub struct Running {
     /// Its name.
     pub id: RunId,
-    /// What it does.
+    /// Operation of the run.
     pub operation: Operation,
     /// The revision it works towards, once known.
     pub revision: Option<Revision>,
-    /// What it is at.
+    /// Current phase.
     pub phase: Phase,
-    /// How far it is.
+    /// Progress of the apply.
     pub progress: Progress,
-    /// When it was ordered, then when its first process started.
+    /// Time of the order, then of the start of its first process.
     pub since: Timestamp,
 }
 
-/// What a run is at.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It waits for its turn.
     Queued,
-    /// Modules and providers are fetched, once for all workspaces alike.
+    /// Modules and providers are fetched, once for all workspaces with the same module.
     Initialising,
-    /// It finds out what to do.
+    /// It makes a plan.
     Planning,
-    /// It makes and changes things.
+    /// It creates and changes objects.
     Applying,
-    /// It destroys things.
+    /// It destroys objects.
     Destroying,
     /// It looks for drift.
     Refreshing,
-    /// It takes something into the state.
+    /// It imports objects into the state.
     Importing,
 }
 
@@ -123,19 +123,19 @@ pub enum Phase {
 pub struct Finished {
     /// Its name.
     pub id: RunId,
-    /// What it did.
+    /// Operation of the run.
     pub operation: Operation,
     /// The revision it worked towards.
     pub revision: Option<Revision>,
-    /// When its first process started.
+    /// Start of its first process.
     pub started: Timestamp,
-    /// When it ended.
+    /// End of the run.
     pub ended: Timestamp,
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// What it planned, where it planned anything.
+    /// Its plan, if it made one.
     pub plan: Option<Plan>,
-    /// What changed behind Terraform's back.
+    /// Changes made outside of Terraform.
     pub drift: Vec<Change>,
     /// Warnings, redacted.
     pub warnings: Vec<String>,
@@ -144,7 +144,7 @@ pub struct Finished {
     pub undeclared: Vec<String>,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     /// As ordered.

@@ -35,7 +35,7 @@ fn definition(kind: &str, plural: &str, short: &str, own: &str) -> Value {
     let schema = json!({
         "type": "object",
         "description": format!(
-            "{kind} of Cluster API core, which is not installed. There is none of them here, and none is taken: {own} is CAPT's kind for the same."
+            "{kind} of Cluster API core, which is not installed. No object of it exists or can be created here: use {own}, CAPT's own kind."
         ),
         "properties": {
             "spec": described("Not served: needs Cluster API core."),

@@ -12,7 +12,7 @@ use super::WorkspaceSummary;
 use crate::fragments;
 use crate::refs::{Endpoint, ObjectRef};
 
-/// What a control plane should be.
+/// Desired state of a control plane.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "controlplane.cluster.x-k8s.io",
@@ -49,11 +49,11 @@ pub struct CAPTControlPlaneSpec {
     /// Details of the control plane.
     #[serde(default)]
     pub control_plane_config: ControlPlaneConfig,
-    /// Tags for what the module builds.
+    /// Tags for the resources that the module creates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::tags")]
     pub additional_tags: BTreeMap<String, String>,
-    /// Where the Kubernetes API is reached. CAPT fills it in.
+    /// Address of the Kubernetes API. Set by CAPT.
     #[serde(default, deserialize_with = "Endpoint::read", skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<Endpoint>,
     /// Accepted from older manifests and without effect: the name follows from that of the CAPTControlPlane.
@@ -65,12 +65,12 @@ pub struct CAPTControlPlaneSpec {
 #[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneConfig {
-    /// Region of the control plane. Left out: that of the CAPTCluster, else the annotation
+    /// Region of the control plane. Defaults to that of the CAPTCluster, else the annotation
     /// cluster.x-k8s.io/region of the Cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::region")]
     pub region: Option<String>,
-    /// From where the Kubernetes API can be reached.
+    /// Network access to the Kubernetes API.
     #[serde(default)]
     pub endpoint_access: EndpointAccess,
     /// Add-ons that the cloud installs and keeps.
@@ -78,12 +78,12 @@ pub struct ControlPlaneConfig {
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub addons: Vec<Addon>,
-    /// How long CAPT waits before it says that something takes too long.
+    /// Time limits after which a missing step is reported as too late.
     #[serde(default)]
     pub timeouts: Timeouts,
 }
 
-/// From where the Kubernetes API can be reached.
+/// Network access to the Kubernetes API.
 #[derive(Clone, Debug, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.public || self.private")
@@ -91,13 +91,13 @@ pub struct ControlPlaneConfig {
 #[x_kube(validation = Rule::new("!has(self.publicCIDRs) || size(self.publicCIDRs) == 0 || self.public")
     .message("publicCIDRs narrows public access: set public to true, or leave publicCIDRs out").field_path(".publicCIDRs"))]
 pub struct EndpointAccess {
-    /// From the internet.
+    /// Allows access from the internet.
     #[serde(default = "yes")]
     pub public: bool,
-    /// From inside the VPC.
+    /// Allows access from inside the VPC.
     #[serde(default)]
     pub private: bool,
-    /// Address blocks that may use public access, for example 203.0.113.0/24. Left out: all.
+    /// Address blocks that may use public access, for example 203.0.113.0/24. Defaults to all.
     #[serde(default, rename = "publicCIDRs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::cidrs")]
     pub public_cidrs: Vec<String>,
@@ -120,7 +120,7 @@ pub struct Addon {
     /// Name of the add-on, for example coredns.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Version of the add-on. Left out: the cloud's default for the Kubernetes version.
+    /// Version of the add-on. Defaults to the cloud's default for the Kubernetes version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub version: Option<String>,
@@ -129,8 +129,8 @@ pub struct Addon {
     pub configuration_values: Option<String>,
 }
 
-/// How long CAPT waits before it says that something takes too long, in minutes. What is late is still
-/// taken when it arrives.
+/// Time limits, in minutes, after which a missing step is reported as too late. A step that completes later is
+/// still accepted.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
@@ -170,20 +170,20 @@ impl Default for Timeouts {
     }
 }
 
-/// What CAPT knows of a control plane.
+/// Observed state of a control plane.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CAPTControlPlaneStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Whether the control plane answers and is what the spec says.
+    /// True if the control plane answers and matches the spec.
     #[serde(default)]
     pub ready: bool,
-    /// Whether the control plane has answered at least once.
+    /// True once the control plane has answered for the first time.
     #[serde(default)]
     pub initialized: bool,
-    /// First-time initialization, as Cluster API's contract has it.
+    /// First-time initialization, as Cluster API's contract defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<ControlPlaneInitialization>,
     /// Always true: the cloud runs the control plane, there are no machines for it.
@@ -197,34 +197,34 @@ pub struct CAPTControlPlaneStatus {
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["version".into()]))]
     pub versions: Vec<RunningVersion>,
-    /// Where the control plane is in its life.
+    /// Current phase of the control plane's lifecycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<ControlPlanePhase>,
-    /// The endpoint as host:port, for people.
+    /// The endpoint as host:port, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// A problem that only a person can solve, as one word.
+    /// Machine-readable reason for a problem that needs user action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// The same in a sentence.
+    /// Human-readable message for that problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// Whether the CA and kubeconfig Secrets are there and valid.
+    /// True if the CA and kubeconfig Secrets exist and are valid.
     #[serde(default)]
     pub secrets_ready: bool,
-    /// What became of the workspace that builds the control plane.
+    /// Summary of the workspace that builds the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_template_status: Option<WorkspaceSummary>,
-    /// The same in the shape that add-on tools read.
+    /// The same summary, in the format that add-on tools read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_status: Option<WorkspaceStatus>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// First-time initialization, as Cluster API's contract has it.
+/// First-time initialization, as Cluster API's contract defines it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneInitialization {
@@ -240,19 +240,19 @@ pub struct RunningVersion {
     /// The version.
     #[schemars(length(min = 1, max = 256))]
     pub version: String,
-    /// How many instances of the control plane run it, where that is known.
+    /// Number of instances of the control plane that run this version, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }
 
-/// Where a control plane is in its life.
+/// Phases of a control plane's lifecycle.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ControlPlanePhase {
     /// It is being built.
     Creating,
     /// It answers and is what the spec says.
     Ready,
-    /// A change is on its way to it.
+    /// A change is being applied.
     Updating,
     /// It could not be built or changed.
     Failed,
@@ -260,26 +260,26 @@ pub enum ControlPlanePhase {
     Deleting,
 }
 
-/// The workspace in the shape that add-on tools read.
+/// Summary of the workspace in the format that add-on tools read.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceStatus {
-    /// Whether the workspace is applied and ready.
+    /// True if the workspace is applied and ready.
     #[serde(default)]
     pub ready: bool,
-    /// What the workspace is doing, as one word.
+    /// Current state of the workspace, as one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// What the provider returned.
+    /// Values that the provider returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_provider: Option<AtProvider>,
 }
 
-/// What the provider returned.
+/// Values that the provider returned.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AtProvider {
-    /// Outputs of the module; never a sensitive one.
+    /// Outputs of the module, without sensitive ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::any_values")]
     pub outputs: BTreeMap<String, Value>,

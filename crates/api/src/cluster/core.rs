@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::FailureDomain;
 use crate::fragments;
 
-/// What a cluster should be.
+/// Desired state of a cluster.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -27,7 +27,7 @@ use crate::fragments;
     status = "ClusterStatus",
     category = "cluster-api",
     derive = "PartialEq",
-    doc = "A cluster: its infrastructure, its control plane, and how they stand together. Served by CAPT where Cluster API core is not installed.",
+    doc = "A cluster: its infrastructure, its control plane, and their combined status. Served by CAPT where Cluster API core is not installed.",
     printcolumn(name = "AVAILABLE", type_ = "string", json_path = ".status.conditions[?(@.type==\"Available\")].status"),
     printcolumn(name = "PHASE", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "ENDPOINT", type_ = "string", json_path = ".spec.controlPlaneEndpoint.host"),
@@ -52,10 +52,10 @@ pub struct ClusterSpec {
     /// The control plane, for example a CAPTControlPlane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_ref: Option<ClusterPartRef>,
-    /// Where the Kubernetes API is reached. Filled in from the infrastructure, else from the control plane.
+    /// Address of the Kubernetes API. Set from the infrastructure, else from the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ClusterEndpoint>,
-    /// Networks inside of the cluster, for whoever reads them: CAPT itself does nothing with it.
+    /// Networks inside the cluster. Informational: CAPT does not act on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_network: Option<ClusterNetwork>,
     /// Not served: needs Cluster API core.
@@ -119,7 +119,7 @@ impl ClusterPartRef {
     }
 }
 
-/// Where the Kubernetes API is reached; an empty host means nowhere yet.
+/// Address of the Kubernetes API. An empty host means that it is not known yet.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterEndpoint {
@@ -163,17 +163,17 @@ pub struct NetworkRanges {
     pub cidr_blocks: Vec<String>,
 }
 
-/// What is known of a cluster.
+/// Observed state of a cluster.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Where the cluster is in its life.
+    /// Current phase of the cluster's lifecycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<ClusterPhase>,
-    /// What has been there at least once.
+    /// Initialization steps that have completed at least once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<ClusterInitialization>,
     /// Zones that machines can be spread over.
@@ -181,10 +181,10 @@ pub struct ClusterStatus {
     #[schemars(length(max = 100))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub failure_domains: Vec<FailureDomain>,
-    /// Counters of the machines that are not the control plane's.
+    /// Counters of the worker machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersStatus>,
-    /// Words of v1beta1, where v1beta2 keeps them.
+    /// Fields that v1beta2 keeps for clients of v1beta1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<ClusterDeprecated>,
     /// Deprecated v1beta1 field: initialization.infrastructureProvisioned.
@@ -193,37 +193,37 @@ pub struct ClusterStatus {
     /// Deprecated v1beta1 field: whether the control plane takes requests now.
     #[serde(default)]
     pub control_plane_ready: bool,
-    /// A problem that only a person can solve, as one word; where v1beta1 has it.
+    /// Machine-readable reason for a problem that needs user action, where v1beta1 has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// The same in a sentence that names the object.
+    /// Human-readable message for that problem, with the name of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// Where a cluster is in its life.
+/// Phases of a cluster's lifecycle.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ClusterPhase {
-    /// Nothing is begun.
+    /// Nothing has been started.
     Pending,
     /// Its parts are being built.
     Provisioning,
     /// Its infrastructure is complete, and its API has an address.
     Provisioned,
-    /// It is on its way out.
+    /// The cluster is being deleted.
     Deleting,
-    /// A part says that only a person can help.
+    /// A part reports a problem that needs user action.
     Failed,
-    /// Nobody knows.
+    /// The phase is not known.
     Unknown,
 }
 
 impl ClusterPhase {
-    /// As the status has it.
+    /// The phase as the status spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -236,7 +236,7 @@ impl ClusterPhase {
     }
 }
 
-/// What has been there at least once.
+/// Initialization steps that have completed at least once.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterInitialization {
@@ -252,40 +252,40 @@ pub struct ClusterInitialization {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkersStatus {
-    /// How many are wanted.
+    /// Number of desired machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
-    /// How many there are.
+    /// Number of machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// How many of the current revision.
+    /// Number of machines of the current revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to_date_replicas: Option<i32>,
-    /// How many are ready.
+    /// Number of ready machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// How many have been ready for long enough.
+    /// Number of machines that have been ready for minReadySeconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
 }
 
-/// Words of older versions.
+/// Deprecated fields of older versions.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDeprecated {
-    /// Of v1beta1.
+    /// Fields of v1beta1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub v1beta1: Option<ClusterV1beta1>,
 }
 
-/// Words of v1beta1.
+/// Deprecated fields of v1beta1.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterV1beta1 {
-    /// A problem that only a person can solve, as one word.
+    /// Machine-readable reason for a problem that needs user action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// The same in a sentence that names the object.
+    /// Human-readable message for that problem, with the name of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 10_240))]
     pub failure_message: Option<String>,

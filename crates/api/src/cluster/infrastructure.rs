@@ -11,7 +11,7 @@ use super::WorkspaceSummary;
 use crate::fragments;
 use crate::refs::{Endpoint, ObjectRef};
 
-/// What the network of a cluster should be.
+/// Desired state of the network of a cluster.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -24,7 +24,7 @@ use crate::refs::{Endpoint, ObjectRef};
     category = "capt",
     category = "cluster-api",
     derive = "PartialEq",
-    doc = "The network of a cluster: a VPC that CAPT builds from a WorkspaceTemplate, or one that exists. The infrastructure of a Cluster API Cluster.",
+    doc = "The network of a cluster: a VPC that CAPT builds from a WorkspaceTemplate, or an existing one. The infrastructure of a Cluster API Cluster.",
     printcolumn(name = "VPC-ID", type_ = "string", json_path = ".status.vpcId"),
     printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
     printcolumn(name = "ENDPOINT", type_ = "string", json_path = ".status.endpoint"),
@@ -65,7 +65,7 @@ pub struct CAPTClusterSpec {
     /// Details of the VPC that is built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vpc_config: Option<VpcConfig>,
-    /// Where the cluster's Kubernetes API is reached. CAPT fills it in.
+    /// Address of the cluster's Kubernetes API. Set by CAPT.
     #[serde(default, deserialize_with = "Endpoint::read", skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<Endpoint>,
     /// Accepted from older manifests and without effect: the name follows from that of the CAPTCluster.
@@ -77,17 +77,17 @@ pub struct CAPTClusterSpec {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VpcConfig {
-    /// Name of the VPC. Left out: that of the CAPTCluster with -vpc behind it.
+    /// Name of the VPC. Defaults to that of the CAPTCluster with -vpc behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub name: Option<String>,
 }
 
-/// What CAPT knows of the network of a cluster.
+/// Observed state of the network of a cluster.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CAPTClusterStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Name of the Terraform workspace that builds the VPC.
@@ -96,19 +96,19 @@ pub struct CAPTClusterStatus {
     /// Id of the VPC, built or existing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vpc_id: Option<String>,
-    /// Whether the network can be used.
+    /// True if the network can be used.
     #[serde(default)]
     pub ready: bool,
-    /// First-time provisioning, as Cluster API's contract has it.
+    /// First-time provisioning, as Cluster API's contract defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<InfrastructureInitialization>,
-    /// The control plane's endpoint as host:port, for people.
+    /// The control plane's endpoint as host:port, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// A problem that only a person can solve, as one word.
+    /// Machine-readable reason for a problem that needs user action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// The same in a sentence.
+    /// Human-readable message for that problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
     /// Zones that machines can be spread over.
@@ -116,16 +116,16 @@ pub struct CAPTClusterStatus {
     #[schemars(length(max = 100))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub failure_domains: Vec<FailureDomain>,
-    /// What became of the workspace that builds the VPC.
+    /// Summary of the workspace that builds the VPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_template_status: Option<WorkspaceSummary>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// First-time provisioning, as Cluster API's contract has it.
+/// First-time provisioning, as Cluster API's contract defines it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InfrastructureInitialization {
@@ -141,10 +141,10 @@ pub struct FailureDomain {
     /// Name of the zone.
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// Whether control plane machines may be placed there.
+    /// True if control plane machines may be placed in the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// Further facts about the zone.
+    /// Further attributes of the zone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::annotations")]
     pub attributes: BTreeMap<String, String>,

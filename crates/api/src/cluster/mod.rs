@@ -1,6 +1,6 @@
 //! Clusters: the network (`CAPTCluster`), the control plane (`CAPTControlPlane`), and the templates
 //! through which a ClusterClass makes them. In [`core`]: Cluster API's own `Cluster`, where that is not installed; in
-//! [`absent`]: the kinds of it that nobody reconciles then.
+//! [`absent`]: the kinds of it that are not reconciled then.
 
 pub mod absent;
 mod control_plane;
@@ -21,20 +21,20 @@ pub use control_plane::*;
 pub use infrastructure::*;
 pub use templates::*;
 
-/// What became of the workspace that builds a network or control plane.
+/// Summary of the workspace that builds a network or control plane.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceSummary {
-    /// Whether the workspace is applied and ready.
+    /// True if the workspace is applied and ready.
     #[serde(default)]
     pub ready: bool,
-    /// What the workspace is doing, as one word.
+    /// Current state of the workspace, as one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Name of the Terraform workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_name: Option<String>,
-    /// When an apply last succeeded.
+    /// Time of the last successful apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_time: Option<Time>,
     /// Hash of the inputs that were last applied.
@@ -43,10 +43,10 @@ pub struct WorkspaceSummary {
     /// Hash of the inputs whose run last failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failed_revision: Option<String>,
-    /// How that run failed.
+    /// Error message of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure_message: Option<String>,
-    /// Outputs of the module; never a sensitive one.
+    /// Outputs of the module, without sensitive ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::any_values")]
     pub outputs: BTreeMap<String, Value>,

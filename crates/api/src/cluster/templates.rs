@@ -14,7 +14,7 @@ use super::{CAPTClusterSpec, ControlPlaneConfig};
 use crate::fragments;
 use crate::refs::{ObjectRef, TemplateMeta};
 
-/// What a CAPTClusterTemplate holds.
+/// Desired state of a CAPTClusterTemplate.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -27,28 +27,28 @@ use crate::refs::{ObjectRef, TemplateMeta};
     category = "capt",
     category = "cluster-api",
     derive = "PartialEq",
-    doc = "A CAPTCluster to be, for use in a ClusterClass.",
+    doc = "Template of a CAPTCluster, for use in a ClusterClass.",
     printcolumn(name = "REGION", type_ = "string", json_path = ".spec.template.spec.region"),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CAPTClusterTemplateSpec {
-    /// The CAPTCluster that each cluster of the class gets.
+    /// Template of the CAPTCluster that each cluster of the class gets.
     pub template: CAPTClusterResource,
 }
 
-/// A CAPTCluster to be.
+/// Template of a CAPTCluster.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CAPTClusterResource {
-    /// Its labels and annotations.
+    /// Labels and annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    /// Its spec.
+    /// Spec.
     pub spec: CAPTClusterSpec,
 }
 
-/// What a CAPTControlPlaneTemplate holds.
+/// Desired state of a CAPTControlPlaneTemplate.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "controlplane.cluster.x-k8s.io",
@@ -61,7 +61,7 @@ pub struct CAPTClusterResource {
     category = "capt",
     category = "cluster-api",
     derive = "PartialEq",
-    doc = "A CAPTControlPlane to be, for use in a ClusterClass.",
+    doc = "Template of a CAPTControlPlane, for use in a ClusterClass.",
     printcolumn(
         name = "TEMPLATE",
         type_ = "string",
@@ -71,26 +71,26 @@ pub struct CAPTClusterResource {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CAPTControlPlaneTemplateSpec {
-    /// The CAPTControlPlane that each cluster of the class gets.
+    /// Template of the CAPTControlPlane that each cluster of the class gets.
     pub template: CAPTControlPlaneResource,
 }
 
-/// A CAPTControlPlane to be.
+/// Template of a CAPTControlPlane.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CAPTControlPlaneResource {
-    /// Its labels and annotations.
+    /// Labels and annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    /// Its spec.
+    /// Spec.
     pub spec: CAPTControlPlaneResourceSpec,
 }
 
-/// The spec of a CAPTControlPlane to be.
+/// Spec of the templated CAPTControlPlane.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CAPTControlPlaneResourceSpec {
-    /// Kubernetes version. Left out, as usual: the version of the Cluster's topology.
+    /// Kubernetes version. Usually left out: defaults to the version of the Cluster's topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::kubernetes_version")]
     pub version: Option<String>,
@@ -99,20 +99,20 @@ pub struct CAPTControlPlaneResourceSpec {
     /// Details of the control plane.
     #[serde(default)]
     pub control_plane_config: ControlPlaneConfig,
-    /// Tags for what the module builds.
+    /// Tags for the resources that the module creates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::tags")]
     pub additional_tags: BTreeMap<String, String>,
 }
 
-/// What CAPT knows of a template.
+/// Observed state of a template.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,

@@ -10,7 +10,7 @@ use super::MachineTemplate;
 use super::set::{DeletePolicy, SELECTOR_MATCHES_TEMPLATE, SELECTOR_MATCHES_TEMPLATE_MESSAGE, one};
 use crate::fragments;
 
-/// What a deployment of machines should be.
+/// Desired state of a deployment of machines.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -24,7 +24,7 @@ use crate::fragments;
     category = "capt",
     category = "cluster-api",
     derive = "PartialEq",
-    doc = "Keeps a number of equal machines, and replaces them step by step when their template changes, as a Deployment does with pods.",
+    doc = "Keeps a number of equal machines running, and replaces them step by step when their template changes, as a Deployment does for pods.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -44,24 +44,25 @@ use crate::fragments;
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(SELECTOR_MATCHES_TEMPLATE).message(SELECTOR_MATCHES_TEMPLATE_MESSAGE).field_path(".template.metadata.labels"))]
 pub struct CaptMachineDeploymentSpec {
-    /// How many machines there should be.
+    /// Number of desired machines.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 100_000))]
     pub replicas: i32,
-    /// Which machines belong to the deployment; must match the labels of the template. Immutable.
+    /// Label selector of the machines that belong to the deployment. It must match the labels of the template.
+    /// Immutable.
     #[schemars(schema_with = "fragments::selector")]
     pub selector: LabelSelector,
-    /// The machines. A change of what makes a machine different starts a rollout; labels and annotations
-    /// reach existing machines in place.
+    /// Template of the machines. A change to a machine-relevant field starts a rollout; labels and annotations are
+    /// updated in place.
     pub template: MachineTemplate,
-    /// How machines are replaced.
+    /// Strategy to replace machines with.
     #[serde(default)]
     pub strategy: Strategy,
     /// Seconds that a machine must be ready before it counts as available.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub min_ready_seconds: i32,
-    /// How many old sets are kept to roll back to.
+    /// Number of old sets to keep for rollbacks.
     #[serde(default = "Defaults::revision_history_limit")]
     #[schemars(range(min = 0))]
     pub revision_history_limit: i32,
@@ -69,13 +70,13 @@ pub struct CaptMachineDeploymentSpec {
     #[serde(default = "Defaults::progress_deadline_seconds")]
     #[schemars(range(min = 1))]
     pub progress_deadline_seconds: i32,
-    /// Which machines go first when there are too many; handed on to the sets.
+    /// Order in which surplus machines are deleted. Passed on to the sets.
     #[serde(default)]
     pub delete_policy: DeletePolicy,
-    /// Stops rollouts. Scaling goes on, over all sets in proportion.
+    /// Stops rollouts. Scaling continues, in proportion over all sets.
     #[serde(default)]
     pub paused: bool,
-    /// Replaces every machine that is older than this moment, once it has passed.
+    /// Replaces every machine that was created before this time, once the time has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_after: Option<Time>,
 }
@@ -91,15 +92,15 @@ impl Defaults {
     }
 }
 
-/// How machines are replaced.
+/// Strategy to replace machines with.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Strategy {
-    /// RollingUpdate replaces step by step, Recreate removes all old machines first, OnDelete replaces
-    /// what people delete.
+    /// RollingUpdate replaces machines step by step, Recreate deletes all old machines first, OnDelete replaces
+    /// only machines that users delete.
     #[serde(default, rename = "type")]
     pub kind: StrategyKind,
-    /// Budget of a RollingUpdate; the other strategies ignore it.
+    /// Limits of a RollingUpdate; ignored by the other strategies.
     #[serde(default)]
     pub rolling_update: RollingUpdate,
 }
@@ -110,22 +111,22 @@ pub enum StrategyKind {
     /// Step by step.
     #[default]
     RollingUpdate,
-    /// All old machines go first.
+    /// All old machines are deleted first.
     Recreate,
-    /// Only what people delete is replaced.
+    /// Only machines that users delete are replaced.
     OnDelete,
 }
 
-/// Budget of a RollingUpdate.
+/// Limits of a RollingUpdate.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdate {
-    /// How many machines may be missing: a number, or a percentage of the replicas, rounded down. Where
-    /// this and maxSurge come to zero, one machine may be missing.
+    /// Maximum number of machines that may be unavailable during the update: a number, or a percentage of the
+    /// replicas, rounded down. If this and maxSurge are both zero, one machine may be unavailable.
     #[serde(default = "RollingUpdate::max_unavailable")]
     #[schemars(schema_with = "fragments::int_or_share")]
     pub max_unavailable: IntOrString,
-    /// How many machines there may be too many: a number, or a percentage of the replicas, rounded up.
+    /// Maximum number of machines above the desired number: a number, or a percentage of the replicas, rounded up.
     #[serde(default = "RollingUpdate::max_surge")]
     #[schemars(schema_with = "fragments::int_or_any_percent")]
     pub max_surge: IntOrString,
@@ -146,44 +147,44 @@ impl Default for RollingUpdate {
     }
 }
 
-/// What CAPT knows of a deployment of machines.
+/// Observed state of a deployment of machines.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CaptMachineDeploymentStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Machines that exist and are not being deleted.
+    /// Number of machines that exist and are not being deleted.
     #[serde(default)]
     pub replicas: i32,
-    /// Of those, the ones of the current revision.
+    /// Number of those machines that are of the current revision.
     #[serde(default)]
     pub updated_replicas: i32,
-    /// Of those, the ones that are ready.
+    /// Number of those machines that are ready.
     #[serde(default)]
     pub ready_replicas: i32,
-    /// Of those, the ones that have been ready for minReadySeconds.
+    /// Number of those machines that have been ready for minReadySeconds.
     #[serde(default)]
     pub available_replicas: i32,
-    /// Machines that are missing until all wanted ones are available.
+    /// Number of machines that are missing until all desired ones are available.
     #[serde(default)]
     pub unavailable_replicas: i32,
-    /// Machines that are what the spec says, as Cluster API counts them.
+    /// Number of machines that are up to date with the spec, as Cluster API counts them.
     #[serde(default)]
     pub up_to_date_replicas: i32,
-    /// Machines that are being deleted; they count for none of the above.
+    /// Number of machines that are being deleted. The other counters do not include them.
     #[serde(default)]
     pub terminating_replicas: i32,
     /// Revision that is current or being rolled out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<i64>,
-    /// The selector as text, for autoscalers.
+    /// Label selector as a string, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// How often the name of a new set was already taken.
+    /// Number of times that the name of a new set was already taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,

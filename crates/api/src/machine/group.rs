@@ -1,4 +1,4 @@
-//! `NodeGroup`: what machines join.
+//! `NodeGroup`: a group that machines join.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::Scaling;
 use crate::fragments;
 use crate::refs::ObjectRef;
 
-/// What a node group should be.
+/// Desired state of a node group.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -26,7 +26,7 @@ use crate::refs::ObjectRef;
     category = "capt",
     category = "cluster-api",
     derive = "PartialEq",
-    doc = "A group that machines join: one that CAPT builds from a WorkspaceTemplate, or one that exists.",
+    doc = "A group that machines join: one that CAPT builds from a WorkspaceTemplate, or an existing one.",
     printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
     printcolumn(name = "STATUS", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].reason"),
     printcolumn(name = "MEMBERS", type_ = "integer", json_path = ".status.members"),
@@ -52,10 +52,10 @@ pub struct NodeGroupSpec {
     /// instance_types, min_size, max_size, desired_size, labels, taints and tags. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_template_ref: Option<ObjectRef>,
-    /// A group that exists. CAPT never changes or deletes it.
+    /// Existing group. CAPT never changes or deletes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalGroup>,
-    /// How many nodes the group itself runs, besides the machines that join it.
+    /// Number of nodes that the group itself runs, in addition to the machines that join it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
     /// Machine size of the group's nodes.
@@ -75,7 +75,7 @@ pub struct NodeGroupSpec {
     #[schemars(length(max = 50))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["key".into(), "effect".into()]))]
     pub taints: Vec<Taint>,
-    /// Tags of what the module builds.
+    /// Tags for the resources that the module creates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::tags")]
     pub tags: BTreeMap<String, String>,
@@ -84,7 +84,7 @@ pub struct NodeGroupSpec {
     pub paused: bool,
 }
 
-/// A group that exists.
+/// An existing group.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExternalGroup {
@@ -104,48 +104,48 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub value: Option<String>,
-    /// What happens to pods that do not tolerate it.
+    /// Effect of the taint on pods that do not tolerate it.
     pub effect: TaintEffect,
 }
 
-/// What a taint does.
+/// Effects of a taint.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum TaintEffect {
-    /// New pods stay away.
+    /// New pods are not scheduled.
     NoSchedule,
-    /// New pods stay away if they can.
+    /// New pods are not scheduled if it can be avoided.
     PreferNoSchedule,
-    /// All pods stay away.
+    /// New pods are not scheduled, and running pods are evicted.
     NoExecute,
 }
 
-/// What CAPT knows of a node group.
+/// Observed state of a node group.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeGroupStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Whether machines can join.
+    /// True if machines can join.
     #[serde(default)]
     pub ready: bool,
-    /// Machines that name the group.
+    /// Number of machines that name the group.
     #[serde(default)]
     pub members: i32,
-    /// Of those, the ones that are ready and not being deleted.
+    /// Number of those machines that are ready and not being deleted.
     #[serde(default)]
     pub ready_members: i32,
     /// Outputs of the group's module; machines get them as variables. Never a sensitive one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::any_values")]
     pub outputs: BTreeMap<String, Value>,
-    /// A problem that only a person can solve, as one word.
+    /// Machine-readable reason for a problem that needs user action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// The same in a sentence.
+    /// Human-readable message for that problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::MachineTemplate;
 use crate::fragments;
 
-/// Whether the selector of a set or deployment selects the machines it makes; without this rule it would
-/// make machines without end.
+/// CEL rule that the selector of a set or deployment matches the machines it creates. Without it, machines would
+/// be created without end.
 pub(super) const SELECTOR_MATCHES_TEMPLATE: &str = "\
 (!has(self.selector.matchLabels) || self.selector.matchLabels.all(k, k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k])) && \
 (!has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, \
@@ -18,11 +18,11 @@ e.operator == 'DoesNotExist' ? !(e.key in self.template.metadata.labels) : \
 e.operator == 'In' ? has(e.values) && e.key in self.template.metadata.labels && self.template.metadata.labels[e.key] in e.values : \
 !has(e.values) || !(e.key in self.template.metadata.labels) || !(self.template.metadata.labels[e.key] in e.values)))";
 
-/// What to write when [`SELECTOR_MATCHES_TEMPLATE`] does not hold.
+/// Message for a violation of [`SELECTOR_MATCHES_TEMPLATE`].
 pub(super) const SELECTOR_MATCHES_TEMPLATE_MESSAGE: &str =
     "selector must match template.metadata.labels: give the template the labels that the selector asks for";
 
-/// What a set of machines should be.
+/// Desired state of a set of machines.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -36,7 +36,7 @@ pub(super) const SELECTOR_MATCHES_TEMPLATE_MESSAGE: &str =
     category = "capt",
     category = "cluster-api",
     derive = "PartialEq",
-    doc = "Keeps a number of equal machines. Usually a CaptMachineDeployment makes and scales it.",
+    doc = "Keeps a number of equal machines running. Usually created and scaled by a CaptMachineDeployment.",
     scale(
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
@@ -55,20 +55,20 @@ pub(super) const SELECTOR_MATCHES_TEMPLATE_MESSAGE: &str =
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(SELECTOR_MATCHES_TEMPLATE).message(SELECTOR_MATCHES_TEMPLATE_MESSAGE).field_path(".template.metadata.labels"))]
 pub struct CaptMachineSetSpec {
-    /// How many machines there should be.
+    /// Number of desired machines.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 100_000))]
     pub replicas: i32,
-    /// Which machines belong to the set; must match the labels of the template. Immutable.
+    /// Label selector of the machines that belong to the set. It must match the labels of the template. Immutable.
     #[schemars(schema_with = "fragments::selector")]
     pub selector: LabelSelector,
-    /// The machines.
+    /// Template of the machines.
     pub template: MachineTemplate,
     /// Seconds that a machine must be ready before it counts as available.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub min_ready_seconds: i32,
-    /// Which machines go first when there are too many. Machines that are deleting, annotated with
+    /// Order in which surplus machines are deleted. Machines that are deleting, annotated with
     /// cluster.x-k8s.io/delete-machine, or unhealthy go before all others.
     #[serde(default)]
     pub delete_policy: DeletePolicy,
@@ -78,50 +78,50 @@ pub(super) fn one() -> i32 {
     1
 }
 
-/// Which machines go first.
+/// Orders in which surplus machines are deleted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum DeletePolicy {
     /// No preference.
     #[default]
     Random,
-    /// The youngest.
+    /// The newest first.
     Newest,
-    /// The oldest.
+    /// The oldest first.
     Oldest,
 }
 
-/// What CAPT knows of a set of machines.
+/// Observed state of a set of machines.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CaptMachineSetStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Machines that exist and are not being deleted.
+    /// Number of machines that exist and are not being deleted.
     #[serde(default)]
     pub replicas: i32,
-    /// Of those, the ones that have all labels of the template.
+    /// Number of those machines that have all labels of the template.
     #[serde(default)]
     pub fully_labeled_replicas: i32,
-    /// Of those, the ones that are ready.
+    /// Number of those machines that are ready.
     #[serde(default)]
     pub ready_replicas: i32,
-    /// Of those, the ones that have been ready for minReadySeconds.
+    /// Number of those machines that have been ready for minReadySeconds.
     #[serde(default)]
     pub available_replicas: i32,
-    /// Machines that are being deleted; they count for none of the above.
+    /// Number of machines that are being deleted. The other counters do not include them.
     #[serde(default)]
     pub terminating_replicas: i32,
-    /// Which names of machines are given out, so that no machine is made twice.
+    /// Machine names that the set has allocated, so that no machine is created twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<Allocation>,
-    /// The machine that could not be built last. It stays here after the machine is replaced.
+    /// The last machine that could not be built. Kept after the machine is replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<MachineFailure>,
-    /// The selector as text, for autoscalers.
+    /// Label selector as a string, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
@@ -131,10 +131,10 @@ pub struct CaptMachineSetStatus {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineFailure {
-    /// Its name.
+    /// Name of the machine.
     pub machine: String,
-    /// Its WorkspaceTemplateApply. `capt logs --last-failed` and `capt plan --last-failed` show its last failed run,
-    /// also after both are gone.
+    /// Name of the machine's WorkspaceTemplateApply. `capt logs --last-failed` and `capt plan --last-failed` show
+    /// its last failed run, also after both objects are deleted.
     pub workspace: String,
     /// Machine-readable reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,26 +142,26 @@ pub struct MachineFailure {
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When it failed.
+    /// Time of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
-    /// Machines that failed one after the other, each a replacement of the one before; 0 once one of them is ready.
-    /// The time until the next replacement doubles with each.
+    /// Number of consecutive failures, each of a replacement of the machine before; 0 once one of them is ready.
+    /// The delay before the next replacement doubles with each.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub failures: i32,
 }
 
-/// Names that a set has given out. A name is the set's name and a number; it is written here before the machine
-/// is created and never given out again.
+/// Machine names that a set has allocated. A name is the set's name and a number; it is written here before the
+/// machine is created, and never allocated again.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Allocation {
-    /// The number that the next new machine gets.
+    /// Number of the next new machine.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub next: i64,
-    /// Numbers that are given out and whose machines have not been seen yet.
+    /// Allocated numbers whose machines have not been observed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::numbers")]
     pub pending: Vec<i64>,

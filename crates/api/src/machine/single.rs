@@ -17,7 +17,7 @@ use crate::cluster::InfrastructureInitialization;
 use crate::fragments;
 use crate::refs::ObjectRef;
 
-/// What a machine should be.
+/// Desired state of a machine.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -66,14 +66,14 @@ pub struct CaptMachineSpec {
     /// Group that the machine joins: a NodeGroup object, or the name of a group that exists elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_group_ref: Option<ObjectRef>,
-    /// Managed group that this object scales, in place of a single machine.
+    /// Managed group that this object scales, instead of a single machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_group_config: Option<NodeGroupConfig>,
-    /// Accepted from older manifests: a managed group, called like the machine, that `scaling` and `instanceType` describe. Write
-    /// `nodeGroupConfig`. The module also gets the variable node_type.
+    /// Deprecated: use `nodeGroupConfig`. A managed group with the name of the machine, described by `scaling` and
+    /// `instanceType`. The module also gets the variable node_type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_type: Option<NodeType>,
-    /// How many nodes the group of `nodeType` has.
+    /// Number of nodes of the group of `nodeType`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
     /// Taints of the nodes of `nodeType`.
@@ -81,7 +81,7 @@ pub struct CaptMachineSpec {
     #[schemars(length(max = 50))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["key".into(), "effect".into()]))]
     pub taints: Vec<Taint>,
-    /// Machine size, for example t3.medium. Needed with nodeGroupRef.
+    /// Machine size, for example t3.medium. Required with nodeGroupRef.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::instance_type")]
     pub instance_type: Option<String>,
@@ -89,20 +89,21 @@ pub struct CaptMachineSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::labels")]
     pub labels: BTreeMap<String, String>,
-    /// Tags of what the module builds.
+    /// Tags for the resources that the module creates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::tags")]
     pub tags: BTreeMap<String, String>,
-    /// Accepted from older manifests: further tags. Write `tags`, which win.
+    /// Deprecated: use `tags`, which take precedence. Further tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::tags")]
     pub additional_tags: BTreeMap<String, String>,
-    /// How Kubernetes and the cloud call the machine, for example aws:///eu-west-1a/i-0abc. CAPT fills it in.
+    /// ID of the machine at its cloud provider, for example aws:///eu-west-1a/i-0abc. Set by CAPT.
     #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub provider_id: Option<String>,
-    /// How long its Node may take to be drained before the machine is destroyed all the same. 0: as long as it takes.
-    /// Left out: 600. Where a Cluster API Machine owns the machine, that drains it, and its own timeout counts.
+    /// Time limit for draining the machine's Node, after which the machine is destroyed anyway. 0 disables the
+    /// limit. Defaults to 600. If a Cluster API Machine owns the machine, that one drains the Node, with its own
+    /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub node_drain_timeout_seconds: Option<i32>,
@@ -112,7 +113,7 @@ pub struct CaptMachineSpec {
 }
 
 impl CaptMachineSpec {
-    /// Whether the object is a managed group, and no machine.
+    /// Returns true if the object is a managed group rather than a machine.
     pub fn is_group(&self) -> bool {
         self.node_group_config.is_some() || self.node_type.is_some()
     }
@@ -139,33 +140,33 @@ pub struct NodeGroupConfig {
     /// Machine size of the group's nodes.
     #[schemars(schema_with = "fragments::instance_type")]
     pub instance_type: String,
-    /// How many nodes the group has.
+    /// Number of nodes of the group.
     #[serde(default)]
     pub scaling: Scaling,
-    /// How nodes are replaced by an update of the group. The module gets it as the variable update_config.
+    /// Limits for replacing nodes in an update of the group. The module gets it as the variable update_config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_config: Option<UpdateConfig>,
-    /// Labels of the group's nodes, over those of the object.
+    /// Labels of the group's nodes. They take precedence over those of the object.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::labels")]
     pub labels: BTreeMap<String, String>,
-    /// Tags of the group, over those of the object.
+    /// Tags of the group. They take precedence over those of the object.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::tags")]
     pub tags: BTreeMap<String, String>,
 }
 
-/// How nodes of a managed group are replaced.
+/// Limits for replacing nodes of a managed group.
 #[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.maxUnavailable) != has(self.maxUnavailablePercentage)")
     .message("set exactly one of maxUnavailable or maxUnavailablePercentage"))]
 pub struct UpdateConfig {
-    /// Most nodes that are replaced at a time.
+    /// Maximum number of nodes that are replaced at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub max_unavailable: Option<i32>,
-    /// The same as a part of all nodes, in percent.
+    /// Maximum percentage of nodes that are replaced at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub max_unavailable_percentage: Option<i32>,
@@ -180,21 +181,21 @@ pub enum NodeType {
     Fargate,
 }
 
-/// How many nodes a group has.
+/// Number of nodes of a group.
 #[derive(Clone, Debug, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.minSize <= self.desiredSize && self.desiredSize <= self.maxSize")
     .message("the sizes must be in order: minSize <= desiredSize <= maxSize"))]
 pub struct Scaling {
-    /// Least number of nodes.
+    /// Minimum number of nodes.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 100_000))]
     pub min_size: i32,
-    /// Greatest number of nodes.
+    /// Maximum number of nodes.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 100_000))]
     pub max_size: i32,
-    /// Number of nodes now.
+    /// Desired number of nodes.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 100_000))]
     pub desired_size: i32,
@@ -210,26 +211,26 @@ impl Default for Scaling {
     }
 }
 
-/// What CAPT knows of a machine.
+/// Observed state of a machine.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CaptMachineStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Whether the machine is built and has joined its group.
+    /// True if the machine is built and has joined its group.
     #[serde(default)]
     pub ready: bool,
-    /// First-time provisioning, as Cluster API's contract has it.
+    /// First-time provisioning, as Cluster API's contract defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<InfrastructureInitialization>,
-    /// Where the machine is in its life.
+    /// Current phase of the machine's lifecycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<MachinePhase>,
-    /// Id of the machine in the cloud.
+    /// ID of the machine at its cloud provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
-    /// Address of the machine inside its network.
+    /// IP address of the machine inside its network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_ip: Option<String>,
     /// All addresses of the machine.
@@ -237,26 +238,26 @@ pub struct CaptMachineStatus {
     #[schemars(length(max = 256))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub addresses: Vec<MachineAddress>,
-    /// Failure domain that the machine is in, as Cluster API's contract has it.
+    /// Failure domain that the machine is in, as Cluster API's contract defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     pub failure_domain: Option<String>,
     /// Name of the group that the machine has joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_group: Option<String>,
-    /// Node that is drained, and removed when the machine is gone.
+    /// Node that is being drained, and is deleted when the machine is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_ref: Option<NodeRef>,
-    /// When `ready` last changed.
+    /// Time of the last change of `ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// A problem that only a person can solve, as one word.
+    /// Machine-readable reason for a problem that needs user action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// The same in a sentence.
+    /// Human-readable message for that problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
@@ -266,13 +267,13 @@ pub struct CaptMachineStatus {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRef {
-    /// Its name.
+    /// Name of the Node.
     pub name: String,
-    /// Its uid: another Node that gets the name later is not meant.
+    /// UID of the Node. A later Node of the same name is a different one.
     pub uid: String,
 }
 
-/// Where a machine is in its life.
+/// Phases of a machine's lifecycle.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum MachinePhase {
     /// It waits for something, such as its group.
@@ -291,7 +292,7 @@ pub enum MachinePhase {
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineAddress {
-    /// What the address is.
+    /// Type of the address.
     #[serde(rename = "type")]
     pub kind: MachineAddressKind,
     /// The address.

@@ -12,7 +12,7 @@ use crate::cluster::TemplateStatus;
 use crate::fragments;
 use crate::refs::TemplateMeta;
 
-/// A machine to be, in a set or deployment.
+/// Template of the machines of a set or deployment.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineTemplate {
@@ -35,7 +35,7 @@ pub struct MachineTemplateMeta {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What a CaptMachineTemplate holds.
+/// Desired state of a CaptMachineTemplate.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -48,7 +48,7 @@ pub struct MachineTemplateMeta {
     category = "capt",
     category = "cluster-api",
     derive = "PartialEq",
-    doc = "A CaptMachine to be, for use in a MachineDeployment or MachineSet of Cluster API, or in a ClusterClass.",
+    doc = "Template of a CaptMachine, for use in a MachineDeployment or MachineSet of Cluster API, or in a ClusterClass.",
     printcolumn(
         name = "TEMPLATE",
         type_ = "string",
@@ -59,17 +59,17 @@ pub struct MachineTemplateMeta {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CaptMachineTemplateSpec {
-    /// The CaptMachine that each Machine gets.
+    /// Template of the CaptMachine that each Machine gets.
     pub template: CaptMachineResource,
 }
 
-/// A CaptMachine to be.
+/// Template of a CaptMachine.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CaptMachineResource {
-    /// Its labels and annotations.
+    /// Labels and annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMeta>,
-    /// Its spec.
+    /// Spec.
     pub spec: CaptMachineSpec,
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::fragments::{self, is_default};
 use crate::refs::ObjectRef;
 
-/// What a WorkspaceTemplateApply should be.
+/// Desired state of a WorkspaceTemplateApply.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -46,14 +46,14 @@ use crate::refs::ObjectRef;
 #[x_kube(validation = Rule::new("!has(dyn(self).variables) || dyn(self).variables.all(k, k.matches('^[A-Za-z_][A-Za-z0-9_-]*$'))")
     .message("a Terraform variable name starts with a letter or _, then has letters, digits, _ and -").field_path(".variables"))]
 pub struct WorkspaceTemplateApplySpec {
-    /// The WorkspaceTemplate to instantiate. Immutable.
+    /// WorkspaceTemplate to instantiate. Immutable.
     pub template_ref: ObjectRef,
-    /// Inputs of the module, over those of the template. A value may be a string, number, boolean,
-    /// list or map.
+    /// Inputs of the module. They take precedence over those of the template. A value may be a string, number,
+    /// boolean, list or map.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::any_values")]
     pub variables: BTreeMap<String, Value>,
-    /// Inputs from outputs of other workspaces, Secrets or ConfigMaps. A later source wins over an
+    /// Inputs from outputs of other workspaces, Secrets or ConfigMaps. A later source takes precedence over an
     /// earlier one, and `variables` over all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
@@ -64,7 +64,7 @@ pub struct WorkspaceTemplateApplySpec {
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub wait_for_secrets: Vec<ObjectRef>,
-    /// One more Secret to wait for; accepted from older manifests. Write `waitForSecrets`.
+    /// Deprecated: use `waitForSecrets`. One more Secret that must exist before Terraform runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_for_secret: Option<ObjectRef>,
     /// WorkspaceTemplateApplies that must be Ready before Terraform runs.
@@ -72,28 +72,29 @@ pub struct WorkspaceTemplateApplySpec {
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub wait_for_workspaces: Vec<ObjectRef>,
-    /// Secret that receives the outputs, sensitive ones included. Over that of the template.
+    /// Secret that receives the outputs, sensitive ones included. Takes precedence over that of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_connection_secret_to_ref: Option<ObjectRef>,
-    /// Secret with a Terraform state that is taken over before the first run: as the `kubernetes` backend of Terraform keeps it, or
-    /// with the text of a state under the key terraform.tfstate. Nothing is built until the Secret is there; later it is not read.
+    /// Secret with a Terraform state to import before the first run: as Terraform's `kubernetes` backend stores
+    /// it, or as the text of a state under the key terraform.tfstate. Nothing is built until the Secret exists; it
+    /// is not read again later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import_state: Option<ObjectRef>,
-    /// Leaves infrastructure and state as they are when this object is deleted.
+    /// Keeps infrastructure and state when this object is deleted.
     #[serde(default)]
     pub retain_workspace_on_delete: bool,
-    /// Auto applies every plan; Manual waits until a person approves it.
+    /// Auto applies every plan; Manual waits until a user approves it.
     #[serde(default)]
     pub approval: Approval,
-    /// Stops before a run that would destroy more resources than this, until a person approves its plan. Deleting
-    /// this object is such an approval. Left out: no limit.
+    /// Maximum number of resources that a run may destroy without approval of its plan. Deleting this object
+    /// counts as approval. Defaults to no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub max_destroy: Option<i32>,
-    /// Looks from time to time whether the infrastructure still is what was applied. Left out: never.
+    /// Periodic detection of differences between the infrastructure and what was applied. Defaults to Off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift_detection: Option<DriftDetection>,
-    /// How long one Terraform run may take before it is interrupted, for example 1h30m. Left out: an hour.
+    /// Time limit of one Terraform run, for example 1h30m. A run that takes longer is interrupted. Defaults to 1h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::duration")]
     pub timeout: Option<String>,
@@ -108,44 +109,44 @@ pub struct WorkspaceTemplateApplySpec {
 #[x_kube(validation = Rule::new("(has(self.workspaceRef) ? 1 : 0) + (has(self.secretRef) ? 1 : 0) + (has(self.configMapRef) ? 1 : 0) == 1")
     .message("each entry of variablesFrom has exactly one of workspaceRef, secretRef or configMapRef"))]
 pub struct VariablesFrom {
-    /// The outputs of another WorkspaceTemplateApply.
+    /// Outputs of another WorkspaceTemplateApply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_ref: Option<ObjectRef>,
-    /// The keys of a Secret. Their values are kept out of logs, status and events.
+    /// Keys of a Secret. Their values are redacted in logs, status and events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<ObjectRef>,
-    /// The keys of a ConfigMap.
+    /// Keys of a ConfigMap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_ref: Option<ObjectRef>,
-    /// Which output or key feeds which variable, `variable: outputOrKey`. Left out: each feeds the
-    /// variable of its own name, where the module declares one.
+    /// Maps variables to outputs or keys, `variable: outputOrKey`. Defaults to the output or key with the name of
+    /// the variable, for every variable that the module declares.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256))]
     pub map: BTreeMap<String, String>,
-    /// Goes on without this source where it does not exist. Left out: false.
+    /// If true, a missing source is ignored. Defaults to false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub optional: bool,
 }
 
-/// Who decides that a plan is applied.
+/// Ways to approve a plan.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum Approval {
-    /// CAPT does.
+    /// Every plan is approved.
     #[default]
     Auto,
-    /// A person does.
+    /// A user approves each plan.
     Manual,
 }
 
-/// How drift is looked for, and what is done about it.
+/// Schedule of drift detection, and the action on drift.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DriftDetection {
-    /// Time between two looks.
+    /// Time between two checks.
     #[serde(default = "DriftDetection::default_interval")]
     #[schemars(schema_with = "fragments::duration")]
     pub interval: String,
-    /// Off does not look, Report sets the Drifted condition, Correct also applies again.
+    /// Off does not check, Report sets the Drifted condition, Correct also applies again.
     #[serde(default)]
     pub policy: DriftPolicy,
 }
@@ -156,35 +157,35 @@ impl DriftDetection {
     }
 }
 
-/// What is done about drift.
+/// Actions on drift.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum DriftPolicy {
-    /// It is not looked for.
+    /// Drift is not detected.
     Off,
-    /// It is reported.
+    /// Drift is reported.
     #[default]
     Report,
-    /// It is undone.
+    /// Drift is reverted by an apply.
     Correct,
 }
 
-/// What CAPT knows of a WorkspaceTemplateApply.
+/// Observed state of a WorkspaceTemplateApply.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceTemplateApplyStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Name of the Terraform workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_name: Option<String>,
-    /// Whether the current inputs are applied.
+    /// True if the current inputs are applied.
     #[serde(default)]
     pub applied: bool,
-    /// Content hash of the template that was last seen.
+    /// Content hash of the template that was last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_revision: Option<String>,
-    /// When an apply last succeeded.
+    /// Time of the last successful apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_time: Option<Time>,
     /// Hash of the inputs that were last applied.
@@ -193,58 +194,58 @@ pub struct WorkspaceTemplateApplyStatus {
     /// Hash of the inputs whose run last failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failed_revision: Option<String>,
-    /// How that run failed.
+    /// Error message of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure_message: Option<String>,
-    /// Runs that failed in a row: the more, the longer until the next.
+    /// Number of consecutive failed runs. The delay before the next one grows with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consecutive_failures: Option<i32>,
-    /// Hash of the backend that keeps its state, where that is not CAPT: no other workspace may use it.
+    /// Hash of the backend that keeps the state, if that is not CAPT. No other workspace may use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_hash: Option<String>,
-    /// Outputs of the module; never a sensitive one.
+    /// Outputs of the module, without sensitive ones.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::any_values")]
     pub outputs: BTreeMap<String, Value>,
     /// The plan that is pending or was last applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanSummary>,
-    /// How far the current run is.
+    /// Progress of the current run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<RunProgress>,
-    /// How many resources the state holds.
+    /// Number of resources in the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<i32>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// What a plan would do.
+/// Changes that a plan would make.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanSummary {
-    /// Resources to create.
+    /// Number of resources to create.
     pub add: i32,
-    /// Resources to change in place.
+    /// Number of resources to change in place.
     pub change: i32,
-    /// Resources to destroy.
+    /// Number of resources to destroy.
     pub destroy: i32,
-    /// Identifies the plan, with its inputs and state, for `capt approve`.
+    /// ID of the plan with its inputs and state, for `capt approve`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunProgress {
-    /// Resources done.
+    /// Number of resources that are done.
     pub done: i32,
-    /// Resources in the plan.
+    /// Number of resources in the plan.
     pub total: i32,
-    /// Address of the resource that is being worked on.
+    /// Address of the resource in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `WorkspaceProviderConfig`: what workspaces need besides their module: credentials, provider blocks,
+//! `WorkspaceProviderConfig`: settings that workspaces need besides their module: credentials, provider blocks,
 //! a place for the state, a binary.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::fragments;
 use crate::refs::KeyRef;
 
-/// What a WorkspaceProviderConfig holds.
+/// Desired state of a WorkspaceProviderConfig.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -24,7 +24,7 @@ use crate::refs::KeyRef;
     category = "cluster-api",
     category = "terraform",
     derive = "PartialEq",
-    doc = "What workspaces need besides their module: credentials, provider blocks, a place for the state, and which Terraform or OpenTofu to run. A WorkspaceTemplate names one in providerConfigRef.",
+    doc = "Settings that workspaces need besides their module: credentials, provider blocks, a location of the state, and which Terraform or OpenTofu to run. A WorkspaceTemplate names one in providerConfigRef.",
     printcolumn(name = "BACKEND", type_ = "string", json_path = ".spec.backend.type"),
     printcolumn(name = "BINARY", type_ = "string", json_path = ".spec.binary.name"),
     printcolumn(name = "READY", type_ = "string", json_path = ".status.conditions[?(@.type==\"Ready\")].status"),
@@ -35,7 +35,7 @@ use crate::refs::KeyRef;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceProviderConfigSpec {
-    /// Secret values that Terraform gets, each as an environment variable or as a file in its folder.
+    /// Secret values for Terraform, each as an environment variable or as a file in its working directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
@@ -44,13 +44,13 @@ pub struct WorkspaceProviderConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 262_144))]
     pub configuration: Option<String>,
-    /// Where the Terraform state is kept. Immutable.
+    /// Location of the Terraform state. Immutable.
     #[serde(default)]
     pub backend: Backend,
-    /// Which program runs the modules.
+    /// Program that runs the modules.
     #[serde(default)]
     pub binary: Binary,
-    /// Where provider plugins come from. Left out: a cache that all workspaces share, filled from the registry.
+    /// Source of provider plugins. Defaults to a cache that all workspaces share, filled from the registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugins: Option<Plugins>,
 }
@@ -71,12 +71,12 @@ pub struct Credential {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]*$"))]
     pub filename: Option<String>,
-    /// Accepted from Crossplane's ProviderConfig; only Secret is known.
+    /// Accepted from Crossplane's ProviderConfig; only Secret is supported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<CredentialSource>,
 }
 
-/// What holds a credential.
+/// Kinds of sources of a credential.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum CredentialSource {
     /// A Secret.
@@ -84,14 +84,14 @@ pub enum CredentialSource {
     Secret,
 }
 
-/// Where the Terraform state is kept.
+/// Location of the Terraform state.
 #[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(self.type == 'HCL') == has(self.hcl)")
     .message("type: HCL needs the backend block in hcl; with any other type leave hcl out"))]
 pub struct Backend {
     /// Auto is Local on a laptop and Kubernetes in a cluster. Local keeps the state in CAPT's data folder,
-    /// Kubernetes in Secrets beside the workspace, HCL wherever the block in `hcl` says.
+    /// Kubernetes in Secrets beside the workspace, HCL in the backend that the block in `hcl` configures.
     #[serde(default, rename = "type")]
     pub kind: BackendKind,
     /// A `backend` block, for type HCL.
@@ -100,7 +100,7 @@ pub struct Backend {
     pub hcl: Option<String>,
 }
 
-/// Kinds of places for the state.
+/// Kinds of backends.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum BackendKind {
     /// Local on a laptop, Kubernetes in a cluster.
@@ -115,14 +115,14 @@ pub enum BackendKind {
     Hcl,
 }
 
-/// Which program runs the modules.
+/// Program that runs the modules.
 #[derive(Clone, Debug, Default, Deserialize, Eq, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Binary {
-    /// Auto takes OpenTofu where it is installed, else Terraform.
+    /// Auto prefers OpenTofu if it is installed, else Terraform.
     #[serde(default)]
     pub name: BinaryName,
-    /// Version constraint as Terraform writes it, for example ">= 1.6, < 2.0". Left out: any.
+    /// Version constraint in Terraform's syntax, for example ">= 1.6, < 2.0". Defaults to any version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     #[x_kube(validation = Rule::new("self.matches('^ *(=|!=|>|>=|<|<=|~>)? *v?[0-9]+([.][0-9]+)*([-+][0-9A-Za-z.-]+)? *(, *(=|!=|>|>=|<|<=|~>)? *v?[0-9]+([.][0-9]+)*([-+][0-9A-Za-z.-]+)? *)*$')")
@@ -133,7 +133,7 @@ pub struct Binary {
 /// Programs that can run a module.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum BinaryName {
-    /// OpenTofu where it is installed, else Terraform.
+    /// OpenTofu if it is installed, else Terraform.
     #[default]
     Auto,
     /// OpenTofu.
@@ -144,7 +144,7 @@ pub enum BinaryName {
     Terraform,
 }
 
-/// Where provider plugins come from.
+/// Source of provider plugins.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugins {
@@ -153,24 +153,25 @@ pub struct Plugins {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
     pub mirror: Option<String>,
-    /// Folder where downloaded plugins are kept for all workspaces, below one that the operator allows with --allow-path.
-    /// The operator makes it, for plugins alone: CAPT makes no folder there, and refuses one that is missing or in a module.
+    /// Folder where downloaded plugins are kept for all workspaces, below one that the operator allows with
+    /// --allow-path. The operator creates it, for plugins alone: CAPT creates no folder there, and rejects one
+    /// that is missing or in a module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
     pub cache: Option<String>,
 }
 
-/// What CAPT knows of a WorkspaceProviderConfig.
+/// Observed state of a WorkspaceProviderConfig.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceProviderConfigStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The binary that was found, with its version.
+    /// Binary that was found, with its version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binary: Option<String>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::fragments::{self, is_default};
 use crate::refs::ObjectRef;
 
-/// What a WorkspaceTemplate holds.
+/// Desired state of a WorkspaceTemplate.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -34,43 +34,43 @@ use crate::refs::ObjectRef;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceTemplateSpec {
-    /// The workspace that each instance gets.
+    /// Workspace that each instance gets.
     pub template: WorkspaceDefinition,
     /// Secret for the outputs of instances that name none themselves. The same as
-    /// `template.spec.writeConnectionSecretToRef`, which wins where both are set.
+    /// `template.spec.writeConnectionSecretToRef`, which takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_connection_secret_to_ref: Option<ObjectRef>,
 }
 
-/// A workspace and what people should know about it.
+/// A workspace and its descriptive metadata.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceDefinition {
-    /// For people; nothing of it reaches Terraform.
+    /// Descriptive metadata; not passed to Terraform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<WorkspaceMetadata>,
-    /// The module, its inputs and how it is run.
+    /// Module, its inputs and run options.
     pub spec: WorkspaceSpec,
 }
 
-/// What people should know about a template.
+/// Descriptive metadata of a template.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceMetadata {
-    /// What the module builds, in a sentence.
+    /// One-sentence description of what the module builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Version of the module, as its authors count.
+    /// Version of the module, as its authors number it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Free key-value pairs to find templates by.
+    /// Arbitrary key-value pairs to find templates by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "fragments::tags")]
     pub tags: BTreeMap<String, String>,
 }
 
-/// The module, its inputs and how it is run: `forProvider` (the long form), or `module` with
-/// `variables` (the short one).
+/// Module, its inputs and run options: `forProvider` (the long form), or `module` with `variables` (the short
+/// form).
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(dyn(self).module) != has(self.forProvider)")
@@ -78,14 +78,15 @@ pub struct WorkspaceMetadata {
 #[x_kube(validation = Rule::new("!has(self.variables) || has(dyn(self).module)")
     .message("variables belongs to the short form: with forProvider write vars or varmap").field_path(".variables"))]
 pub struct WorkspaceSpec {
-    /// WorkspaceProviderConfig with credentials, provider blocks and backend. Left out: the module brings its own.
+    /// WorkspaceProviderConfig with credentials, provider blocks and backend. Defaults to none: the module brings
+    /// its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_config_ref: Option<ProviderConfigRef>,
-    /// What happens to the infrastructure when an instance is deleted: Delete destroys it, Orphan leaves it.
+    /// Effect of deleting an instance on its infrastructure: Delete destroys it, Orphan keeps it.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// Accepted from older manifests. Without Delete the infrastructure is left when an instance is deleted, as with deletionPolicy:
-    /// Orphan; without Create or Update instances do not run.
+    /// Accepted from older manifests. Without Delete the infrastructure is kept when an instance is deleted, as
+    /// with deletionPolicy: Orphan; without Create or Update instances do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
@@ -108,26 +109,26 @@ pub struct WorkspaceSpec {
     #[x_kube(validation = Rule::new("self.all(k, k.matches('^[A-Za-z_][A-Za-z0-9_-]*$'))")
         .message("a Terraform variable name starts with a letter or _, then has letters, digits, _ and -"))]
     pub variables: BTreeMap<String, VariableValue>,
-    /// Long form: where the module comes from, its inputs, and arguments for each command.
+    /// Long form: source of the module, its inputs, and arguments for each command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_provider: Option<ForProvider>,
 }
 
 impl WorkspaceSpec {
-    /// Whether something may be done to the infrastructure of instances.
+    /// Returns true if the policies permit an operation on the infrastructure of instances.
     pub fn permits(&self, what: ManagementPolicy) -> bool {
         let policies = &self.management_policies;
         policies.is_empty() || policies.contains(&ManagementPolicy::All) || policies.contains(&what)
     }
 
-    /// The module of the short form. A structural schema cannot say "text or address", so the API may hold something
-    /// else: it must not make the whole object unreadable.
+    /// Module of the short form. A structural schema cannot express "text or address", so the API may hold
+    /// something else, which must not make the whole object unreadable.
     pub fn short_module(&self) -> Option<Result<Module, serde_json::Error>> {
         self.module.clone().map(serde_json::from_value)
     }
 }
 
-/// The part of a WorkspaceTemplate that its schema cannot check, as it should be.
+/// The part of a WorkspaceTemplate that its schema cannot validate, with exact types.
 #[derive(Deserialize)]
 pub(crate) struct StrictTemplate {
     #[expect(dead_code, reason = "reading it is the check")]
@@ -165,7 +166,7 @@ pub struct ProviderConfigRef {
     pub policy: Option<ReferencePolicy>,
 }
 
-/// How a reference is followed.
+/// Policy for resolving a reference.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReferencePolicy {
@@ -179,21 +180,21 @@ pub struct ReferencePolicy {
     pub resolve: Option<String>,
 }
 
-/// What may be done to the infrastructure of an instance.
+/// Operations on the infrastructure of an instance.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ManagementPolicy {
-    /// Everything.
+    /// All operations.
     #[serde(rename = "*")]
     All,
-    /// Reading it.
+    /// Reads it.
     Observe,
-    /// Making it.
+    /// Creates it.
     Create,
-    /// Changing it.
+    /// Updates it.
     Update,
-    /// Destroying it.
+    /// Destroys it.
     Delete,
-    /// Filling in what the manifest leaves out.
+    /// Fills in values that the manifest leaves out.
     LateInitialize,
 }
 
@@ -204,7 +205,7 @@ pub struct ConnectionSecretRef {
     /// Name of the Secret; `${key}` of a known variable is replaced by its value.
     #[schemars(schema_with = "fragments::templated_name")]
     pub name: String,
-    /// Namespace of the Secret. Left out: that of the instance.
+    /// Namespace of the Secret. Defaults to that of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::templated_name")]
     pub namespace: Option<String>,
@@ -217,22 +218,22 @@ pub struct TemplatedKeyRef {
     /// Name of the Secret or ConfigMap; `${key}` of a known variable is replaced by its value.
     #[schemars(schema_with = "fragments::templated_name")]
     pub name: String,
-    /// Namespace of the Secret or ConfigMap. Left out: that of the instance.
+    /// Namespace of the Secret or ConfigMap. Defaults to that of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "fragments::templated_name")]
     pub namespace: Option<String>,
-    /// Key whose value is taken.
+    /// Key of the value.
     #[schemars(schema_with = "fragments::data_key")]
     pub key: String,
 }
 
-/// What happens to infrastructure whose workspace is deleted.
+/// Effects of deleting a workspace on its infrastructure.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum DeletionPolicy {
-    /// Destroy it.
+    /// Destroys it.
     #[default]
     Delete,
-    /// Leave it as it is.
+    /// Keeps it.
     Orphan,
 }
 
@@ -242,11 +243,11 @@ pub enum DeletionPolicy {
 pub enum Module {
     /// HCL text.
     Inline(String),
-    /// A module that lives elsewhere.
+    /// A module at an address.
     Remote(ModuleAddress),
 }
 
-/// Address of a module that lives elsewhere.
+/// Address of a module.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModuleAddress {
@@ -261,12 +262,12 @@ pub struct ModuleAddress {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VariableValue {
-    /// The value: a string, number, boolean, list or map.
+    /// Value of the input: a string, number, boolean, list or map.
     #[schemars(schema_with = "fragments::any_value")]
     pub value: Value,
 }
 
-/// Where the module comes from, its inputs, and arguments for each command.
+/// Source of the module, its inputs, and arguments for each command.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.source != 'Inline' || (has(self.module) && size(self.module) > 0)")
@@ -282,7 +283,7 @@ pub struct ForProvider {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 524_288))]
     pub module: Option<String>,
-    /// Folder inside a Remote module to run in. Left out: its root.
+    /// Folder inside a Remote module to run in. Defaults to its root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     #[x_kube(validation = Rule::new("!self.startsWith('/') && !self.contains('..')")
@@ -305,7 +306,7 @@ pub struct ForProvider {
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub var_files: Vec<VarFile>,
-    /// Environment of the Terraform process. What would change the meaning of a run is refused.
+    /// Environment of the Terraform process. Variables that would change the meaning of a run are rejected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
@@ -331,13 +332,13 @@ pub struct ForProvider {
     pub enable_terraform_cli_logging: Option<bool>,
 }
 
-/// Where the code of a module is.
+/// Kinds of sources of a module.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum ModuleSource {
-    /// In the manifest.
+    /// The code is in the manifest.
     #[default]
     Inline,
-    /// At an address.
+    /// The code is at an address.
     Remote,
 }
 
@@ -362,7 +363,7 @@ pub struct Var {
     #[x_kube(validation = Rule::new("self.matches('^[A-Za-z_][A-Za-z0-9_-]*$')")
         .message("a Terraform variable name starts with a letter or _, then has letters, digits, _ and -"))]
     pub key: String,
-    /// Its value.
+    /// Value of the variable.
     pub value: String,
 }
 
@@ -374,20 +375,20 @@ pub struct Var {
 #[x_kube(validation = Rule::new("self.source != 'SecretKey' || (has(self.secretKeyRef) && !has(self.configMapKeyRef))")
     .message("source: SecretKey needs secretKeyRef {name, key}, and no configMapKeyRef"))]
 pub struct VarFile {
-    /// What holds the file.
+    /// Kind of object that holds the file.
     pub source: VarFileSource,
-    /// Language of the file. Left out: HCL.
+    /// Language of the file. Defaults to HCL.
     #[serde(default, skip_serializing_if = "is_default")]
     pub format: InlineFormat,
     /// The file, where `source` is ConfigMapKey.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<TemplatedKeyRef>,
-    /// The file, where `source` is SecretKey. Its values are kept out of logs, status and events.
+    /// The file, where `source` is SecretKey. Its values are redacted in logs, status and events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<TemplatedKeyRef>,
 }
 
-/// What holds a tfvars file.
+/// Kinds of objects that hold a tfvars file.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum VarFileSource {
     /// A key of a ConfigMap.
@@ -406,31 +407,31 @@ pub struct EnvVar {
     /// Name of the variable.
     #[schemars(schema_with = "fragments::environment_name")]
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// Key of a ConfigMap that holds its value.
+    /// Key of a ConfigMap that holds the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<TemplatedKeyRef>,
-    /// Key of a Secret that holds its value.
+    /// Key of a Secret that holds the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key_ref: Option<TemplatedKeyRef>,
 }
 
-/// What CAPT knows of a WorkspaceTemplate.
+/// Observed state of a WorkspaceTemplate.
 #[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceTemplateStatus {
-    /// The metadata.generation that this status speaks of.
+    /// The metadata.generation that the controller last observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Hash of the template's content. An instance that was applied from another one is run again.
+    /// Content hash of the template. An instance that was applied from another one is run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// How many WorkspaceTemplateApplies use the template.
+    /// Number of WorkspaceTemplateApplies that use the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<i32>,
-    /// Current state in detail.
+    /// Observations of the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "fragments::conditions")]
     pub conditions: Vec<Condition>,

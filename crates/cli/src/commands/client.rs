@@ -13,18 +13,18 @@ use kube::config::Kubeconfig;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 
+pub use choice::ApiSource;
 use choice::ChoiceError;
-pub use choice::Origin;
 
 use super::place;
 
-/// How long an API may take to answer the first question.
+/// Time limit of the first request to an API.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
 /// Heading of these options in help texts.
 pub const HEADING: &str = "Which API";
 
-/// Which API, and where in it.
+/// Choice of an API, and of a namespace in it.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Target {
     /// The kubeconfig [default: $KUBECONFIG, else the embedded API when it runs, else ~/.kube/config].
@@ -47,10 +47,10 @@ pub struct Connection {
     pub client: Client,
     /// The namespace that is meant where none is said.
     pub namespace: String,
-    /// Where it is.
+    /// Address of the API.
     pub address: String,
-    /// What it was chosen by.
-    pub origin: Origin,
+    /// Source of the choice.
+    pub origin: ApiSource,
     /// Its version, as it says.
     pub version: String,
     /// The data folder whose controller works on it, as far as this machine knows.
@@ -61,11 +61,11 @@ pub struct Connection {
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
     #[error("the API at {address} does not answer ({origin}): {why}\n  {what}")]
-    Silent { address: String, origin: Origin, why: String, what: String },
+    Silent { address: String, origin: ApiSource, why: String, what: String },
     #[error(
         "the API at {address} does not know you ({origin}): {why}\n  renew your login, or choose another with --context or --kubeconfig"
     )]
-    Unknown { address: String, origin: Origin, why: String },
+    Unknown { address: String, origin: ApiSource, why: String },
 }
 
 impl Target {
@@ -87,7 +87,7 @@ impl Target {
     }
 }
 
-/// Whether there is no API because nothing was ever started here.
+/// Returns true if there is no API because nothing was ever started here.
 pub fn before_first_start(error: &io::Error) -> bool {
     let choice = error.get_ref().and_then(|inner| inner.downcast_ref::<ChoiceError>());
     choice.is_some_and(ChoiceError::before_first_start)
@@ -113,15 +113,15 @@ fn default_folder_of(address: &str) -> Option<PathBuf> {
 }
 
 /// Asks for the version: what goes wrong here is about the way to the API, and is said so.
-async fn first_answer(client: &Client, address: &str, origin: &Origin) -> Result<String, ConnectError> {
+async fn first_answer(client: &Client, address: &str, origin: &ApiSource) -> Result<String, ConnectError> {
     let silent = |why: String| ConnectError::Silent {
         address: address.to_owned(),
         origin: origin.clone(),
         why,
         what: match origin {
-            Origin::DataDir(folder) => format!("start it: capt up --data-dir {}", folder.display()),
-            Origin::Embedded(_) => "start it: capt up".to_owned(),
-            Origin::Flag(_) | Origin::Variable | Origin::Home | Origin::InCluster => {
+            ApiSource::DataDir(folder) => format!("start it: capt up --data-dir {}", folder.display()),
+            ApiSource::Embedded(_) => "start it: capt up".to_owned(),
+            ApiSource::Flag(_) | ApiSource::Variable | ApiSource::Home | ApiSource::InCluster => {
                 "start it, choose another with --context or --kubeconfig, or start one of your own: capt up"
                     .to_owned()
             }

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 
 use super::client::{Connection, Target};
-use super::object::{Accepts, Kind};
+use super::object::{Accepts, ResourceKind};
 use super::{Outcome, block_on};
 
 /// Nobody waits longer for a Tab.
@@ -83,11 +83,11 @@ pub fn objects(accepts: &'static Accepts) -> ArgValueCompleter {
 fn candidates(
     accepts: &Accepts,
     current: &str,
-    before: Option<&'static Kind>,
-    names: impl Fn(&'static Kind) -> Vec<String>,
+    before: Option<&'static ResourceKind>,
+    names: impl Fn(&'static ResourceKind) -> Vec<String>,
 ) -> Vec<String> {
     if let Some((word, _)) = current.split_once('/') {
-        let kind = Kind::meant(word).filter(|kind| accepts.admits(kind));
+        let kind = ResourceKind::meant(word).filter(|kind| accepts.admits(kind));
         return kind.map(names).unwrap_or_default().iter().map(|name| format!("{word}/{name}")).collect();
     }
     if let Some(kind) = before.filter(|kind| accepts.admits(kind)) {
@@ -99,18 +99,18 @@ fn candidates(
 }
 
 /// The kind that an earlier word of the line names: `capt delete cluster …`.
-fn kind_before(words: impl Iterator<Item = String>) -> Option<&'static Kind> {
+fn kind_before(words: impl Iterator<Item = String>) -> Option<&'static ResourceKind> {
     let words: Vec<String> = words.collect();
     let (_, before) = words.split_last()?;
     let mut value = false;
     before.iter().find_map(|word| {
         let is_value = std::mem::replace(&mut value, TARGET.contains(&word.as_str()));
-        Kind::meant(word).filter(|_| !is_value)
+        ResourceKind::meant(word).filter(|_| !is_value)
     })
 }
 
 /// Names of objects of a kind where the words so far point to. Whatever goes wrong, there are none.
-fn names(kind: &'static Kind) -> Vec<String> {
+fn names(kind: &'static ResourceKind) -> Vec<String> {
     let target = target(std::env::args());
     let asked = block_on(async {
         tokio::time::timeout(PATIENCE, async {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_kind_before_the_word_chooses_the_names() {
-        let names = |kind: &'static Kind| vec![format!("one-{}", kind.word())];
+        let names = |kind: &'static ResourceKind| vec![format!("one-{}", kind.word())];
         let completed = |accepts: &Accepts, line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let current = words.last().cloned().unwrap_or_default();

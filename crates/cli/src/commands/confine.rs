@@ -1,11 +1,11 @@
-//! What runs of Terraform are confined to: the folders that objects may name, and whether the kernel can keep them in.
+//! Confinement of Terraform runs: the folders that objects may name, and the support of the kernel.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use capt_terraform::{Options, sandbox};
 
-/// What `capt up` and `capt controller` confine runs to.
+/// Options of `capt up` and `capt controller` for confining runs.
 #[derive(Debug, clap::Args)]
 pub struct Confine {
     /// Folder of this machine that objects may name: for local modules, plugin mirrors and caches. May be given several
@@ -59,7 +59,7 @@ pub fn say(warning: Option<&str>) {
     }
 }
 
-/// What a run is not kept from: by the kernel, or because of where the data folder lies.
+/// Gaps in the confinement: of the kernel, or because of the location of the data folder.
 pub fn gaps(data: &Path) -> Vec<String> {
     let mut gaps: Vec<String> = sandbox::gaps().into_iter().map(str::to_owned).collect();
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -44,12 +44,12 @@ pub struct Args {
     /// Runs of Terraform at the same time [default: one per core].
     #[arg(long, value_name = "N")]
     slots: Option<usize>,
-    /// Where states are kept that do not say: in the data folder alone, or in Secrets beside their objects too
-    /// [default: local; secrets in a cluster].
+    /// Default location of states: in the data folder alone, or in Secrets beside their objects too [default: local; secrets in a
+    /// cluster].
     #[arg(long, value_enum)]
     state: Option<State>,
-    /// Who takes care of Cluster objects: CAPT, where the installed CRD of Cluster is CAPT's own (auto); CAPT, which
-    /// installs its CRD where there is none (own); Cluster API core (core).
+    /// Reconciler of Cluster objects: CAPT, if the installed CRD of Cluster is CAPT's own (auto); CAPT, which installs its CRD if
+    /// there is none (own); Cluster API core (core).
     #[arg(long, value_enum, default_value_t = Clusters::Auto)]
     cluster_api: Clusters,
     /// References into other namespaces (Secrets, templates, outputs): those that a ReferenceGrant there allows, or all of
@@ -61,7 +61,7 @@ pub struct Args {
     lease_namespace: Option<String>,
     #[command(flatten)]
     confine: Confine,
-    /// How long the Lease lasts after its last renewal: so long others wait for a controller that does not answer.
+    /// Duration of the Lease after its last renewal: other controllers wait this long for one that does not answer.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = super::duration::parse)]
     lease_duration: Duration,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub struct Args {
     log_json: bool,
 }
 
-/// Who takes care of Clusters.
+/// Reconciler of Cluster objects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum Clusters {
     /// CAPT, where the installed CRD is its own.
@@ -92,7 +92,7 @@ impl From<Clusters> for ClusterApi {
     }
 }
 
-/// Where states are kept.
+/// Location of states.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum State {
     /// In the data folder.
@@ -196,7 +196,8 @@ fn processes() -> Option<String> {
     Some(format!("{}-{number}", boot.trim()))
 }
 
-/// Whether the holder of a Lease is a process that cannot be there any more: one of the same `place`, whose number nobody has.
+/// Returns true if the holder of a Lease is a process that cannot exist any more: one of the same `place`, whose process id is
+/// not in use.
 fn is_gone(holder: &str, place: &str, lives: impl Fn(&str) -> bool) -> bool {
     // A host's name has no underscore; what is not as this program writes it is waited for.
     let parts: Vec<&str> = holder.split('_').collect();

@@ -36,7 +36,7 @@ pub struct Args {
     /// Follow the deletion to its end.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     wait: bool,
-    /// How long to follow, for example 90s or 10m; 0 disables the timeout.
+    /// Time limit for following the deletion, for example 90s or 10m; 0 disables the timeout.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = duration::parse)]
     timeout: Duration,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         }
         if !args.wait {
             let names: Vec<String> = references.iter().map(ToString::to_string).collect();
-            writeln!(anstream::stdout(), "{}: the deletion goes on by itself", names.join(", "))?;
+            writeln!(anstream::stdout(), "{}: the deletion continues in the background", names.join(", "))?;
             return Ok(Outcome::Good);
         }
         let members: Vec<Member> = families.into_iter().flatten().collect();
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     })
 }
 
-/// What a controller made it makes again.
+/// Refuses to delete an object that its controller would create again.
 fn refuse_what_comes_back(reference: &Reference, head: &Member) -> io::Result<()> {
     // A machine of a set is replaced: that is what people delete it for.
     if head.kind.name == "CaptMachine" {

@@ -49,38 +49,38 @@ enum Format {
     Json,
 }
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum CheckStatus {
     Ok,
     Warn,
     Fail,
 }
 
-/// What was found.
+/// Finding of a check.
 #[derive(Debug, Serialize)]
-pub struct Finding {
+pub struct CheckFinding {
     check: &'static str,
-    verdict: Verdict,
+    verdict: CheckStatus,
     message: String,
     /// One line for each of the objects that it is about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     details: Vec<String>,
-    /// What to do about it.
+    /// Remedy.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     todo: Option<String>,
 }
 
-impl Finding {
+impl CheckFinding {
     pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
-        Self { check, verdict: Verdict::Ok, message: message.into(), details: Vec::new(), todo: None }
+        Self { check, verdict: CheckStatus::Ok, message: message.into(), details: Vec::new(), todo: None }
     }
 
     pub fn warn(check: &'static str, message: impl Into<String>, todo: impl Into<String>) -> Self {
         Self {
             check,
-            verdict: Verdict::Warn,
+            verdict: CheckStatus::Warn,
             message: message.into(),
             details: Vec::new(),
             todo: Some(todo.into()),
@@ -90,7 +90,7 @@ impl Finding {
     pub fn fail(check: &'static str, message: impl Into<String>, todo: impl Into<String>) -> Self {
         Self {
             check,
-            verdict: Verdict::Fail,
+            verdict: CheckStatus::Fail,
             message: message.into(),
             details: Vec::new(),
             todo: Some(todo.into()),
@@ -110,11 +110,11 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
             writeln!(out)?;
         }
     }
-    let failed = findings.iter().any(|finding| finding.verdict == Verdict::Fail);
+    let failed = findings.iter().any(|finding| finding.verdict == CheckStatus::Fail);
     Ok(if failed { Outcome::Bad } else { Outcome::Good })
 }
 
-async fn look(args: &Args) -> Vec<Finding> {
+async fn look(args: &Args) -> Vec<CheckFinding> {
     let connected = args.target.connect().await;
     let folder = match &connected {
         Ok(connection) => connection.folder.clone(),
@@ -132,28 +132,28 @@ async fn look(args: &Args) -> Vec<Finding> {
             let up = format!("capt up{}", flag.collect::<String>());
             let todo = format!("start it: {up} --demo, or {up} -f FILE");
             let message = "nothing is started yet: no data folder, and nothing is running";
-            findings.push(Finding { todo: Some(todo), ..Finding::ok("api", message) });
+            findings.push(CheckFinding { todo: Some(todo), ..CheckFinding::ok("api", message) });
         }
         Err(error) => {
             let text = error.to_string();
             let (message, todo) = text.split_once("\n  ").unwrap_or((&text, "start one: capt up"));
-            findings.push(Finding::fail("api", message, todo));
+            findings.push(CheckFinding::fail("api", message, todo));
         }
     }
     findings
 }
 
 /// One line for each check and each thing to do, or several where a terminal has no room.
-fn print(out: &mut impl Write, findings: &[Finding], width: Option<usize>) -> io::Result<()> {
+fn print(out: &mut impl Write, findings: &[CheckFinding], width: Option<usize>) -> io::Result<()> {
     let green = anstyle::AnsiColor::Green.on_default();
     let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let cyan = anstyle::AnsiColor::Cyan.on_default();
-    for Finding { check, verdict, message, details, todo } in findings {
+    for CheckFinding { check, verdict, message, details, todo } in findings {
         let (style, word) = match verdict {
-            Verdict::Ok => (green, "ok  "),
-            Verdict::Warn => (yellow, "warn"),
-            Verdict::Fail => (red, "FAIL"),
+            CheckStatus::Ok => (green, "ok  "),
+            CheckStatus::Warn => (yellow, "warn"),
+            CheckStatus::Fail => (red, "FAIL"),
         };
         let mut lines = hanging(&format!("{style}{word}{style:#}  {check:<12} {message}"), width, TEXT);
         for detail in details {
@@ -165,7 +165,7 @@ fn print(out: &mut impl Write, findings: &[Finding], width: Option<usize>) -> io
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
     let count = |wanted| findings.iter().filter(|finding| finding.verdict == wanted).count();
-    match (count(Verdict::Fail), count(Verdict::Warn)) {
+    match (count(CheckStatus::Fail), count(CheckStatus::Warn)) {
         (0, 0) => writeln!(out, "all is well"),
         (failed, warned) => writeln!(out, "{failed} failed, {warned} to look at"),
     }
@@ -178,15 +178,15 @@ mod tests {
     #[test]
     fn a_report_fits_the_terminal() {
         let details = vec![
-            "default/network: it was left behind by a process that is gone, and nobody uses it".to_owned(),
+            "default/network: it was left behind by a process that is gone, and is not in use".to_owned(),
         ];
         let todo = "run capt on Linux 6.12 or newer, with Landlock; capt up --require-sandbox refuses other machines";
         let findings = [
-            Finding {
+            CheckFinding {
                 details,
-                ..Finding::warn("sandbox", "this kernel does not confine runs of Terraform", todo)
+                ..CheckFinding::warn("sandbox", "this kernel does not confine runs of Terraform", todo)
             },
-            Finding::ok("binary", "OpenTofu 1.10 (/usr/local/bin/tofu)"),
+            CheckFinding::ok("binary", "OpenTofu 1.10 (/usr/local/bin/tofu)"),
         ];
         let text = |width| {
             let mut out = Vec::new();

@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt};
 
 use super::client::{Connection, Target, in_words};
 use super::family::family;
-use super::object::{Accepts, Kind, Reference};
+use super::object::{Accepts, Reference, ResourceKind};
 use super::{Outcome, block_on, completion, table};
 
 /// Show what happened, the newest last. Of an object: also what happened to all that belongs to it.
@@ -46,7 +46,7 @@ enum Type {
     Warning,
 }
 
-/// Which events are meant.
+/// Filter for events.
 struct Filter {
     /// Those of these objects; of all of CAPT's kinds without.
     uids: Option<HashSet<String>>,
@@ -100,8 +100,9 @@ impl Filter {
     fn wants(&self, event: &Event) -> bool {
         let about = &event.involved_object;
         let (api, kind) = (about.api_version.as_deref(), about.kind.as_deref());
-        let ours =
-            Kind::all().iter().any(|known| known.matches(api.unwrap_or_default(), kind.unwrap_or_default()));
+        let ours = ResourceKind::all()
+            .iter()
+            .any(|known| known.matches(api.unwrap_or_default(), kind.unwrap_or_default()));
         let named = match &self.uids {
             Some(uids) => about.uid.as_ref().is_some_and(|uid| uids.contains(uid)),
             None => ours,
@@ -131,7 +132,7 @@ impl Filter {
     }
 }
 
-/// When it last happened.
+/// Time of the last occurrence.
 fn happened(event: &Event) -> Option<Timestamp> {
     let repeated = event.series.as_ref().and_then(|series| Some(series.last_observed_time.as_ref()?.0));
     let single = event.event_time.as_ref().map(|time| time.0);
@@ -140,7 +141,7 @@ fn happened(event: &Event) -> Option<Timestamp> {
     repeated.or(counted).or(single).or(made)
 }
 
-/// How long ago, and how often since when: `3s (x4 over 2m)`.
+/// Time since the last occurrence, and their number since the first: `3s (x4 over 2m)`.
 fn last_seen(event: &Event, now: Timestamp) -> String {
     let Some(last) = happened(event) else { return "<unknown>".to_owned() };
     let age = table::age(last, now);

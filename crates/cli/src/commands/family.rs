@@ -1,4 +1,4 @@
-//! What belongs to an object: what it owns, what that owns, and for a Cluster all that carries its name.
+//! Dependents of an object: its own, theirs in turn, and for a Cluster all that carries its name.
 
 use std::collections::HashSet;
 use std::io;
@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams};
 
 use super::client::{Connection, in_words};
-use super::object::{Kind, Reference};
+use super::object::{Reference, ResourceKind};
 
 /// Kinds that can belong to another object, an owner before what it owns.
 const KINDS: [&str; 7] = [
@@ -25,7 +25,7 @@ const KINDS: [&str; 7] = [
 /// An object with its kind.
 #[derive(Clone)]
 pub struct Member {
-    pub kind: &'static Kind,
+    pub kind: &'static ResourceKind,
     pub object: DynamicObject,
 }
 
@@ -34,7 +34,8 @@ impl Member {
         Reference { kind: self.kind, name: self.object.name_any() }
     }
 
-    /// How far below a Cluster its kind stands: nothing goes before what is deeper. The Cluster itself, and what belongs to none, is 0.
+    /// Depth of its kind below a Cluster: nothing is deleted before deeper kinds. 0 for the Cluster itself, and for what belongs
+    /// to none.
     pub fn depth(&self) -> usize {
         KINDS.iter().position(|name| *name == self.kind.name).map_or(0, |at| at + 1)
     }
@@ -64,7 +65,7 @@ pub async fn below(connection: &Connection, head: Member) -> io::Result<Vec<Memb
     let owns = head.kind.is_cluster() || first > 0;
     let mut all = vec![head];
     for name in KINDS.iter().skip(if owns { first } else { KINDS.len() }) {
-        let kind = Kind::named(name);
+        let kind = ResourceKind::named(name);
         let api = kind.api(connection, Some(&connection.namespace)).await?;
         for object in api.list(&ListParams::default()).await.map_err(in_words)?.items {
             let owned = object.owner_references().iter().any(|owner| uids.contains(&owner.uid));

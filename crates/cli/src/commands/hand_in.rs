@@ -19,7 +19,7 @@ use super::client::{connect, in_words};
 
 /// First argument.
 const ROLE: &str = "__hand-in-state";
-/// How long one try may take.
+/// Time limit of one attempt.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Writes down for guards how it is called.

@@ -26,7 +26,7 @@ pub fn size() -> Option<(usize, usize)> {
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
 }
 
-/// Whether the output is a terminal that can be drawn on by this process.
+/// Returns true if the output is a terminal that this process can draw on.
 pub fn is_possible() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     // A job in the background would draw over the shell, and be stopped when it reads a key.
@@ -44,9 +44,9 @@ pub fn coloured(line: &str) -> String {
     }
 }
 
-/// What a person asks with a key.
+/// Key command of the user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Key {
+enum KeyCommand {
     Up,
     Down,
     PageUp,
@@ -71,11 +71,11 @@ pub enum Wake {
 pub struct LiveView {
     /// Terminal settings from before, where keys are read.
     settings: Option<Termios>,
-    keys: mpsc::UnboundedReceiver<Key>,
+    keys: mpsc::UnboundedReceiver<KeyCommand>,
     resized: Signal,
     /// First line of the page on the screen.
     top: usize,
-    /// Whether the page is folded to fit the screen.
+    /// True if the page is folded to fit the screen.
     folded: bool,
     drawn: Vec<String>,
 }
@@ -90,7 +90,7 @@ impl LiveView {
         Ok(Self { settings, keys, resized, top: 0, folded: true, drawn: Vec::new() })
     }
 
-    /// Whether the page should fit the screen; else it is whole, and scrolled.
+    /// Returns true if the page should fit the screen; else it is shown whole, and scrolled.
     pub fn is_folded(&self) -> bool {
         self.folded
     }
@@ -134,19 +134,19 @@ impl LiveView {
         Wake::Draw
     }
 
-    fn act(&mut self, key: Key) -> Wake {
+    fn act(&mut self, key: KeyCommand) -> Wake {
         let page = size().map_or(20, |(_, rows)| rows.saturating_sub(2).max(1));
         match key {
-            Key::Up => self.top = self.top.saturating_sub(1),
-            Key::Down => self.top += 1,
-            Key::PageUp => self.top = self.top.saturating_sub(page),
-            Key::PageDown => self.top += page,
-            Key::Top => self.top = 0,
+            KeyCommand::Up => self.top = self.top.saturating_sub(1),
+            KeyCommand::Down => self.top += 1,
+            KeyCommand::PageUp => self.top = self.top.saturating_sub(page),
+            KeyCommand::PageDown => self.top += page,
+            KeyCommand::Top => self.top = 0,
             // Drawing knows where the end is.
-            Key::Bottom => self.top = usize::MAX,
-            Key::Fold => (self.folded, self.top) = (!self.folded, 0),
-            Key::Redraw => self.drawn.clear(),
-            Key::Quit => return Wake::Quit,
+            KeyCommand::Bottom => self.top = usize::MAX,
+            KeyCommand::Fold => (self.folded, self.top) = (!self.folded, 0),
+            KeyCommand::Redraw => self.drawn.clear(),
+            KeyCommand::Quit => return Wake::Quit,
         }
         Wake::Draw
     }
@@ -177,7 +177,7 @@ fn print(text: &str) -> io::Result<()> {
 }
 
 /// Reads keys one by one, without showing them, where the input is a terminal. Gives the settings from before.
-fn read_keys(keys: mpsc::UnboundedSender<Key>) -> Option<Termios> {
+fn read_keys(keys: mpsc::UnboundedSender<KeyCommand>) -> Option<Termios> {
     let before = tcgetattr(io::stdin()).ok()?;
     let mut settings = before.clone();
     settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
@@ -201,34 +201,34 @@ fn read_keys(keys: mpsc::UnboundedSender<Key>) -> Option<Termios> {
 }
 
 /// The keys in what a terminal sent.
-fn parse(bytes: &[u8]) -> Vec<Key> {
+fn parse(bytes: &[u8]) -> Vec<KeyCommand> {
     // As terminals send cursor keys in either mode; of several that begin alike the longest comes first.
-    const KNOWN: [(&[u8], Key); 25] = [
-        (b"\x1b[5~", Key::PageUp),
-        (b"\x1b[6~", Key::PageDown),
-        (b"\x1b[1~", Key::Top),
-        (b"\x1b[4~", Key::Bottom),
-        (b"\x1b[A", Key::Up),
-        (b"\x1bOA", Key::Up),
-        (b"\x1b[B", Key::Down),
-        (b"\x1bOB", Key::Down),
-        (b"\x1b[H", Key::Top),
-        (b"\x1bOH", Key::Top),
-        (b"\x1b[F", Key::Bottom),
-        (b"\x1bOF", Key::Bottom),
-        (b"k", Key::Up),
-        (b"j", Key::Down),
-        (b"\n", Key::Down),
-        (b"\r", Key::Down),
-        (b"b", Key::PageUp),
-        (b" ", Key::PageDown),
-        (b"g", Key::Top),
-        (b"G", Key::Bottom),
-        (b"f", Key::Fold),
-        (b"\x0c", Key::Redraw),
-        (b"q", Key::Quit),
-        (b"Q", Key::Quit),
-        (b"\x04", Key::Quit),
+    const KNOWN: [(&[u8], KeyCommand); 25] = [
+        (b"\x1b[5~", KeyCommand::PageUp),
+        (b"\x1b[6~", KeyCommand::PageDown),
+        (b"\x1b[1~", KeyCommand::Top),
+        (b"\x1b[4~", KeyCommand::Bottom),
+        (b"\x1b[A", KeyCommand::Up),
+        (b"\x1bOA", KeyCommand::Up),
+        (b"\x1b[B", KeyCommand::Down),
+        (b"\x1bOB", KeyCommand::Down),
+        (b"\x1b[H", KeyCommand::Top),
+        (b"\x1bOH", KeyCommand::Top),
+        (b"\x1b[F", KeyCommand::Bottom),
+        (b"\x1bOF", KeyCommand::Bottom),
+        (b"k", KeyCommand::Up),
+        (b"j", KeyCommand::Down),
+        (b"\n", KeyCommand::Down),
+        (b"\r", KeyCommand::Down),
+        (b"b", KeyCommand::PageUp),
+        (b" ", KeyCommand::PageDown),
+        (b"g", KeyCommand::Top),
+        (b"G", KeyCommand::Bottom),
+        (b"f", KeyCommand::Fold),
+        (b"\x0c", KeyCommand::Redraw),
+        (b"q", KeyCommand::Quit),
+        (b"Q", KeyCommand::Quit),
+        (b"\x04", KeyCommand::Quit),
     ];
     let (mut keys, mut rest) = (Vec::new(), bytes);
     while let Some(&first) = rest.first() {
@@ -281,13 +281,13 @@ mod tests {
 
     #[test]
     fn keys_of_terminals() {
-        let rows: [(&[u8], &[Key]); 8] = [
-            (b"q", &[Key::Quit]),
-            (b"jjk", &[Key::Down, Key::Down, Key::Up]),
-            (b"\x1b[A\x1bOB\x1b[6~", &[Key::Up, Key::Down, Key::PageDown]),
-            (b"\x1b[H\x1b[4~gG", &[Key::Top, Key::Bottom, Key::Top, Key::Bottom]),
-            (b"\x1b[1;5Qf", &[Key::Fold]),
-            (b"\x1b[15~\x0c", &[Key::Redraw]),
+        let rows: [(&[u8], &[KeyCommand]); 8] = [
+            (b"q", &[KeyCommand::Quit]),
+            (b"jjk", &[KeyCommand::Down, KeyCommand::Down, KeyCommand::Up]),
+            (b"\x1b[A\x1bOB\x1b[6~", &[KeyCommand::Up, KeyCommand::Down, KeyCommand::PageDown]),
+            (b"\x1b[H\x1b[4~gG", &[KeyCommand::Top, KeyCommand::Bottom, KeyCommand::Top, KeyCommand::Bottom]),
+            (b"\x1b[1;5Qf", &[KeyCommand::Fold]),
+            (b"\x1b[15~\x0c", &[KeyCommand::Redraw]),
             (b"\x1b", &[]),
             ("äx".as_bytes(), &[]),
         ];

@@ -17,7 +17,7 @@ use super::family::{Member, family};
 use super::object::{Accepts, Reference};
 use super::{Outcome, block_on, completion, last_failed, place, table};
 
-/// How often a log is looked at that grows.
+/// Interval of reads of a growing log.
 const EVERY: Duration = Duration::from_millis(200);
 
 /// Show what Terraform printed. Secrets are taken out.
@@ -39,7 +39,7 @@ pub struct Args {
     /// Go on as the log grows, and with the next run, until interrupted or the workspace is gone.
     #[arg(short, long)]
     follow: bool,
-    /// Which run: 1 is the last, 2 the one before, or its name; list says what there is.
+    /// Run to show: 1 is the last, 2 the one before, or its name; list shows all runs.
     #[arg(long, value_name = "N|NAME|list", conflicts_with = "follow")]
     run: Option<String>,
     /// Show the last run that failed, also that of a machine which was replaced since.
@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     })
 }
 
-/// How a run ended, for people.
+/// Human-readable end of a run.
 pub fn ended(run: &Run) -> String {
     match &run.state {
         RunState::Ended(end) => {
@@ -135,7 +135,7 @@ pub fn unreadable(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("read the workspace's record: {error}"))
 }
 
-/// Where the logs are somewhere else: what the status knows.
+/// Prints the status of a workspace whose logs are on another machine.
 fn not_here(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::Result<Outcome> {
     let name = workspace.name_any();
     let status = workspace.status.clone().unwrap_or_default();

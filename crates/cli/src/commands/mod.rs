@@ -94,7 +94,7 @@ enum Command {
     Version(version::Args),
 }
 
-/// What a program is called when it is a plugin of kubectl, and when kubectl asks it for completions.
+/// Name of the program as a plugin of kubectl, and when kubectl asks it for completions.
 const PLUGIN: &str = "kubectl-capt";
 const PLUGIN_COMPLETION: &str = "kubectl_complete-capt";
 
@@ -120,7 +120,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// What kubectl wants of a plugin's completions: one a line, and last that nothing else is meant.
+/// Prints completions in the format of kubectl plugins: one a line, and last a directive against other completions.
 fn complete_for_kubectl() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let last = words.len().saturating_sub(1);
@@ -134,7 +134,7 @@ fn complete_for_kubectl() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How a command that did its work ended.
+/// Outcome of a command that completed.
 enum Outcome {
     /// All is well.
     Good,
@@ -222,8 +222,7 @@ fn refuse_writes_beyond_the_file_limit() -> io::Result<()> {
     signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())).map(drop)
 }
 
-/// What somebody asks this process from outside. From the first moment that this listens no signal ends the process by
-/// itself.
+/// Signals to this process. From the first moment that this listens no signal ends the process by itself.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -17,7 +17,7 @@ pub use reference::{Accepts, Reference};
 
 /// A kind that commands know.
 #[derive(Debug)]
-pub struct Kind {
+pub struct ResourceKind {
     /// Its name as manifests have it.
     pub name: String,
     resource: ApiResource,
@@ -26,12 +26,12 @@ pub struct Kind {
     pub pausable: bool,
 }
 
-static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+static KINDS: LazyLock<Vec<ResourceKind>> = LazyLock::new(|| {
     let cluster = std::iter::once(capt_api::crd::cluster_kind().crd);
-    cluster.chain(capt_api::crds()).map(|crd| Kind::of(&crd)).collect()
+    cluster.chain(capt_api::crds()).map(|crd| ResourceKind::of(&crd)).collect()
 });
 
-impl Kind {
+impl ResourceKind {
     fn of(crd: &CustomResourceDefinition) -> Self {
         let (spec, names) = (&crd.spec, &crd.spec.names);
         let version = spec.versions.first().expect("a CRD has a version");
@@ -71,7 +71,7 @@ impl Kind {
         })
     }
 
-    /// Whether its API group is `group`, or `group` without a version in front of it.
+    /// Returns true if its API group is `group`, or `group` without a version in front of it.
     fn is_of(&self, group: &str) -> bool {
         let is_version = |text: &str| {
             text.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -127,7 +127,7 @@ impl Kind {
         })
     }
 
-    /// Which version of a Cluster is served depends on whose CRD it is.
+    /// Returns the served version. That of a Cluster depends on whose CRD it is.
     async fn served(&self, connection: &Connection) -> io::Result<ApiResource> {
         let groups = connection.client.list_api_groups().await.map_err(in_words)?.groups;
         let group = groups.into_iter().find(|group| group.name == self.resource.group);
@@ -168,13 +168,13 @@ mod tests {
             ("cmd.infrastructure.cluster.x-k8s.io", "CaptMachineDeployment"),
             ("captcontrolplanes.v1beta1.controlplane.cluster.x-k8s.io", "CAPTControlPlane"),
         ] {
-            assert_eq!(Kind::meant(word).map(|kind| kind.name.as_str()), Some(kind), "{word}");
+            assert_eq!(ResourceKind::meant(word).map(|kind| kind.name.as_str()), Some(kind), "{word}");
         }
         for word in ["pod", "", "clusters.example.com", "clusters.", "captcluster.cluster.x-k8s.io"] {
-            assert!(Kind::meant(word).is_none(), "{word}");
+            assert!(ResourceKind::meant(word).is_none(), "{word}");
         }
-        let with = |fact: fn(&Kind) -> bool| -> Vec<&str> {
-            Kind::all().iter().filter(|kind| fact(kind)).map(|kind| kind.name.as_str()).collect()
+        let with = |fact: fn(&ResourceKind) -> bool| -> Vec<&str> {
+            ResourceKind::all().iter().filter(|kind| fact(kind)).map(|kind| kind.name.as_str()).collect()
         };
         assert_eq!(
             with(|kind| kind.pausable),
@@ -195,7 +195,7 @@ mod tests {
             ("pods", None),
             ("", None),
         ] {
-            assert_eq!(Kind::similar(word).map(|kind| kind.name.as_str()), kind, "{word}");
+            assert_eq!(ResourceKind::similar(word).map(|kind| kind.name.as_str()), kind, "{word}");
         }
     }
 }

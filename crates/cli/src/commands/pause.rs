@@ -8,12 +8,12 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::client::{Connection, Target, in_words};
-use super::object::{Accepts, Kind, Reference};
+use super::object::{Accepts, Reference, ResourceKind};
 use super::{Outcome, block_on, completion};
 
 /// Stop all work on an object until it is resumed. Deletion is included.
 ///
-/// A run of Terraform that is under way goes on to its end. A paused Cluster stops everything that belongs to it; a paused
+/// A Terraform run in progress is completed. A paused Cluster stops everything that belongs to it; a paused
 /// CaptMachineDeployment holds its rollout where it is, and still scales.
 ///
 /// Examples:
@@ -23,7 +23,7 @@ use super::{Outcome, block_on, completion};
 #[command(verbatim_doc_comment)]
 pub struct Pause {
     #[command(flatten)]
-    objects: Objects,
+    objects: PausableArgs,
 }
 
 /// Go on with what was paused.
@@ -35,11 +35,11 @@ pub struct Pause {
 #[command(verbatim_doc_comment)]
 pub struct Resume {
     #[command(flatten)]
-    objects: Objects,
+    objects: PausableArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct Objects {
+struct PausableArgs {
     #[arg(required = true, value_name = "OBJECT", help = Accepts::ANY_OR_WORKSPACE.help, add = completion::objects(&Accepts::ANY_OR_WORKSPACE))]
     objects: Vec<String>,
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub fn resume(args: &Resume) -> io::Result<Outcome> {
     block_on(set(&args.objects, false))
 }
 
-async fn set(objects: &Objects, paused: bool) -> io::Result<Outcome> {
+async fn set(objects: &PausableArgs, paused: bool) -> io::Result<Outcome> {
     let references = Accepts::ANY_OR_WORKSPACE.read(&objects.objects)?;
     let connection = objects.target.connect().await?;
     for reference in &references {
@@ -67,7 +67,7 @@ async fn set(objects: &Objects, paused: bool) -> io::Result<Outcome> {
             let params = PatchParams { field_manager: Some("capt-cli".into()), ..PatchParams::default() };
             let body = body(reference.kind, &object, paused);
             api.patch(&reference.name, &params, &Patch::Merge(&body)).await.map_err(in_words)?;
-            anstream::println!("{reference} {}", if paused { "is paused" } else { "goes on" });
+            anstream::println!("{reference} {}", if paused { "is paused" } else { "is resumed" });
         }
         if !paused {
             warn_of_cluster(&connection, reference, &object).await?;
@@ -76,13 +76,13 @@ async fn set(objects: &Objects, paused: bool) -> io::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Whether a field or an annotation of an object pauses it.
+/// Returns true if a field or an annotation of an object pauses it.
 pub fn is_paused(object: &DynamicObject) -> bool {
     let field = object.data.pointer("/spec/paused").and_then(Value::as_bool);
     field == Some(true) || object.annotations().contains_key(annotations::PAUSED)
 }
 
-fn body(kind: &Kind, object: &DynamicObject, paused: bool) -> Value {
+fn body(kind: &ResourceKind, object: &DynamicObject, paused: bool) -> Value {
     let mut body = json!({});
     if kind.pausable {
         body["spec"] = json!({ "paused": paused });
@@ -96,7 +96,7 @@ fn body(kind: &Kind, object: &DynamicObject, paused: bool) -> Value {
     body
 }
 
-/// What belongs to a paused Cluster does not go on by itself.
+/// Warns if the object belongs to a paused Cluster, which keeps it paused.
 async fn warn_of_cluster(
     connection: &Connection,
     reference: &Reference,
@@ -106,7 +106,7 @@ async fn warn_of_cluster(
     else {
         return Ok(());
     };
-    let cluster = Reference { kind: Kind::named("Cluster"), name: name.clone() };
+    let cluster = Reference { kind: ResourceKind::named("Cluster"), name: name.clone() };
     // Without Cluster API there is nothing to be warned of.
     if let Ok(Some(found)) = cluster.get_opt(connection).await
         && is_paused(&found)
@@ -131,7 +131,8 @@ mod tests {
         }));
         let neither = object(json!({"metadata": {}, "spec": {}}));
         assert!(is_paused(&both) && !is_paused(&neither));
-        let (workspace, network) = (Kind::named("WorkspaceTemplateApply"), Kind::named("CAPTCluster"));
+        let (workspace, network) =
+            (ResourceKind::named("WorkspaceTemplateApply"), ResourceKind::named("CAPTCluster"));
         let without = json!({"annotations": {annotations::PAUSED: null}});
         assert_eq!(body(workspace, &both, false), json!({"spec": {"paused": false}, "metadata": without}));
         assert_eq!(body(workspace, &neither, true), json!({"spec": {"paused": true}}));

@@ -1,4 +1,4 @@
-//! Where CAPT keeps its things on this machine when nobody says.
+//! Default folders of CAPT on this machine.
 
 use std::io;
 use std::path::{Path, PathBuf};

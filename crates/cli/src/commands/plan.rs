@@ -22,9 +22,9 @@ const LONGEST: Duration = Duration::from_secs(120);
 
 /// Show the plan awaiting approval. Sensitive values are hidden.
 ///
-/// Plans wait where `approval: Manual` is set, or where they would destroy more than `maxDestroy`. Ends with 1 where none
-/// waits. With --drift: what the last look found to differ from what was applied, and what an apply would do about it; ends with 1
-/// where nothing was found.
+/// Plans wait for approval if `approval: Manual` is set, or if they would destroy more than `maxDestroy`. Exits with 1 if no
+/// plan waits. With --drift: the drift that the last check found, and what an apply would do about it; exits with 1 if there
+/// is none.
 ///
 /// Examples:
 ///   capt plan network
@@ -136,7 +136,7 @@ async fn drift(connection: &Connection, workspace: &WorkspaceTemplateApply) -> i
             (None, Some(detection)) if detection.policy != DriftPolicy::Off => {
                 format!("the first look comes {} after the last run", detection.interval)
             }
-            (None, _) => "nobody looks for it: set spec.driftDetection".to_owned(),
+            (None, _) => "drift detection is off: set spec.driftDetection".to_owned(),
         };
         writeln!(out, "no drift of {name} is known: {why}")?;
         return Ok(Outcome::Bad);
@@ -153,7 +153,7 @@ async fn drift(connection: &Connection, workspace: &WorkspaceTemplateApply) -> i
     Ok(Outcome::Good)
 }
 
-/// What a plan does, object by object.
+/// Prints the changes of a plan, object by object.
 fn changes(out: &mut impl Write, changes: &[Change]) -> io::Result<()> {
     for change in changes {
         let sign = match change.action {

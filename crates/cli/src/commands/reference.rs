@@ -10,7 +10,7 @@ use super::Outcome;
 /// Print a page of the reference, as Markdown.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which page.
+    /// Page to print.
     #[arg(value_enum)]
     page: Page,
 }

@@ -17,11 +17,11 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     History(live::History),
-    Pause(live::Pause),
+    Pause(live::PauseRollout),
     Restart(live::Restart),
-    Resume(live::Resume),
+    Resume(live::ResumeRollout),
     Simulate(simulate::Simulate),
-    Status(live::Status),
+    Status(live::RolloutStatus),
     Undo(live::Undo),
 }
 

@@ -12,7 +12,7 @@ use super::client::{Connection, Target, in_words};
 use super::object::{Accepts, Reference};
 use super::{Outcome, block_on, completion, duration};
 
-/// How often one that scales is looked at.
+/// Interval of checks while scaling.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Set the number of machines of a deployment or a set.
@@ -26,7 +26,7 @@ const EVERY: Duration = Duration::from_millis(500);
 pub struct Args {
     #[arg(required = true, value_name = "OBJECT", help = Accepts::SCALABLE.help, add = completion::objects(&Accepts::SCALABLE))]
     objects: Vec<String>,
-    /// How many.
+    /// Number of replicas.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     replicas: i32,
     /// Wait until that many are available, and no more are there.
@@ -96,7 +96,7 @@ async fn wait(connection: &Connection, reference: &Reference, deadline: Option<I
     }
 }
 
-/// How far it is: done, or not yet.
+/// Progress: `Ok` if done, else `Err`.
 fn stand(object: &DynamicObject) -> Result<String, String> {
     let number = |path: &str| object.data.pointer(path).and_then(Value::as_i64).unwrap_or_default();
     let wanted = number("/spec/replicas");

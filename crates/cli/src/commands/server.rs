@@ -42,10 +42,10 @@ pub struct Args {
     /// Allow an address that other machines reach.
     #[arg(long)]
     allow_remote: bool,
-    /// Where to write the kubeconfig [default: DIR/kubeconfig, or ./capt.kubeconfig with --in-memory].
+    /// File to write the kubeconfig to [default: DIR/kubeconfig, or ./capt.kubeconfig with --in-memory].
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How long events stay after they were last written: 1h, 90m, 30s; 0 disables the timeout.
+    /// Time to keep events after their last update: 1h, 90m, 30s; 0 keeps them without limit.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse)]
     event_ttl: Duration,
     #[command(flatten)]

@@ -38,7 +38,7 @@ enum Command {
 #[command(verbatim_doc_comment)]
 struct Copies {
     #[command(flatten)]
-    object: Object,
+    object: ObjectArg,
 }
 
 /// Restore a good copy of a workspace's state: the newest, or the one with a serial.
@@ -52,14 +52,14 @@ struct Copies {
 #[command(verbatim_doc_comment)]
 struct Restore {
     #[command(flatten)]
-    object: Object,
+    object: ObjectArg,
     /// Restore the copy with this serial.
     #[arg(long, value_name = "N")]
     serial: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
-struct Object {
+struct ObjectArg {
     #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", help = Accepts::WORKSPACES.help, add = completion::objects(&Accepts::WORKSPACES))]
     object: Vec<String>,
     #[command(flatten)]
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
     }
 }
 
-fn list(args: &Object) -> io::Result<Outcome> {
+fn list(args: &ObjectArg) -> io::Result<Outcome> {
     block_on(async {
         let object = Accepts::WORKSPACES.read_one(&args.object)?;
         let connection = args.target.connect().await?;
@@ -101,7 +101,7 @@ fn list(args: &Object) -> io::Result<Outcome> {
     })
 }
 
-fn ask(args: &Object, serial: Option<u64>) -> io::Result<Outcome> {
+fn ask(args: &ObjectArg, serial: Option<u64>) -> io::Result<Outcome> {
     block_on(async {
         let object = Accepts::WORKSPACES.read_one(&args.object)?;
         let connection = args.target.connect().await?;

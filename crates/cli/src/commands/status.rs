@@ -23,8 +23,8 @@ const NAMED: usize = 10;
 
 /// Show clusters, machines and workspaces as a tree, with causes.
 ///
-/// What is alike is one line where there is much of it. Below whatever is not ready stands the true cause: what the
-/// deepest part that fails says.
+/// Large numbers of similar objects are folded into one line. Below each object that is not ready stands the root
+/// cause: the message of the deepest part that fails.
 ///
 /// Examples:
 ///   capt status
@@ -115,7 +115,7 @@ fn below(object: Option<&Reference>, roots: Vec<Node>, namespace: Option<&str>) 
             (true, true) => found.push(node.clone()),
             (true, false) => alike.push(node.name.clone()),
             (false, true) => {
-                others.push(format!("{}/{name}", object::Kind::named(node.kind.as_str()).word()));
+                others.push(format!("{}/{name}", object::ResourceKind::named(node.kind.as_str()).word()));
             }
             (false, false) => {}
         });
@@ -136,7 +136,7 @@ fn print(args: &Args, roots: Vec<Node>, namespace: Option<&str>) -> io::Result<(
     let mut out = anstream::stdout().lock();
     if roots.is_empty() {
         let place = namespace.map_or_else(String::new, |one| format!(" in namespace {one}"));
-        return writeln!(out, "nothing{place}: apply something, or look at all with -A");
+        return writeln!(out, "nothing{place}: apply something, or list all namespaces with -A");
     }
     let terminal = size().filter(|_| io::stdout().is_terminal());
     let rows = terminal.map_or(PAGE, |(_, rows)| rows.saturating_sub(3));
@@ -158,7 +158,7 @@ fn draw(args: &Args, roots: Vec<Node>, rows: Option<usize>, width: Option<usize>
     lines(&tree, look, Timestamp::now())
 }
 
-/// How much there is, and how much of it is not as it should be.
+/// Number of objects, and of those that are not ready.
 pub fn summary(roots: &[Node]) -> String {
     let (all, parts) = counts(roots);
     let parts = parts.iter().enumerate().filter(|(place, (count, _))| *place == 0 || *count > 0);

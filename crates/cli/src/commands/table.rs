@@ -38,7 +38,7 @@ fn write_row<'a>(
     writeln!(out, "{}", line.trim_end())
 }
 
-/// How long ago something was: 12s, 3m4s, 5h, 2d.
+/// Time since an event: 12s, 3m4s, 5h, 2d.
 pub fn age(then: Timestamp, now: Timestamp) -> String {
     span(now.duration_since(then).as_secs().max(0).unsigned_abs())
 }

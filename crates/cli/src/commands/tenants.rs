@@ -10,7 +10,7 @@ use kube::{Api, Client, ResourceExt};
 /// On the roles and bindings that every Kubernetes API has from the start.
 const DEFAULTS: &str = "kubernetes.io/bootstrapping";
 
-/// Which references across namespaces are followed.
+/// Policy for references across namespaces.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub enum CrossNamespace {
     /// All of them: whoever may write an object that refers reaches every Secret.
@@ -71,7 +71,7 @@ pub async fn other_users(client: &Client) -> Result<Vec<String>, kube::Error> {
     Ok(wide.chain(narrow).collect())
 }
 
-/// Whether a binding is for somebody else: of the default ones only what was added counts.
+/// Returns true if a binding has subjects of others: of the default ones only added subjects count.
 fn has_others(binding: &impl ResourceExt, subjects: Option<&[Subject]>) -> bool {
     let default = binding.labels().contains_key(DEFAULTS);
     let mut subjects = subjects.into_iter().flatten();

@@ -11,9 +11,9 @@ use crate::validate::{Report, Severity, check};
 ///
 /// Reports fields that the API server would refuse or drop, with file, line and what to write
 /// instead; then what no run could work with: inline modules and provider configs that are no
-/// HCL, variables that a module requires and nobody gives, values of another type, outputs that
-/// a module does not have. Variables that a module does not declare and references to objects
-/// that are not among the files are warnings. Objects of other kinds are counted and left alone.
+/// HCL, required variables without a value, values of another type, outputs that a module does
+/// not have. Variables that a module does not declare and references to objects that are not
+/// among the files are warnings. Objects of other kinds are counted and not checked.
 ///
 /// Examples:
 ///   capt validate -f cluster.yaml -f machines/

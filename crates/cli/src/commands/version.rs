@@ -10,12 +10,12 @@ use serde::Serialize;
 use super::client::Target;
 use super::{Outcome, block_on};
 
-/// How long an API may take to tell its version.
+/// Time limit of an API to report its version.
 const ANSWERS: Duration = Duration::from_secs(2);
 
 /// Print the versions of capt, Terraform or OpenTofu, and the API.
 ///
-/// Ends with 0 also where no API answers: that is one of the things it tells.
+/// The exit code is 0 even if no API answers: the output says so.
 ///
 /// Examples:
 ///   capt version
@@ -62,7 +62,7 @@ struct Client {
     #[serde(skip_serializing_if = "Option::is_none")]
     git_commit: Option<&'static str>,
     platform: String,
-    /// What `capt up` and `capt server` serve.
+    /// Kubernetes version that `capt up` and `capt server` serve.
     kubernetes_version: &'static str,
 }
 

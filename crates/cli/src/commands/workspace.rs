@@ -1,5 +1,5 @@
-//! What people ask of workspaces: approve a plan, try again, stop, take over a state. Asked of a machine, a control plane or
-//! a cluster, it reaches the workspaces below.
+//! User operations on workspaces: approve a plan, retry, cancel, import a state. On a machine, a control plane or a cluster, they
+//! reach the workspaces below it.
 
 use std::io;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ const MANAGER: usize = 128;
 #[command(verbatim_doc_comment)]
 pub struct Approve {
     #[command(flatten)]
-    objects: Objects,
+    objects: WorkspaceArgs,
     /// Approve only if this is the plan that waits.
     #[arg(long, value_name = "ID")]
     plan: Option<String>,
@@ -56,7 +56,7 @@ pub struct Approve {
 #[command(verbatim_doc_comment)]
 pub struct Retry {
     #[command(flatten)]
-    objects: Objects,
+    objects: WorkspaceArgs,
 }
 
 /// Interrupt the run of a workspace, gracefully.
@@ -70,7 +70,7 @@ pub struct Retry {
 #[command(verbatim_doc_comment)]
 pub struct Cancel {
     #[command(flatten)]
-    objects: Objects,
+    objects: WorkspaceArgs,
 }
 
 /// Let a workspace take over an existing Terraform state. This goes before its first run.
@@ -95,7 +95,7 @@ pub struct ImportState {
 
 /// Workspaces, by name or by what they belong to.
 #[derive(Debug, clap::Args)]
-struct Objects {
+struct WorkspaceArgs {
     #[arg(required = true, value_name = "OBJECT", help = Accepts::WORKSPACES.help, add = completion::objects(&Accepts::WORKSPACES))]
     objects: Vec<String>,
     #[command(flatten)]
@@ -103,13 +103,13 @@ struct Objects {
 }
 
 /// A workspace that something is asked of.
-struct Asked {
+struct RequestedWorkspace {
     workspace: WorkspaceTemplateApply,
     /// Named itself, not found below something else.
     named: bool,
 }
 
-impl Asked {
+impl RequestedWorkspace {
     fn name(&self) -> String {
         self.workspace.name_any()
     }
@@ -119,9 +119,9 @@ impl Asked {
     }
 }
 
-impl Objects {
+impl WorkspaceArgs {
     /// For each object that was named, the workspaces that are meant.
-    async fn find(&self) -> io::Result<(Connection, Vec<(Reference, Vec<Asked>)>)> {
+    async fn find(&self) -> io::Result<(Connection, Vec<(Reference, Vec<RequestedWorkspace>)>)> {
         let references = Accepts::WORKSPACES.read(&self.objects)?;
         let connection = self.target.connect().await?;
         let mut all = Vec::new();
@@ -129,7 +129,7 @@ impl Objects {
             let members = family(&connection, &reference).await?;
             let named = members.first().is_some_and(|head| head.workspace().is_some());
             let workspaces = members.iter().filter_map(super::family::Member::workspace);
-            let asked = workspaces.map(|workspace| Asked { workspace, named }).collect();
+            let asked = workspaces.map(|workspace| RequestedWorkspace { workspace, named }).collect();
             all.push((reference, asked));
         }
         Ok((connection, all))
@@ -191,7 +191,7 @@ pub fn approve(args: &Approve) -> io::Result<Outcome> {
             for (name, (plan, id)) in waiting {
                 if let Some(wanted) = args.plan.as_ref().filter(|wanted| **wanted != id) {
                     return Err(io::Error::other(format!(
-                        "{name} waits with plan {id}, not {wanted}\n  look at it again: capt plan {name}"
+                        "{name} waits with plan {id}, not {wanted}\n  show it: capt plan {name}"
                     )));
                 }
                 annotate_as(&connection, user.clone(), &name, annotations::APPROVE, &id).await?;
@@ -212,7 +212,7 @@ pub fn retry(args: &Retry) -> io::Result<Outcome> {
             let again: Vec<String> = asked
                 .iter()
                 .filter(|asked| asked.named || failed(&asked.status()))
-                .map(Asked::name)
+                .map(RequestedWorkspace::name)
                 .collect();
             if again.is_empty() {
                 return Err(io::Error::other(format!(
@@ -240,8 +240,11 @@ pub fn cancel(args: &Cancel) -> io::Result<Outcome> {
     block_on(async {
         let (connection, all) = args.objects.find().await?;
         for (reference, asked) in all {
-            let runs: Vec<String> =
-                asked.iter().filter(|asked| asked.status().progress.is_some()).map(Asked::name).collect();
+            let runs: Vec<String> = asked
+                .iter()
+                .filter(|asked| asked.status().progress.is_some())
+                .map(RequestedWorkspace::name)
+                .collect();
             if runs.is_empty() {
                 return Err(io::Error::other(format!("{} has no run to cancel", reference.name)));
             }
@@ -301,7 +304,7 @@ pub fn import_state(args: &ImportState) -> io::Result<Outcome> {
     })
 }
 
-/// Whether a workspace is held because nobody here knows its state: what its status tells of is not in the way.
+/// Returns true if a workspace is blocked because its state was lost.
 fn is_lost(status: &WorkspaceTemplateApplyStatus) -> bool {
     find(&status.conditions, types::READY).is_some_and(|ready| ready.reason == "StateLost")
 }

@@ -1,4 +1,4 @@
-//! Which files a `-f` argument means, and their text.
+//! Files of a `-f` argument, and their text.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use capt_yaml::Position;
 const LARGEST_FILE: u64 = 32 * 1024 * 1024;
 const STDIN: &str = "standard input";
 
-/// What a `-f` argument names.
+/// Source that a `-f` argument names.
 #[derive(Clone, Debug)]
 pub enum Origin {
     /// Standard input.
@@ -23,7 +23,7 @@ pub enum Origin {
 /// The text of one file.
 #[derive(Debug)]
 pub struct Source {
-    /// How messages call it.
+    /// Name in messages.
     pub name: String,
     /// Its text.
     pub text: String,
@@ -46,7 +46,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Where in the file, if it is about a place.
+    /// Position in the file, if the error is about one.
     pub fn position(&self) -> Option<Position> {
         match self {
             Self::NotText { at, .. } => Some(*at),
@@ -67,7 +67,7 @@ impl Origin {
         }
     }
 
-    /// How messages call it.
+    /// Name in messages.
     pub fn name(&self) -> String {
         match self {
             Self::Stdin => STDIN.to_owned(),

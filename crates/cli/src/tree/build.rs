@@ -1,4 +1,4 @@
-//! Who belongs to whom.
+//! Parents of objects in the tree.
 //!
 //! ```text
 //! parent = the owner that is its controller, else any owner, else the Cluster that names it, else the Cluster of its label

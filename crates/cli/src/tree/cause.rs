@@ -15,16 +15,16 @@ pub struct Cause {
     pub state: State,
     /// One word.
     pub reason: String,
-    /// What Terraform, a provider or CAPT said, with the address of the resource, file and line where known.
+    /// Message of Terraform, a provider or CAPT, with the address of the resource, file and line if known.
     pub message: String,
-    /// How many levels it is below the object that it is the cause for.
+    /// Number of levels below the object that it is the cause for.
     #[serde(skip)]
     pub depth: usize,
 }
 
 impl Cause {
-    /// How much it explains: a failure more than something that is missing, and that more than a wait for something
-    /// which has a cause of its own.
+    /// Weight of the explanation: a failure weighs more than something missing, and that more than a wait for something with a
+    /// cause of its own.
     fn weight(&self) -> (State, usize) {
         (self.state.max(State::Deleting), self.depth)
     }

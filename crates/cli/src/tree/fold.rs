@@ -38,7 +38,7 @@ pub fn fit(roots: Vec<Node>, lines: usize, height: impl Fn(&[Node]) -> usize) ->
     cut(folded, lines, height)
 }
 
-/// Whether the cause is told below this very line, and not below one of its parts.
+/// Returns true if the cause is printed below this very line, and not below one of its parts.
 pub fn shows_cause(node: &Node) -> bool {
     let Some(cause) = node.cause.as_ref().filter(|cause| !cause.message.is_empty()) else { return false };
     let mut below = node.children.iter().filter_map(|child| child.cause.as_ref());
@@ -46,7 +46,7 @@ pub fn shows_cause(node: &Node) -> bool {
 }
 
 impl super::Cause {
-    /// Whether both are the same object's.
+    /// Returns true if both are the same object's.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         (self.kind, &self.name) == (other.kind, &other.name)
     }

@@ -1,4 +1,4 @@
-//! How one object stands, by its conditions and status: a state, a word, and what is worth knowing.
+//! State of one object, by its conditions and status: a state, a word, and a detail.
 
 use capt_api::conditions::{reasons, types};
 use capt_api::names::{annotations, finalizers};
@@ -7,7 +7,7 @@ use capt_planner::Count;
 use super::State;
 use super::object_summary::{Condition, Kind, ObjectSummary};
 
-/// What an object says of itself.
+/// State of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     pub state: State,
@@ -22,7 +22,7 @@ fn ready_type(kind: Kind) -> &'static str {
     if kind == Kind::Cluster { types::AVAILABLE } else { types::READY }
 }
 
-/// Whether an object is what its current spec says.
+/// Returns true if an object matches its current spec.
 pub fn is_ready(kind: Kind, thing: &ObjectSummary) -> bool {
     is_current(thing) && !thing.deleting() && thing.is_true(ready_type(kind))
 }
@@ -32,7 +32,7 @@ pub fn is_stalled(thing: &ObjectSummary) -> Option<&Condition> {
     thing.condition(types::STALLED).filter(|condition| condition.status == "True" && is_current(thing))
 }
 
-/// Whether the status is about the spec as it is.
+/// Returns true if the status is of the current spec.
 fn is_current(thing: &ObjectSummary) -> bool {
     thing.status.observed_generation.is_none_or(|seen| Some(seen) == thing.metadata.generation)
 }
@@ -111,7 +111,7 @@ fn failed(kind: Kind, thing: &ObjectSummary) -> Option<&Condition> {
     }
 }
 
-/// What a reason of `Ready=False` means for the one who looks.
+/// State for a reason of `Ready=False`.
 fn of_reason(reason: &str) -> State {
     let absent = reason.ends_with("NotFound");
     let failed = reason.ends_with("Failed") || reason.ends_with("Error") || reason.ends_with("Timeout");
@@ -145,7 +145,7 @@ fn phase(thing: &ObjectSummary, state: State, reason: &str) -> String {
     .to_owned()
 }
 
-/// What a deletion waits for where nobody but others have a say in it: CAPT has nothing left to do, and says nothing.
+/// Reason why a deletion waits for the finalizers of other controllers: CAPT has nothing left to do.
 fn held(thing: &ObjectSummary) -> Option<String> {
     let ours = |name: &String| name.contains(finalizers::DOMAIN) || !name.contains('/');
     let left = thing.metadata.finalizers.as_deref().unwrap_or_default();
@@ -226,7 +226,7 @@ fn detail(kind: Kind, thing: &ObjectSummary) -> String {
     parts.join(", ")
 }
 
-/// How far a run is; at rest, what there is.
+/// Progress of a run; at rest, the number of resources.
 fn workspace(thing: &ObjectSummary) -> String {
     let status = &thing.status;
     if let Some(progress) = status.progress.as_ref().filter(|progress| progress.total > 0) {

@@ -21,7 +21,7 @@ use serde::Serialize;
 pub use cause::Cause;
 pub use object_summary::Kind;
 
-/// How one object stands. In this order from well to unwell: the state of a group is its largest.
+/// State of one object, ordered from well to unwell: the state of a group is its largest.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum State {
     /// It is what its spec says.
@@ -48,7 +48,7 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// What it is.
+    /// Kind of the object.
     pub kind: Kind,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
@@ -56,7 +56,7 @@ pub struct Node {
     pub state: State,
     /// One word, as its status has it.
     pub phase: String,
-    /// What is worth knowing at a glance: counts, versions, how far Terraform is.
+    /// Short detail: counts, versions, progress of Terraform.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
     pub created: Option<Timestamp>,

@@ -77,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// Where the API serves it.
+    /// Resource that the API serves it as.
     pub fn resource(self) -> ApiResource {
         let version = if self == Self::Cluster { "v1beta2" } else { VERSION };
         let kind = GroupVersionKind::gvk(self.group(), version, self.as_str());
@@ -95,15 +95,15 @@ pub struct ObjectSummary {
     #[serde(default)]
     pub metadata: ObjectMeta,
     #[serde(default)]
-    pub spec: Spec,
+    pub spec: SpecSummary,
     #[serde(default)]
-    pub status: Status,
+    pub status: StatusSummary,
 }
 
-/// What the tree reads of specs.
+/// Fields of specs that the tree reads.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Spec {
+pub struct SpecSummary {
     pub replicas: Option<i32>,
     pub paused: Option<bool>,
     pub version: Option<String>,
@@ -130,10 +130,10 @@ pub struct Named {
     pub name: String,
 }
 
-/// What the tree reads of statuses.
+/// Fields of statuses that the tree reads.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status {
+pub struct StatusSummary {
     pub observed_generation: Option<i64>,
     pub phase: Option<String>,
     pub version: Option<String>,
@@ -152,11 +152,11 @@ pub struct Status {
     pub consecutive_failures: Option<i32>,
     pub last_failure_message: Option<String>,
     pub progress: Option<Progress>,
-    pub plan: Option<Plan>,
+    pub plan: Option<PlanSummary>,
     pub conditions: Vec<Condition>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Progress {
@@ -165,10 +165,10 @@ pub struct Progress {
     pub current: Option<String>,
 }
 
-/// What a plan would do.
+/// Changes that a plan would make.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Plan {
+pub struct PlanSummary {
     pub add: i32,
     pub change: i32,
     pub destroy: i32,
@@ -215,7 +215,7 @@ impl ObjectSummary {
         self.status.conditions.iter().find(|condition| condition.kind == kind)
     }
 
-    /// Whether the condition of that type is true.
+    /// Returns true if the condition of that type is true.
     pub fn is_true(&self, kind: &str) -> bool {
         self.condition(kind).is_some_and(|condition| condition.status == "True")
     }

@@ -29,14 +29,14 @@ const DETAIL: usize = 20;
 /// Columns that names keep while details can be cut.
 const TITLE: usize = 36;
 
-/// How lines look.
+/// Style of the lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Whether the terminal shows more than ASCII.
+    /// The terminal shows more than ASCII.
     pub unicode: bool,
     /// Columns of the terminal, where there is one.
     pub width: Option<usize>,
-    /// Whether each line names its namespace.
+    /// Each line names its namespace.
     pub namespaces: bool,
 }
 
@@ -50,9 +50,9 @@ impl Look {
         Self { unicode, width: None, namespaces: false }
     }
 
-    fn signs(self) -> Signs {
+    fn signs(self) -> Symbols {
         if self.unicode {
-            Signs {
+            Symbols {
                 branch: "├─ ",
                 last: "└─ ",
                 bar: "│  ",
@@ -65,7 +65,7 @@ impl Look {
                 more: "…",
             }
         } else {
-            Signs {
+            Symbols {
                 branch: "|- ",
                 last: "`- ",
                 bar: "|  ",
@@ -81,7 +81,7 @@ impl Look {
     }
 }
 
-struct Signs {
+struct Symbols {
     branch: &'static str,
     last: &'static str,
     bar: &'static str,
@@ -94,7 +94,7 @@ struct Signs {
     more: &'static str,
 }
 
-impl Signs {
+impl Symbols {
     fn of(&self, state: State) -> (&'static str, Style) {
         match state {
             State::Ready => (self.ready, AnsiColor::Green.on_default()),
@@ -195,7 +195,7 @@ fn height_at(node: &Node, look: Look, depth: usize) -> usize {
 
 fn collect(
     node: &Node,
-    signs: &Signs,
+    signs: &Symbols,
     look: Look,
     now: Timestamp,
     own: &str,
@@ -227,7 +227,7 @@ fn collect(
     }
 }
 
-fn cause_stem(node: &Node, signs: &Signs, below: &str) -> String {
+fn cause_stem(node: &Node, signs: &Symbols, below: &str) -> String {
     format!("{below}{}  ", if node.children.is_empty() { "  " } else { signs.bar })
 }
 
@@ -243,7 +243,7 @@ fn cause_text(node: &Node, look: Look) -> String {
     printable(&(words + &more), look)
 }
 
-/// Where parts are folded away, the line stands for them too.
+/// State of a line, which stands for folded parts too.
 fn shown(node: &Node) -> State {
     let hidden = node.cause.as_ref().filter(|cause| node.children.is_empty() && cause.depth > 0);
     hidden.map_or(node.state, |cause| cause.state.max(node.state))

@@ -1,4 +1,4 @@
-//! Where the objects come from: one look at an API, or all that happens there.
+//! Sources of objects: one read of an API, or a watch.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -67,10 +67,10 @@ fn api(client: &Client, kind: Kind, namespace: Option<&str>) -> Api<ObjectSummar
     }
 }
 
-/// What an object is called: its kind, namespace and name.
+/// Identity of an object: its kind, namespace and name.
 pub type Key = (Kind, String, String);
 
-/// What has been seen so far.
+/// Objects seen so far.
 #[derive(Default)]
 struct Known {
     objects: HashMap<Key, ObjectSummary>,
@@ -99,7 +99,7 @@ impl Follower {
         Self { known, changes, _tasks: tasks }
     }
 
-    /// Whether every kind was listed once.
+    /// Returns true once every kind was listed.
     pub fn is_complete(&self) -> bool {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).listed.len() == Kind::ALL.len()
     }
@@ -110,15 +110,15 @@ impl Follower {
         let _ = self.changes.changed().await;
     }
 
-    /// How long to wait before the next look: redrawing more often shows no more, and a large fleet takes long to look at
-    /// and should not take the processor for it.
+    /// Delay before the next redraw: redrawing more often shows no more, and a large fleet takes long to draw and should not take
+    /// the processor for it.
     pub fn pause(&self) -> Duration {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let objects = u32::try_from(known.objects.len()).unwrap_or(u32::MAX);
         Duration::from_millis(10).saturating_add(Duration::from_micros(40).saturating_mul(objects))
     }
 
-    /// Whether all of these are there and `is` of them is true.
+    /// Returns true if all of these exist and `is` holds for them.
     pub fn all(&self, keys: &[Key], is: impl Fn(Kind, &ObjectSummary) -> bool) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         keys.iter().all(|key| known.objects.get(key).is_some_and(|thing| is(key.0, thing)))

@@ -30,21 +30,21 @@ const CORE_KINDS: [&str; 17] = [
 
 /// The kinds that can be checked.
 pub struct Catalogue {
-    kinds: Vec<Kind>,
+    kinds: Vec<CatalogueEntry>,
 }
 
 /// A kind that can be checked.
-pub struct Kind {
+pub struct CatalogueEntry {
     pub api_version: String,
     pub name: String,
     pub schema: Schema,
-    /// Whether the type that the controllers use can hold the object.
+    /// Parses an object as the type that the controllers use.
     pub parse: Parse,
 }
 
 type Parse = fn(Value) -> Result<(), serde_path_to_error::Error<serde_json::Error>>;
 
-impl Kind {
+impl CatalogueEntry {
     fn of(kind: &capt_api::crd::Kind) -> Self {
         let spec = &kind.crd.spec;
         let version = spec.versions.first().expect("a CRD of CAPT has its one version");
@@ -61,10 +61,10 @@ impl Kind {
     }
 }
 
-/// What a manifest's `apiVersion` and `kind` mean.
+/// Result of looking up a manifest's `apiVersion` and `kind`.
 pub enum Lookup<'a> {
     /// A kind that can be checked.
-    Known(&'a Kind),
+    Known(&'a CatalogueEntry),
     /// A kind of somebody else.
     Foreign,
     /// No kind at all.
@@ -74,11 +74,11 @@ pub enum Lookup<'a> {
 impl Catalogue {
     /// CAPT's own kinds.
     pub fn of_capt() -> Self {
-        Self { kinds: capt_api::kinds().iter().map(Kind::of).collect() }
+        Self { kinds: capt_api::kinds().iter().map(CatalogueEntry::of).collect() }
     }
 
     /// The kind of that name.
-    pub fn named(&self, kind: &str) -> Option<&Kind> {
+    pub fn named(&self, kind: &str) -> Option<&CatalogueEntry> {
         self.kinds.iter().find(|known| known.name == kind)
     }
 

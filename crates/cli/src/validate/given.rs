@@ -19,7 +19,7 @@ pub struct Object {
     /// Its name.
     pub name: ObjectName,
     node: Node,
-    /// What an API server would keep of it.
+    /// Value of the object that an API server would store.
     pub value: Value,
     /// The text of its file.
     text: Arc<str>,
@@ -29,7 +29,7 @@ pub struct Object {
 #[derive(Default)]
 pub struct Given {
     pub objects: Vec<Object>,
-    /// Where the objects of a kind are, by name: a file may have a hundred thousand of them.
+    /// Positions of the objects of a kind, by name: a file may have a hundred thousand of them.
     index: HashMap<String, HashMap<String, Vec<usize>>>,
 }
 
@@ -71,7 +71,7 @@ impl Given {
     }
 
     /// The object that a reference of `from` means.
-    pub fn find(&self, kind: &str, from: &Object, reference: &Reference<'_>) -> Option<&Object> {
+    pub fn find(&self, kind: &str, from: &Object, reference: &ManifestReference<'_>) -> Option<&Object> {
         let namespace = reference.namespace.or(from.name.namespace.as_deref());
         self.named(kind, reference.name).find(|object| object.may_be_in(namespace))
     }
@@ -79,19 +79,19 @@ impl Given {
 
 /// A name in an object.
 #[derive(Clone, Copy)]
-pub struct Reference<'a> {
+pub struct ManifestReference<'a> {
     pub name: &'a str,
     pub namespace: Option<&'a str>,
 }
 
-impl<'a> Reference<'a> {
+impl<'a> ManifestReference<'a> {
     pub fn read(value: &'a Value) -> Option<Self> {
         Some(Self { name: value["name"].as_str()?, namespace: value["namespace"].as_str() })
     }
 }
 
 impl Object {
-    /// Whether it may be in a namespace: a file that names none goes into the one that is chosen when it is applied.
+    /// Returns true if it may be in a namespace: one without a namespace goes into the one that is chosen when it is applied.
     pub fn may_be_in(&self, namespace: Option<&str>) -> bool {
         match (self.name.namespace.as_deref(), namespace) {
             (Some(own), Some(wanted)) => own == wanted,

@@ -9,7 +9,7 @@ use capt_schema::FieldPath;
 use capt_terraform::module::{Declared, misfit};
 use serde_json::Value;
 
-use super::given::{Given, Object, Reference};
+use super::given::{Given, ManifestReference, Object};
 use super::modules::{Input, Template};
 use super::report::Finding;
 use super::suggest::nearest;
@@ -85,7 +85,7 @@ struct Instance<'a> {
     apply: WorkspaceTemplateApply,
 }
 
-/// What one entry of `variablesFrom` offers.
+/// Variables that one entry of `variablesFrom` offers.
 enum Offer {
     /// All of it.
     Names(BTreeSet<String>),
@@ -120,11 +120,11 @@ impl Instance<'_> {
     }
 
     fn template(&self) -> Option<Template<'_>> {
-        let reference = Reference::read(&self.object.value["spec"]["templateRef"])?;
+        let reference = ManifestReference::read(&self.object.value["spec"]["templateRef"])?;
         Template::read(self.given.find("WorkspaceTemplate", self.object, &reference)?)
     }
 
-    /// What `${key}` in the module stands for.
+    /// Values of `${key}` in the module.
     fn known(&self, template: &Template<'_>) -> BTreeMap<String, String> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let shared = template.inputs.iter().map(|input| (input.name.clone(), text(&input.value)));
@@ -148,18 +148,19 @@ impl Instance<'_> {
         for name in template.missing(declared, |name| have.contains(name) || offered.contains(name)) {
             let path = FieldPath::root().field("spec").field("variables").field(name);
             let of = &template.object.name.name;
-            let message = format!("WorkspaceTemplate {of} requires it, and nobody gives it");
+            let message = format!("WorkspaceTemplate {of} requires it, and no value is given");
             let help =
                 "give it here, in variablesFrom or in the template, or a default in the module".to_owned();
             findings.push(self.object.finding(&path, message).helped(Some(help)));
         }
     }
 
-    /// What a source has, as far as it is among the files.
+    /// Variables of a source, as far as it is among the files.
     fn offer(&self, from: &VariablesFrom) -> Offer {
         let find = |kind, reference: Option<&ObjectRef>| {
             let reference = reference?;
-            let reference = Reference { name: &reference.name, namespace: reference.namespace.as_deref() };
+            let reference =
+                ManifestReference { name: &reference.name, namespace: reference.namespace.as_deref() };
             self.given.find(kind, self.object, &reference)
         };
         let names = if let Some(other) = find("WorkspaceTemplateApply", from.workspace_ref.as_ref()) {

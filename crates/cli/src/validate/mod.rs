@@ -107,7 +107,7 @@ impl ChangeCheck {
         Self { catalogue: Catalogue::of_capt() }
     }
 
-    /// What is wrong with a change of an object, one line for each mistake.
+    /// Problems of a change of an object, one line for each mistake.
     pub fn problems(&self, kind: &str, old: &Value, new: &Value) -> Vec<String> {
         self.catalogue.named(kind).map_or_else(Vec::new, |kind| object::problems(kind, old, new))
     }

@@ -15,7 +15,7 @@ pub struct Input {
     pub name: String,
     /// Its value.
     pub value: Value,
-    /// Where it is given.
+    /// Field that gives it.
     pub path: FieldPath,
 }
 
@@ -25,11 +25,11 @@ pub struct Template<'a> {
     /// The module.
     pub text: String,
     pub format: Format,
-    /// Where the module stands.
+    /// Field of the module.
     pub path: FieldPath,
-    /// What the template gives.
+    /// Inputs that the template gives.
     pub inputs: Vec<Input>,
-    /// Whether files or the environment may give more.
+    /// True if files or the environment may give more.
     pub open: bool,
 }
 
@@ -80,8 +80,8 @@ impl<'a> Template<'a> {
         Some(Self { object, text, format: Format::Hcl, path: spec().field("module"), inputs, open: false })
     }
 
-    /// What the module declares, with `${key}` of these values filled in. Keys that nobody here gives may come from elsewhere: a
-    /// text that can only be read with them is read with something in their place.
+    /// Parses the declarations of the module, with `${key}` of these values filled in. Keys without a value here may come from
+    /// elsewhere: a text that can only be parsed with them is parsed with a placeholder.
     pub fn declared(&self, known: &BTreeMap<String, String>) -> Result<Declared, Problem> {
         let text = module::substitute(&self.text, self.format, known);
         module::declared(&text, self.format).or_else(|problem| {

@@ -8,25 +8,25 @@ use std::collections::HashMap;
 use capt_schema::{FieldError, FieldErrorKind, FieldPath, Schema, Segment, UnknownField, metadata};
 use serde_json::Value;
 
-use super::catalogue::Kind;
+use super::catalogue::CatalogueEntry;
 use super::report::Finding;
 use super::suggest::nearest;
 use capt_yaml::{Member, Node, NodeValue, Position};
 
-/// What is wrong with an object.
+/// Problems of an object.
 pub struct Checked {
     pub findings: Vec<Finding>,
-    /// Whether some rules could not be checked because of what is wrong already.
+    /// True if some rules could not be checked because of other mistakes.
     pub partial: bool,
     /// The object as an API server would keep it, where nothing is wrong with it.
     pub admitted: Option<Value>,
 }
 
-/// How an API server says that it left rules out; no mistake of its own, so no finding.
+/// Message of an API server that left rules out; no mistake of its own, so no finding.
 const LEFT_OUT: &str = "some validation rules were not checked";
 
 /// Checks `object`, and the change from `old` where there is one.
-pub fn check(kind: &Kind, file: &str, object: &Node, old: Option<&Value>) -> Checked {
+pub fn check(kind: &CatalogueEntry, file: &str, object: &Node, old: Option<&Value>) -> Checked {
     let mut new = object.to_json();
     drop_status(&mut new);
     let mut unknown = metadata::unknown_fields(&new);
@@ -53,8 +53,8 @@ pub fn check(kind: &Kind, file: &str, object: &Node, old: Option<&Value>) -> Che
     Checked { findings, partial, admitted }
 }
 
-/// What is wrong with a change of an object that stands in no file.
-pub fn problems(kind: &Kind, old: &Value, new: &Value) -> Vec<String> {
+/// Problems of a change of an object that is in no file.
+pub fn problems(kind: &CatalogueEntry, old: &Value, new: &Value) -> Vec<String> {
     let (mut old, mut new) = (old.clone(), new.clone());
     drop_status(&mut old);
     drop_status(&mut new);
@@ -69,7 +69,7 @@ pub fn problems(kind: &Kind, old: &Value, new: &Value) -> Vec<String> {
     unknown.chain(errors.map(ToString::to_string)).collect()
 }
 
-/// What an API server does to an object before it validates it.
+/// Prunes and defaults an object as an API server does before validation.
 fn admit(schema: &Schema, object: &mut Value) -> Vec<UnknownField> {
     let unknown = schema.prune(object);
     // An API server refuses one that they make too large; what is told of it is told of what there is.
@@ -84,8 +84,8 @@ fn drop_status(object: &mut Value) {
     }
 }
 
-/// What the type says of an object that the schema accepts.
-fn parse_error(kind: &Kind, object: Value) -> Option<FieldError> {
+/// Parse error of an object that the schema accepts.
+fn parse_error(kind: &CatalogueEntry, object: Value) -> Option<FieldError> {
     let error = (kind.parse)(object).err()?;
     let path: FieldPath = segments(error.path()).collect();
     Some(FieldError::new(&path, FieldErrorKind::Forbidden, None, error.into_inner().to_string()))
@@ -108,7 +108,7 @@ pub(super) fn unknown_field(file: &str, places: &mut Places<'_>, field: &Unknown
     }
 }
 
-/// What was probably meant.
+/// Suggests the field that was probably meant.
 fn unknown_help(field: &UnknownField) -> Option<String> {
     let name = match field.path.segments().last() {
         Some(Segment::Field(name) | Segment::Key(name)) => name.as_str(),
@@ -180,7 +180,7 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// Where `path` stands, or the nearest thing around it that does.
+    /// Position of `path`, or of the nearest enclosing field.
     pub(super) fn locate(&mut self, path: &FieldPath) -> Position {
         let mut at = self.object.at;
         let mut node = self.object;

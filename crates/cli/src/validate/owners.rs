@@ -24,7 +24,7 @@ use kube::ResourceExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::given::{Given, Object, Reference};
+use super::given::{Given, ManifestReference, Object};
 use super::modules::Template;
 use super::report::Finding;
 
@@ -35,25 +35,25 @@ pub fn check(given: &Given) -> Vec<Finding> {
 }
 
 /// An object that owns a workspace.
-struct User<'a> {
+struct WorkspaceOwner<'a> {
     object: &'a Object,
-    /// Where the object that is made of it stands: empty, or `spec.template`.
+    /// Field of the object that is made of it: empty, or `spec.template`.
     within: &'static [&'static str],
     /// The field that names the template.
     field: &'static str,
     template: ObjectRef,
-    /// What its controller passes; null for an output, whose value nobody knows yet.
+    /// Variables that its controller passes; null for an output, whose value is not known yet.
     passed: Variables,
     /// Fields that would make it pass more.
     fields: Fields,
-    /// Who else may give variables, and is not among the files.
+    /// Other source of variables that is not among the files.
     elsewhere: Option<String>,
 }
 
-impl User<'_> {
+impl WorkspaceOwner<'_> {
     fn check(&self, given: &Given) -> Vec<Finding> {
         let reference =
-            Reference { name: &self.template.name, namespace: self.template.namespace.as_deref() };
+            ManifestReference { name: &self.template.name, namespace: self.template.namespace.as_deref() };
         let found = given.find("WorkspaceTemplate", self.object, &reference).and_then(Template::read);
         let Some(template) = found else { return Vec::new() };
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -72,12 +72,12 @@ impl User<'_> {
         let of = &self.template.name;
         if let Some(elsewhere) = &self.elsewhere {
             let message = format!(
-                "WorkspaceTemplate {of} requires variable {name}, and nobody in these files gives it"
+                "WorkspaceTemplate {of} requires variable {name}, and no value is given in these files"
             );
             let help = format!("fine if {elsewhere} gives it");
             return self.object.finding(&path, message).warning().helped(Some(help));
         }
-        let message = format!("WorkspaceTemplate {of} requires variable {name}, and nobody gives it");
+        let message = format!("WorkspaceTemplate {of} requires variable {name}, and no value is given");
         let kind = &self.object.name.kind;
         let field = self.fields.iter().find(|(variable, _)| *variable == name);
         let first = field.map_or_else(
@@ -123,7 +123,7 @@ fn read<K: DeserializeOwned>(object: &Object) -> Option<K> {
     serde_json::from_value(object.value.clone()).ok()
 }
 
-/// What is known of the machine beside its manifest.
+/// Owner of a machine, which decides about the variables that are passed.
 enum MachineKind {
     /// It is made for a Machine of Cluster API, which passes more.
     ClusterApi,
@@ -137,11 +137,11 @@ struct Files<'a> {
     claims: Claims<'a>,
 }
 
-/// What a `spec.template` holds.
+/// Field of a templated spec.
 const TEMPLATE: &[&str] = &["spec", "template"];
 
 impl<'a> Files<'a> {
-    fn user(&self, object: &'a Object) -> Option<User<'a>> {
+    fn user(&self, object: &'a Object) -> Option<WorkspaceOwner<'a>> {
         match object.name.kind.as_str() {
             "CaptMachine" => {
                 let machine: CaptMachine = read(object)?;
@@ -194,7 +194,7 @@ impl<'a> Files<'a> {
         within: &'static [&'static str],
         machine: &CaptMachine,
         kind: &MachineKind,
-    ) -> User<'a> {
+    ) -> WorkspaceOwner<'a> {
         let (group, elsewhere) = self.group_of(object, machine);
         let label = machine.labels().get(labels::CLUSTER_NAME).map(String::as_str);
         let any = Some("any");
@@ -210,7 +210,7 @@ impl<'a> Files<'a> {
                 inputs::of_machine(machine, group.as_ref(), owner).into_iter().chain(secret).collect()
             }
         };
-        User {
+        WorkspaceOwner {
             object,
             within,
             field: "workspaceTemplateRef",
@@ -224,7 +224,7 @@ impl<'a> Files<'a> {
     /// The group that a machine joins, with the outputs that its module declares; and who may give others.
     fn group_of(&self, object: &Object, machine: &CaptMachine) -> (Option<NodeGroup>, Option<String>) {
         let Some(to) = &machine.spec.node_group_ref else { return (None, None) };
-        let reference = Reference { name: &to.name, namespace: to.namespace.as_deref() };
+        let reference = ManifestReference { name: &to.name, namespace: to.namespace.as_deref() };
         let found = self.given.find("NodeGroup", object, &reference);
         let Some((found, mut group)) = found.and_then(|found| Some((found, read::<NodeGroup>(found)?)))
         else {
@@ -241,16 +241,16 @@ impl<'a> Files<'a> {
 
     /// Outputs that a template's module declares and everybody may see; none where the module is not among the files.
     fn outputs(&self, from: &Object, to: &ObjectRef) -> Option<Variables> {
-        let reference = Reference { name: &to.name, namespace: to.namespace.as_deref() };
+        let reference = ManifestReference { name: &to.name, namespace: to.namespace.as_deref() };
         let template = Template::read(self.given.find("WorkspaceTemplate", from, &reference)?)?;
         let declared = template.declared(&BTreeMap::new()).ok()?;
         let open = declared.outputs.into_iter().filter(|(_, sensitive)| !sensitive);
         Some(open.map(|(name, _)| (name, Value::Null)).collect())
     }
 
-    fn group(object: &'a Object) -> Option<User<'a>> {
+    fn group(object: &'a Object) -> Option<WorkspaceOwner<'a>> {
         let group: NodeGroup = read(object)?;
-        Some(User {
+        Some(WorkspaceOwner {
             object,
             within: &[],
             field: "workspaceTemplateRef",
@@ -265,9 +265,9 @@ impl<'a> Files<'a> {
         object: &'a Object,
         within: &'static [&'static str],
         spec: CAPTClusterSpec,
-    ) -> Option<User<'a>> {
+    ) -> Option<WorkspaceOwner<'a>> {
         let network = CAPTCluster::new(&object.name.name, spec);
-        Some(User {
+        Some(WorkspaceOwner {
             object,
             within,
             field: "vpcTemplateRef",
@@ -283,7 +283,7 @@ impl<'a> Files<'a> {
         object: &'a Object,
         within: &'static [&'static str],
         plane: &CAPTControlPlane,
-    ) -> User<'a> {
+    ) -> WorkspaceOwner<'a> {
         let claim = self.claims.find(object);
         let (network, elsewhere) = match claim {
             Some(claim) => self.network_of(claim),
@@ -306,7 +306,7 @@ impl<'a> Files<'a> {
             access: None,
             probe: None,
         };
-        User {
+        WorkspaceOwner {
             object,
             within,
             field: "workspaceTemplateRef",
@@ -325,7 +325,7 @@ impl<'a> Files<'a> {
         } else {
             &spec["infrastructureRef"]
         };
-        let (Some(kind), Some(reference)) = (to["kind"].as_str(), Reference::read(to)) else {
+        let (Some(kind), Some(reference)) = (to["kind"].as_str(), ManifestReference::read(to)) else {
             return (Network::None, None);
         };
         let found = self.given.find(kind, claim, &reference);

@@ -3,7 +3,7 @@
 use capt_schema::{FieldPath, Segment};
 use serde_json::Value;
 
-use super::given::{Given, Object, Reference};
+use super::given::{Given, ManifestReference, Object};
 use super::report::Finding;
 use super::suggest::nearest;
 
@@ -20,8 +20,9 @@ pub fn check(given: &Given) -> Vec<Finding> {
         // Secrets and ConfigMaps refer to nothing; references of a ClusterClass name templates of other kinds.
         if !["ClusterClass", "ConfigMap", "Secret"].contains(&object.name.kind.as_str()) {
             let mut seen = |path: &FieldPath, kind: &str, value: &Value| {
-                findings
-                    .extend(Reference::read(value).and_then(|to| missing(given, object, path, kind, &to)));
+                findings.extend(
+                    ManifestReference::read(value).and_then(|to| missing(given, object, path, kind, &to)),
+                );
             };
             walk(&object.value, &FieldPath::root(), &mut seen);
         }
@@ -72,11 +73,11 @@ fn missing(
     from: &Object,
     path: &FieldPath,
     kind: &str,
-    to: &Reference<'_>,
+    to: &ManifestReference<'_>,
 ) -> Option<Finding> {
     // An instance goes by the name of its workspace too.
     let other = format!("{}-apply", to.name);
-    let also = Reference { name: &other, ..*to };
+    let also = ManifestReference { name: &other, ..*to };
     let by_workspace = kind == "WorkspaceTemplateApply" && given.find(kind, from, &also).is_some();
     if by_workspace || given.find(kind, from, to).is_some() {
         return None;

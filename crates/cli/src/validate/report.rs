@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! Findings, human-readable and as JSON.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct Report {
     pub summary: Summary,
 }
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
@@ -29,7 +29,7 @@ pub enum Severity {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
     #[serde(flatten)]
     pub place: Place,
@@ -39,9 +39,9 @@ pub struct Finding {
     /// The field, as Kubernetes writes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What is wrong, in the words of an API server where it would say it.
+    /// Message, as an API server words it where it would report it.
     pub message: String,
-    /// What to write instead.
+    /// Suggested fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
@@ -117,7 +117,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// How much was looked at.
+/// Totals of a validation.
 #[derive(Debug, Default, Serialize)]
 pub struct Summary {
     pub files: usize,
@@ -127,7 +127,7 @@ pub struct Summary {
     pub skipped: usize,
     pub errors: usize,
     pub warnings: usize,
-    /// Whether some rules could not be checked because of what is wrong already.
+    /// True if some rules could not be checked because of other mistakes.
     pub partial: bool,
 }
 
@@ -139,7 +139,7 @@ impl Report {
         self
     }
 
-    /// Whether nothing is wrong; warnings do not count.
+    /// Returns true if there are no errors; warnings do not count.
     pub fn is_good(&self) -> bool {
         self.summary.errors == 0
     }

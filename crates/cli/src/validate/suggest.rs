@@ -1,4 +1,4 @@
-//! What a misspelt word was probably meant to be.
+//! Suggestions for misspelt words.
 
 /// Bytes of a word that somebody typed; a longer one is no slip of any known one.
 const LONGEST: usize = 256;

@@ -1,4 +1,4 @@
-//! What is said of modules, variables, provider configs and references, each with its place.
+//! Findings about modules, variables, provider configs and references, each with its position.
 
 mod owners;
 
@@ -22,7 +22,7 @@ spec:
         output "vpc_id" { value = "${var.size}" }
 "#;
 
-/// What is said of a file with these objects, one line for each: place, severity, field, message and help.
+/// Findings about a file with these objects, one line for each: position, severity, field, message and help.
 fn said(objects: &[&str]) -> Vec<String> {
     let texts: Vec<String> = objects.iter().map(|object| format!("---\n{GROUP}\n{object}\n")).collect();
     let text = texts.concat();
@@ -51,7 +51,7 @@ fn variables_are_those_that_the_module_declares() {
         (
             "",
             &[
-                "error spec.variables.size: WorkspaceTemplate network requires it, and nobody gives it [give it here, in variablesFrom or in the template, or a default in the module]",
+                "error spec.variables.size: WorkspaceTemplate network requires it, and no value is given [give it here, in variablesFrom or in the template, or a default in the module]",
             ],
         ),
         (

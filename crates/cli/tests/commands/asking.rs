@@ -81,7 +81,7 @@ async fn work_is_paused_and_goes_on() {
     assert!(used.contains("workspacetemplate/one is used by wtapply/one: delete that first\n"), "{used}");
     let blocked = world.capt("delete wtapply/one --yes --timeout 1s").bad("not gone in time");
     assert!(blocked.contains("wtapply/one is paused: capt resume wtapply/one"), "{blocked}");
-    assert_eq!(world.capt("resume one").good(), "wtapply/one goes on\n");
+    assert_eq!(world.capt("resume one").good(), "wtapply/one is resumed\n");
     world.until_gone("WorkspaceTemplateApply", "one").await;
     world.capt("resume one").bad("no WorkspaceTemplateApply one");
     // A kind without the field is paused by Cluster API's annotation.

@@ -67,7 +67,7 @@ async fn what_is_asked_of_a_cluster_reaches_its_workspaces(world: &World) {
     assert_eq!(paused, Value::Bool(true));
     let said = world.capt("resume captcontrolplane/demo").good();
     assert!(said.contains("its Cluster demo is paused and holds it: capt resume cluster/demo"), "{said}");
-    assert_eq!(world.capt("resume cluster/demo").good(), "cluster/demo goes on\n");
+    assert_eq!(world.capt("resume cluster/demo").good(), "cluster/demo is resumed\n");
     let said = world.capt("events captcluster/demo").good();
     assert!(said.contains("captcluster/demo") && !said.contains("captmachine/"), "{said}");
 }
@@ -79,7 +79,7 @@ async fn a_deletion_can_be_left_alone() {
     world.capt("scale worker-deployment --replicas 1 --wait --timeout 10m").good();
     let said = world.capt("delete captmachinedeployment/worker-deployment --yes --wait=false").good();
     assert!(
-        said.ends_with("captmachinedeployment/worker-deployment: the deletion goes on by itself\n"),
+        said.ends_with("captmachinedeployment/worker-deployment: the deletion continues in the background\n"),
         "{said}"
     );
     world.until_gone("CaptMachineDeployment", "worker-deployment").await;

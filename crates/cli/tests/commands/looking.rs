@@ -107,7 +107,9 @@ async fn drift_is_seen_wherever_people_look() {
     let calm = "resource \"terraform_data\" \"rock\" {}\n";
     world.apply(&workspace("still", calm, json!({}))).await;
     world.ready_is("still", "Ready").await;
-    world.capt("plan still --drift").bad("no drift of still is known: nobody looks for it");
+    world
+        .capt("plan still --drift")
+        .bad("no drift of still is known: drift detection is off: set spec.driftDetection");
     world.apply(&workspace("adrift", module, json!({"driftDetection": {"interval": "2s"}}))).await;
     let drifted = |object: &WorkspaceTemplateApply| {
         let conditions = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();

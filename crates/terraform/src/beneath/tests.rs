@@ -1,4 +1,4 @@
-//! What a run can put in the way of a handle.
+//! Attacks of a run on a directory handle.
 
 use std::{fs as std_fs, os::unix::fs::symlink, path::PathBuf};
 

@@ -28,7 +28,7 @@ pub(super) fn view_of(folder: &WorkspaceFolder, record: &Record) -> View {
 impl Inner {
     /// Learns of every workspace in the folder, and goes on with the runs that were under way.
     pub fn adopt(self: &Arc<Self>) -> io::Result<()> {
-        let (mut shapes, mut all_read) = (Vec::new(), true);
+        let (mut used, mut all_read) = (Vec::new(), true);
         for entry in fs::read_dir(self.folders.workspaces())? {
             let folder = WorkspaceFolder(entry?.path());
             // A record that cannot be read belongs to a workspace that cannot be named; whoever opens it hears what is wrong with it.
@@ -40,8 +40,8 @@ impl Inner {
                     continue;
                 }
             };
-            shapes.extend(record.shape.clone());
-            shapes.extend(record.copies());
+            used.extend(record.init_entry.clone());
+            used.extend(record.copies());
             {
                 let view = view_of(&folder, &record);
                 let mut table = self.table();
@@ -54,8 +54,8 @@ impl Inner {
                 self.adopt_run(record, journal);
             }
         }
-        // One that cannot be read may have a run that lives, and needs its shape.
-        if all_read { self.clear_shapes(&shapes) } else { Ok(()) }
+        // One that cannot be read may have a run that lives, and needs its entry.
+        if all_read { self.clear_init_cache(&used) } else { Ok(()) }
     }
 
     /// Goes on with a run. Whether its process lives, has ended or was killed is found out by following it.
@@ -82,19 +82,19 @@ impl Inner {
         self.spawn(Box::pin(job.resume(record, journal, room)));
     }
 
-    /// Removes shapes that no workspace uses any more. One that is being made by a process that lives on is left alone, and what cannot be
+    /// Removes entries that no workspace uses any more. One that is being made by a process that lives on is left alone, and what cannot be
     /// removed is no reason not to start.
-    fn clear_shapes(&self, used: &[String]) -> io::Result<()> {
-        for entry in fs::read_dir(self.folders.shapes())? {
+    fn clear_init_cache(&self, used: &[String]) -> io::Result<()> {
+        for entry in fs::read_dir(self.folders.init_cache())? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let busy = crate::init_cache::STAGES
                 .iter()
-                .any(|stage| crate::process::Files::new(entry.path(), stage).lives());
+                .any(|stage| crate::process::ProcessFiles::new(entry.path(), stage).lives());
             if !used.contains(&name) && !busy {
-                let shape = entry.path();
-                if let Err(error) = remove(&shape) {
-                    tracing::warn!(shape = %shape.display(), %error, "a shape that nobody uses cannot be removed");
+                let unused = entry.path();
+                if let Err(error) = remove(&unused) {
+                    tracing::warn!(entry = %unused.display(), %error, "an unused entry of the init cache cannot be removed");
                 }
             }
         }

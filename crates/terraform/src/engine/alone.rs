@@ -9,7 +9,7 @@ use std::fs;
 
 use jiff::Timestamp;
 
-use super::{WorkspaceError, inner::Inner, job::Job, prepare::Ground, state_recovery, table::Table};
+use super::{WorkspaceError, inner::Inner, job::Job, prepare::RunContext, state_recovery, table::Table};
 use crate::{
     beneath::remove,
     blocking::blocking,
@@ -27,7 +27,7 @@ use crate::{
 pub(super) const ELSEWHERE: &str = "its backend keeps, under another address,";
 
 /// The contents that the state of a workspace may have.
-enum Holds {
+enum StateContents {
     Nothing,
     Objects,
     Anything,
@@ -48,16 +48,21 @@ impl Table {
     }
 
     /// Those of them with a state of this lineage, and what they may have in it.
-    fn siblings(&self, workspace: &WorkspaceId, state: &State, then: Timestamp) -> Vec<(WorkspaceId, Holds)> {
+    fn siblings(
+        &self,
+        workspace: &WorkspaceId,
+        state: &State,
+        then: Timestamp,
+    ) -> Vec<(WorkspaceId, StateContents)> {
         if state.lineage.is_empty() {
             return Vec::new();
         }
         let siblings = self.others(workspace, then).filter(|(_, _, claim)| claim.lineage == state.lineage);
         let holds = |view: &View| match view.resources {
             // What cannot be read may be all of it.
-            _ if view.trouble.is_some() => Holds::Anything,
-            0 => Holds::Nothing,
-            _ => Holds::Objects,
+            _ if view.trouble.is_some() => StateContents::Anything,
+            0 => StateContents::Nothing,
+            _ => StateContents::Objects,
         };
         siblings.map(|(other, view, _)| (other.clone(), holds(view))).collect()
     }
@@ -107,9 +112,9 @@ impl Inner {
         };
         for (other, holds) in siblings.into_iter().filter(|_| !state.is_empty()) {
             let is_user = match holds {
-                Holds::Nothing => false,
-                Holds::Anything => true,
-                Holds::Objects => {
+                StateContents::Nothing => false,
+                StateContents::Anything => true,
+                StateContents::Objects => {
                     let file = self.folders.workspace(&other).state();
                     let read = move || fs::read(file).ok().and_then(|bytes| State::read(&bytes).ok());
                     blocking(read).await.is_none_or(|known| known.overlaps(state))
@@ -149,8 +154,8 @@ impl Job {
 
     /// Refuses to call done what left a state that another had before, wherever it got that from, or what began beside another in one
     /// backend: neither found anything of the other.
-    pub async fn ended_alone(&self, ground: &Ground, state: Option<&State>) -> Result<(), Failure> {
-        let begun = state.filter(|state| ground.anew && !self.had(state));
+    pub async fn ended_alone(&self, context: &RunContext, state: Option<&State>) -> Result<(), Failure> {
+        let begun = state.filter(|state| context.anew && !self.had(state));
         let sibling = begun.and_then(|state| self.inner.sibling(&self.workspace, state));
         let Some(user) = sibling else { return self.alone(state, "its run left").await };
         let message = format!(

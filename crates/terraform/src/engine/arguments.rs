@@ -53,7 +53,7 @@ pub(super) fn arguments(
     args
 }
 
-/// Whether a plan can be saved: the backend of that name, and no other, plans elsewhere and saves none.
+/// Returns true if a plan can be saved: the `remote` backend, and no other, plans elsewhere and saves none.
 fn saves_plans(inputs: &Inputs, remote: bool) -> bool {
     let elsewhere = |text: &str| text.contains("\"remote\"");
     let backend = match &inputs.backend {

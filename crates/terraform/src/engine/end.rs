@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{
     job::{Halt, Job, Verdict},
     origin,
-    prepare::Ground,
+    prepare::RunContext,
     state_recovery,
     table::Why,
 };
@@ -31,29 +31,29 @@ const STAGES: [Stage; 6] =
     [Stage::Plan, Stage::Look, Stage::Apply, Stage::ApplyPlan, Stage::Destroy, Stage::Import];
 
 impl Job {
-    pub async fn end(self, ground: Option<Ground>, ended: Result<Verdict, Halt>) {
+    pub async fn end(self, context: Option<RunContext>, ended: Result<Verdict, Halt>) {
         let mut verdict = match ended {
             Ok(verdict) => verdict,
             Err(Halt::Stopping) => return self.leave(),
             Err(Halt::Failed(failure)) => Verdict::of(Outcome::Failed(failure)),
             Err(Halt::Stopped(why)) => Verdict::of(stopped(why)),
         };
-        let mut ground = match ground {
-            Some(ground) => ground,
+        let mut context = match context {
+            Some(context) => context,
             None => match self.record_at_hand().await {
-                Some(ground) => ground,
+                Some(context) => context,
                 None => return self.tell(verdict, None, None, None),
             },
         };
         // The journal of another run is for whoever goes on with that.
-        if ground.record.current.as_ref().is_some_and(|journal| journal.id != self.id) {
+        if context.record.current.as_ref().is_some_and(|journal| journal.id != self.id) {
             return self.tell(verdict, None, None, None);
         }
-        let ran = ground.record.current.is_some();
-        if !ran && self.was_removed(&ground.record).await {
+        let ran = context.record.current.is_some();
+        if !ran && self.was_removed(&context.record).await {
             return self.tell_of_removed(verdict);
         }
-        let state = match self.settled(&mut ground, &mut verdict, ran).await {
+        let state = match self.settled(&mut context, &mut verdict, ran).await {
             Ok(state) => state,
             Err(Halt::Stopping) => return self.leave(),
             Err(Halt::Stopped(why)) => return self.tell(Verdict::of(stopped(why)), None, None, None),
@@ -63,19 +63,19 @@ impl Job {
                 verdict.outcome = Outcome::Failed(failure);
                 // The disk is full, or failed: what the run left may still be there.
                 if ran && unread {
-                    return self.end_unwritten(&ground, verdict).await;
+                    return self.end_unwritten(&context, verdict).await;
                 }
                 None
             }
         };
         if ran {
-            ground.record.hold(state.as_ref(), Timestamp::now());
-            self.seal(&mut ground, state.as_ref()).await;
-            self.doubt(&mut ground, &verdict).await;
+            context.record.hold(state.as_ref(), Timestamp::now());
+            self.seal(&mut context, state.as_ref()).await;
+            self.doubt(&mut context, &verdict).await;
         }
-        self.conclude(&mut ground, &mut verdict, state.as_ref());
+        self.conclude(&mut context, &mut verdict, state.as_ref());
         if self.operation.changes() && ran {
-            match self.keep(&mut ground.record, None, false).await {
+            match self.keep(&mut context.record, None, false).await {
                 Ok(()) => {}
                 // It is only here, which is less than was asked for.
                 Err(Halt::Failed(failure)) => verdict.outcome = Outcome::Failed(failure),
@@ -84,55 +84,55 @@ impl Job {
                 Err(Halt::Stopping) => return self.leave(),
             }
         }
-        let finished = self.finished(&ground, &verdict);
-        ground.record.last = Some(finished.clone());
-        ground.record.current = None;
-        self.write_end(&ground.record, ran).await;
+        let finished = self.finished(&context, &verdict);
+        context.record.last = Some(finished.clone());
+        context.record.current = None;
+        self.write_end(&context.record, ran).await;
         let trouble = damage(&verdict.outcome);
-        self.tell(verdict, Some(finished), Some(&ground.record), state);
+        self.tell(verdict, Some(finished), Some(&context.record), state);
         if let Some(trouble) = trouble {
             self.inner.update(&self.workspace, |view| view.trouble = Some(trouble));
         }
     }
 
     /// Notes the state that the run leaves behind, and keeps a copy of it.
-    async fn seal(&self, ground: &mut Ground, state: Option<&State>) {
-        let (Some(state), false) = (state.cloned(), ground.remote) else { return };
+    async fn seal(&self, context: &mut RunContext, state: Option<&State>) {
+        let (Some(state), false) = (state.cloned(), context.remote) else { return };
         let folder = self.folder.clone();
         let seal = blocking(move || {
             let bytes = fs::read(folder.state()).ok()?;
             Some(Seal::of(&state, &bytes))
         });
-        ground.record.state = seal.await.or(ground.record.state.take());
+        context.record.state = seal.await.or(context.record.state.take());
     }
 
     /// Notes where the run left no state that tells of what it did. That outlives this process: else the next one would take what is here for
     /// all there is.
-    async fn doubt(&self, ground: &mut Ground, verdict: &Verdict) {
-        let changes = ground.record.current.as_ref().is_some_and(|journal| journal.stage.changes());
+    async fn doubt(&self, context: &mut RunContext, verdict: &Verdict) {
+        let changes = context.record.current.as_ref().is_some_and(|journal| journal.stage.changes());
         if !changes {
             return;
         }
         let Some(failure) = damage(&verdict.outcome) else {
-            ground.record.doubt = None;
+            context.record.doubt = None;
             return;
         };
         let folder = self.folder.clone();
-        ground.record.doubt =
+        context.record.doubt =
             Some(Box::new(blocking(move || state_recovery::doubt(&folder, &failure)).await));
     }
 
-    async fn record_at_hand(&self) -> Option<Ground> {
+    async fn record_at_hand(&self) -> Option<RunContext> {
         let folder = self.folder.clone();
         let record = blocking(move || Record::read(&folder)).await.ok()?;
         let journal_free = record.unwrap_or_else(|| Record::new(self.workspace.clone()));
-        Some(Ground::bare(journal_free))
+        Some(RunContext::bare(journal_free))
     }
 
     /// The end of a run whose state could not be taken in: its record and its files stay as they are, and whoever comes next,
     /// a run or an engine, finds all that it told in them.
-    async fn end_unwritten(&self, ground: &Ground, mut verdict: Verdict) {
-        match self.keep(&mut ground.record.clone(), ground.told.dump.as_deref(), false).await {
+    async fn end_unwritten(&self, context: &RunContext, mut verdict: Verdict) {
+        match self.keep(&mut context.record.clone(), context.report.dump.as_deref(), false).await {
             Ok(()) | Err(Halt::Failed(_)) => {}
             Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
             Err(Halt::Stopping) => return self.leave(),
@@ -143,26 +143,26 @@ impl Job {
     /// The state after the run. Where the run used another place for it, a copy is fetched.
     async fn settled(
         &self,
-        ground: &mut Ground,
+        context: &mut RunContext,
         verdict: &mut Verdict,
         ran: bool,
     ) -> Result<Option<State>, Halt> {
         if ran {
-            self.refound(ground, verdict).await?;
+            self.refound(context, verdict).await?;
         }
-        let (folder, journal, told) =
-            (self.folder.clone(), ground.record.current.clone(), std::mem::take(&mut ground.told));
-        let (told, settled) = blocking(move || {
+        let (folder, journal, report) =
+            (self.folder.clone(), context.record.current.clone(), std::mem::take(&mut context.report));
+        let (report, settled) = blocking(move || {
             let settled = match &journal {
-                Some(journal) => state_recovery::after(&folder, journal, &told),
+                Some(journal) => state_recovery::after(&folder, journal, &report),
                 None => state_recovery::read(&folder),
             };
 
-            (told, settled)
+            (report, settled)
         })
         .await;
-        ground.told = told;
-        let changes = ground.record.current.as_ref().is_some_and(|journal| journal.stage.changes());
+        context.report = report;
+        let changes = context.record.current.as_ref().is_some_and(|journal| journal.stage.changes());
         let mut state = match settled {
             Ok(state) => state,
             Err(failure) => {
@@ -170,30 +170,30 @@ impl Job {
                 if changes && failure.reason.is_damage() {
                     let folder = self.folder.clone();
                     let here = blocking(move || state_recovery::read(&folder)).await.ok().flatten();
-                    ground.record.unsaved.extend(ground.told.unsaved(here.as_ref()));
+                    context.record.unsaved.extend(context.report.unsaved(here.as_ref()));
                 }
                 return Err(failure.into());
             }
         };
-        if ran && ground.remote && self.operation.changes() {
-            self.fetch(ground, verdict).await;
+        if ran && context.remote && self.operation.changes() {
+            self.fetch(context, verdict).await;
             let folder = self.folder.clone();
             state = blocking(move || state_recovery::read(&folder)).await?;
         }
         if ran
             && verdict.outcome == Outcome::Done
-            && let Err(shared) = self.ended_alone(ground, state.as_ref()).await
+            && let Err(shared) = self.ended_alone(context, state.as_ref()).await
         {
             verdict.outcome = Outcome::Failed(shared);
         }
         if changes {
-            ground.record.unsaved.extend(ground.told.unsaved(state.as_ref()));
+            context.record.unsaved.extend(context.report.unsaved(state.as_ref()));
         }
         if ran {
             // What the run made may be secret too.
             let known = state.as_mut().map(|state| Arc::new(std::mem::take(&mut state.secrets)));
             let known = known.unwrap_or_default();
-            let redactor = ground.redactor_with(Arc::clone(&known)).await;
+            let redactor = context.redactor_with(Arc::clone(&known)).await;
             if let Some(state) = &mut state {
                 state.secrets = Arc::unwrap_or_clone(known);
             }
@@ -209,17 +209,17 @@ impl Job {
         Ok(state)
     }
 
-    /// What the outcome means for the record.
-    fn conclude(&self, ground: &mut Ground, verdict: &mut Verdict, state: Option<&State>) {
-        let revision = ground.revision.clone();
-        let record = &mut ground.record;
+    /// Updates the record by the outcome.
+    fn conclude(&self, context: &mut RunContext, verdict: &mut Verdict, state: Option<&State>) {
+        let revision = context.revision.clone();
+        let record = &mut context.record;
         let blank = origin::is_blank(&self.folder, record, state);
         let done = verdict.outcome == Outcome::Done;
         if done && matches!(self.operation, Operation::Apply | Operation::ApplyPlan(_)) {
             record.masked.clear();
         }
-        record.masked.extend(ground.inputs.iter().flat_map(|inputs| masked(inputs, state)));
-        record.end(!done && ground.told.is_refused(), state);
+        record.masked.extend(context.inputs.iter().flat_map(|inputs| masked(inputs, state)));
+        record.end(!done && context.report.is_refused(), state);
         match &self.operation {
             Operation::Apply | Operation::ApplyPlan(_) if done => {
                 record.applied = revision;
@@ -227,22 +227,22 @@ impl Job {
                 record.looked = None;
                 let _ = remove(&self.folder.drift());
                 // Where the plan had nothing to do, no stage recorded them.
-                if let Some(inputs) = &ground.inputs {
+                if let Some(inputs) = &context.inputs {
                     // The owner's code vouches for all that it has brought in order; lent code for what it began itself.
                     if !inputs.lent || blank {
                         record.made_by.clone_from(&inputs.origin);
                     }
                     record.inputs = Some(inputs.clone());
-                    record.code.clone_from(&ground.code);
+                    record.code.clone_from(&context.code);
                     record.touched = true;
-                    record.remote = ground.remote;
+                    record.remote = context.remote;
                     // One that was adopted has noted it when it began.
-                    if ground.backend.is_some() {
-                        record.backend.clone_from(&ground.backend);
+                    if context.backend.is_some() {
+                        record.backend.clone_from(&context.backend);
                     }
                 }
             }
-            Operation::Destroy if done && (ground.remote || state.is_none_or(State::is_empty)) => {
+            Operation::Destroy if done && (context.remote || state.is_none_or(State::is_empty)) => {
                 let (last, seen) = (record.last.take(), record.seen.take());
                 *record = Record { last, seen, ..Record::new(self.workspace.clone()) };
             }
@@ -261,11 +261,11 @@ impl Job {
         known.or(self.aim.as_ref()).filter(|_| !superseded).cloned()
     }
 
-    fn finished(&self, ground: &Ground, verdict: &Verdict) -> Finished {
+    fn finished(&self, context: &RunContext, verdict: &Verdict) -> Finished {
         Finished {
             id: self.id.clone(),
             operation: self.operation.clone(),
-            revision: self.tried(ground.revision.as_ref()),
+            revision: self.tried(context.revision.as_ref()),
             started: self.started,
             ended: Timestamp::now(),
             outcome: verdict.outcome.clone(),
@@ -305,7 +305,7 @@ impl Job {
                 Log::open(run.join("log"), log_bytes).text(&failure.message, &redactor);
             }
             if ran {
-                stages.iter().for_each(crate::process::Files::clear);
+                stages.iter().for_each(crate::process::ProcessFiles::clear);
                 let _ = remove(&run.join("stopped"));
             }
             // Not before the record says so: who reads the end again from these would find that nothing tells of it.
@@ -366,7 +366,7 @@ impl Job {
     }
 }
 
-/// What keeps every further run from starting.
+/// Returns the damage that keeps every further run from starting.
 pub(super) fn damage(outcome: &Outcome) -> Option<Failure> {
     match outcome {
         Outcome::Failed(failure) if failure.reason.is_damage() => Some(failure.clone()),
@@ -395,7 +395,7 @@ fn masked(inputs: &Inputs, state: Option<&State>) -> BTreeSet<String> {
     secrets::held(inputs, open.map(|(name, output)| (name.as_str(), &output.value)))
 }
 
-/// What a record and a state look like from outside.
+/// Builds the view of a record and a state.
 pub(super) fn view(record: &Record, state: Option<State>) -> View {
     let claim = record.claim_on(state.as_ref());
     let mut state = state.unwrap_or_default();

@@ -100,7 +100,7 @@ impl WorkspaceStore for Engine {
 }
 
 impl Engine {
-    /// What it leaves behind is read in the same way as by those who look from outside.
+    /// Reads what runs leave behind in the same way as inspections by other processes do.
     fn reader(&self) -> Inspection {
         Inspection::of(self.inner.folders.clone(), self.inner.options.guard.clone())
     }

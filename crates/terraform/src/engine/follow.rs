@@ -1,4 +1,4 @@
-//! Following a process to its end: its stream into log and progress, interrupts when it is stopped.
+//! StateWatch a process to its end: its stream into log and progress, interrupts when it is stopped.
 
 use std::{fs, pin::pin, time::Duration};
 
@@ -9,29 +9,31 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval_at, sleep_until},
 };
 
-use super::{inner::Inner, job::phase, state_recovery::Following, stream_recovery::Told, table::Why};
+use super::{
+    inner::Inner, job::phase, state_recovery::StateWatch, stream_recovery::StreamReport, table::Why,
+};
 use crate::{
     guard::term::LAST_GRACE,
-    log::{Log, Part, Tail},
+    log::{Log, LogChunk, Tail},
     order::WorkspaceId,
     private_files::write_private,
     process::{
-        Ended, Files, Process,
-        reserve::{Ahead, Rest},
+        Ended, Process, ProcessFiles,
+        reserve::{OutputReserve, RemainingOutput},
     },
     record::Stage,
     redact::Redactor,
     stream::{self, Line, Tally},
 };
 
-/// How often the stream is looked at. A short run ends before the first look, and is then read as a whole.
+/// Interval of reads of the stream. A shorter run ends before the first read, and is then read as a whole.
 const LOOK: Duration = Duration::from_millis(100);
 /// Every so many looks memory is measured and the exit code looked for: that reads a few files.
 const MEASURE: u32 = 5;
 /// As many bytes of last words are kept.
 const WORDS: usize = 64 << 10;
 
-/// What was seen of a process.
+/// Observations of a process.
 pub(super) struct Followed {
     pub ended: Ended,
     /// It was stopped.
@@ -40,13 +42,13 @@ pub(super) struct Followed {
     /// Its last words that were no JSON.
     pub words: String,
     pub peak: u64,
-    pub told: Told,
+    pub report: StreamReport,
 }
 
 pub(super) struct Follower<'a> {
     pub inner: &'a Inner,
     pub workspace: &'a WorkspaceId,
-    pub files: Files,
+    pub files: ProcessFiles,
     pub stop: watch::Receiver<Option<Why>>,
     pub deadline: Instant,
     pub redactor: Redactor,
@@ -54,11 +56,11 @@ pub(super) struct Follower<'a> {
     pub log: Log,
     pub tally: Tally,
     /// The state that the run works on.
-    pub state: Following,
+    pub state: StateWatch,
     pub peak: u64,
-    pub told: Told,
+    pub report: StreamReport,
     /// Of a run that changes something.
-    pub ahead: Option<Ahead>,
+    pub ahead: Option<OutputReserve>,
 }
 
 impl Follower<'_> {
@@ -130,7 +132,7 @@ impl Follower<'_> {
             self.log.text(&errors, &self.redactor);
         }
         words.push_str(&errors);
-        Some(Followed { ended, why, tally: self.tally, words, peak: self.peak, told: self.told })
+        Some(Followed { ended, why, tally: self.tally, words, peak: self.peak, report: self.report })
     }
 
     /// Begins to stop it. That it was stopped is written down first: an interrupted plan may end as if nothing had happened.
@@ -145,13 +147,13 @@ impl Follower<'_> {
     /// Sees to it that what there will be to tell can be written. False where it cannot.
     fn keep_ahead(&mut self) -> bool {
         let (least, progress) = (self.inner.options.reserve_bytes, self.tally.progress());
-        let rest = Rest { state: self.state.size(), steps: progress.total - progress.done };
+        let rest = RemainingOutput { state: self.state.size(), steps: progress.total - progress.done };
         self.ahead.as_mut().is_none_or(|ahead| ahead.keep(least, rest))
     }
 
     /// Reads the next part of the stream. True where there is more of it.
     fn read(&mut self, tail: &mut Tail, words: &mut String, end: bool) -> bool {
-        let Ok(Part { lines, more }) = tail.lines(end) else { return false };
+        let Ok(LogChunk { lines, more }) = tail.lines(end) else { return false };
         if lines.is_empty() {
             return more;
         }
@@ -171,7 +173,7 @@ impl Follower<'_> {
                 words.push('\n');
                 words.drain(..words.floor_char_boundary(words.len().saturating_sub(WORDS)));
             }
-            self.told.note(raw, &line);
+            self.report.note(raw, &line);
             self.tally.push(&line);
         }
         let (mut progress, phase) = (self.tally.progress(), phase(self.stage, self.tally.planned));

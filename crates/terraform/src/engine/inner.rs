@@ -1,4 +1,4 @@
-//! What all clones of an engine share, and how runs get their turn.
+//! State shared by all clones of an engine, and the scheduling of runs.
 
 use std::{
     fs::File,
@@ -22,7 +22,7 @@ use crate::{
     blocking::blocking,
     failure::{Failure, Reason},
     folders::Folders,
-    init_cache::{self, Files, Shapes},
+    init_cache::{self, InitCache, ModuleFiles},
     inputs::{Inputs, Revision},
     metrics::Snapshot,
     module::Module,
@@ -35,7 +35,7 @@ pub(super) struct Inner {
     pub options: Options,
     pub folders: Folders,
     pub binaries: Binaries,
-    pub shapes: Shapes,
+    pub init_cache: InitCache,
     pub changes: broadcast::Sender<WorkspaceId>,
     /// Set once: nothing more is started, and nothing more is written.
     pub stopping: watch::Sender<bool>,
@@ -312,7 +312,7 @@ impl Inner {
         Snapshot {
             queued: table.queue.len(),
             running: table.under_way,
-            inits: self.shapes.initializer().inits.load(Ordering::Relaxed),
+            inits: self.init_cache.initializer().inits.load(Ordering::Relaxed),
             ..table.numbers.clone()
         }
     }
@@ -325,12 +325,12 @@ pub(super) fn revision_of(inputs: &Inputs, binary: &str) -> Result<Revision, Fai
 
 /// Hashes the module, where it lies on this machine. A run reads it once: the files may change at any moment, and what is recorded must be
 /// what was applied.
-pub(super) fn files_of(inputs: &Inputs) -> Result<Option<Files>, Failure> {
+pub(super) fn files_of(inputs: &Inputs) -> Result<Option<ModuleFiles>, Failure> {
     let missing = |error| match &inputs.module {
         Module::Source { source, .. } => format!("read the module {source}: {error}"),
         Module::Inline { .. } => format!("read the module: {error}"),
     };
-    Files::of(&inputs.module).map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))
+    ModuleFiles::of(&inputs.module).map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))
 }
 
 /// Runs that are prepared, run or concluded at a time.

@@ -16,23 +16,23 @@ use super::{
     inner::{Inner, Room},
     keep::Since,
     latest::{replaced, set_aside},
-    prepare::Ground,
-    state_recovery::Following,
-    stream_recovery::Told,
+    prepare::RunContext,
+    state_recovery::StateWatch,
+    stream_recovery::StreamReport,
     table::{Ticket, Why},
 };
 use crate::{
     blocking::blocking,
     failure::{Failure, Reason},
     folders::{WorkspaceFolder, guest},
-    init_cache::Shape,
+    init_cache::InitEntry,
     inputs::{Inputs, Revision},
     log::Log,
     order::{Operation, RunId, WorkspaceId},
     pool::Urgency,
     process::{
-        Files, Process, Start,
-        reserve::{Ahead, Rest},
+        Process, ProcessFiles, Start,
+        reserve::{OutputReserve, RemainingOutput},
     },
     record::{Journal, Record, Stage},
     sandbox::Rules,
@@ -59,7 +59,7 @@ impl From<Failure> for Halt {
     }
 }
 
-/// How a run ended, and what it found.
+/// Result of a run.
 pub(super) struct Verdict {
     pub outcome: Outcome,
     pub plan: Option<Plan>,
@@ -143,19 +143,19 @@ impl Job {
 
     /// Runs it.
     pub async fn conduct(mut self) {
-        let mut ground = None;
-        let ended = self.go(&mut ground).await;
-        Box::pin(self.end(ground, ended)).await;
+        let mut context = None;
+        let ended = self.go(&mut context).await;
+        Box::pin(self.end(context, ended)).await;
     }
 
     /// Goes on with one that was adopted.
     pub async fn resume(mut self, record: Record, journal: Journal, room: Room) {
-        let mut ground = Some(Ground::of_journal(record, &journal));
-        let ended = Box::pin(self.rejoin(&mut ground, journal, room)).await;
-        Box::pin(self.end(ground, ended)).await;
+        let mut context = Some(RunContext::of_journal(record, &journal));
+        let ended = Box::pin(self.rejoin(&mut context, journal, room)).await;
+        Box::pin(self.end(context, ended)).await;
     }
 
-    async fn go(&mut self, ground: &mut Option<Ground>) -> Result<Verdict, Halt> {
+    async fn go(&mut self, context: &mut Option<RunContext>) -> Result<Verdict, Halt> {
         self.not_stopped()?;
         let prepared = self.prepare().await?;
         let stages = match &self.operation {
@@ -168,14 +168,14 @@ impl Job {
             Operation::Refresh => vec![Stage::Look],
             Operation::Import { .. } => vec![Stage::Import],
         };
-        let ground = ground.insert(prepared);
+        let context = context.insert(prepared);
         let mut warnings = Vec::new();
-        if self.has_to_take_in(ground) {
-            warnings.extend(self.make_up(ground, &stages).await?);
+        if self.has_to_take_in(context) {
+            warnings.extend(self.make_up(context, &stages).await?);
         }
-        warnings.extend(self.hand_in(ground).await?);
-        self.find(ground).await?;
-        let mut verdict = self.stages(ground, &stages).await?;
+        warnings.extend(self.hand_in(context).await?);
+        self.find(context).await?;
+        let mut verdict = self.stages(context, &stages).await?;
         verdict.warnings.extend(warnings);
         Ok(verdict)
     }
@@ -183,11 +183,11 @@ impl Job {
     /// Takes up the process of a run that was adopted, and what is left of the run after it.
     async fn rejoin(
         &mut self,
-        ground: &mut Option<Ground>,
+        context: &mut Option<RunContext>,
         journal: Journal,
         room: Room,
     ) -> Result<Verdict, Halt> {
-        let held = ground.as_mut().expect("set by the caller");
+        let held = context.as_mut().expect("set by the caller");
         self.await_beside().await?;
         let files = self.files(journal.stage);
         let since = self.since(&held.record, &journal).await?;
@@ -218,14 +218,14 @@ impl Job {
         let Some(inputs) = held.inputs.take() else { return Ok(first) };
         self.given = Some(inputs);
         let prepared = self.prepare().await?;
-        self.stages(ground.insert(prepared), &[Stage::ApplyPlan]).await.map(|last| merged(first, last))
+        self.stages(context.insert(prepared), &[Stage::ApplyPlan]).await.map(|last| merged(first, last))
     }
 
-    async fn stages(&mut self, ground: &mut Ground, stages: &[Stage]) -> Result<Verdict, Halt> {
+    async fn stages(&mut self, context: &mut RunContext, stages: &[Stage]) -> Result<Verdict, Halt> {
         let mut verdict = Verdict::of(Outcome::Done);
         for stage in stages {
-            let followed = self.stage(ground, *stage).await?;
-            verdict = merged(verdict, self.judge(ground, *stage, &followed).await?);
+            let followed = self.stage(context, *stage).await?;
+            verdict = merged(verdict, self.judge(context, *stage, &followed).await?);
             // Held, or nothing to do: no second stage.
             if verdict.outcome != Outcome::Planned {
                 break;
@@ -235,18 +235,18 @@ impl Job {
     }
 
     /// Runs one process.
-    async fn stage(&mut self, ground: &mut Ground, stage: Stage) -> Result<Followed, Halt> {
-        self.intend(ground, stage).await?;
-        let room = self.room(ground).await?;
+    async fn stage(&mut self, context: &mut RunContext, stage: Stage) -> Result<Followed, Halt> {
+        self.intend(context, stage).await?;
+        let room = self.room(context).await?;
         self.phase(stage);
-        let process = self.start(ground, stage)?;
-        let followed = self.follow(ground, stage, process, false).await?;
+        let process = self.start(context, stage)?;
+        let followed = self.follow(context, stage, process, false).await?;
         drop(room);
         Ok(followed)
     }
 
     /// Waits for room for a process.
-    pub async fn room(&self, ground: &Ground) -> Result<Room, Halt> {
+    pub async fn room(&self, context: &RunContext) -> Result<Room, Halt> {
         let (mut stop, mut stopping) = (self.stop.clone(), self.inner.stopping.subscribe());
         let give_up = async {
             tokio::select! {
@@ -254,29 +254,30 @@ impl Job {
                 _ = stopping.wait_for(|stopping| *stopping) => {}
             }
         };
-        let room = self.inner.room(self.urgency, ground.estimate(), give_up).await;
+        let room = self.inner.room(self.urgency, context.estimate(), give_up).await;
         self.not_stopped()?;
         room.ok_or(Halt::Stopping)
     }
 
-    fn start(&self, ground: &Ground, stage: Stage) -> Result<Process, Failure> {
-        let (Some(shape), Some(binary), Some(inputs)) = (&ground.shape, &ground.binary, &ground.inputs)
+    fn start(&self, context: &RunContext, stage: Stage) -> Result<Process, Failure> {
+        let (Some(entry), Some(binary), Some(inputs)) =
+            (&context.init_entry, &context.binary, &context.inputs)
         else {
             return Err(Failure::new(Reason::BinaryNotFound, "nothing was prepared".to_owned()));
         };
-        let environment = &self.inner.shapes.initializer().environment;
-        let data = self.data(shape);
+        let environment = &self.inner.init_cache.initializer().environment;
+        let data = self.data(entry);
         let scratch = self.scratch();
         let start = Start {
             guard: self.inner.options.guard.clone(),
-            fence: if stage.changes() { self.fence(ground, true) } else { None },
+            fence: if stage.changes() { self.fence(context, true) } else { None },
             program: binary.path.clone(),
-            args: arguments(stage, &self.operation, inputs, &self.folder, ground.remote),
-            folder: ground.start.clone(),
+            args: arguments(stage, &self.operation, inputs, &self.folder, context.remote),
+            folder: context.start.clone(),
             env: environment
-                .of_run(inputs, &data, &scratch, !shape.plugins)
+                .of_run(inputs, &data, &scratch, !entry.plugins)
                 .map_err(|error| Failure::io("write a CLI configuration", &error))?,
-            sandbox: self.confinement(shape, inputs),
+            sandbox: self.confinement(entry, inputs),
             reserve: if stage.changes() { self.reserve() } else { 0 },
         };
         self.inner.table().numbers.processes += 1;
@@ -288,7 +289,7 @@ impl Job {
 
     async fn follow(
         &mut self,
-        ground: &mut Ground,
+        context: &mut RunContext,
         stage: Stage,
         process: Process,
         adopted: bool,
@@ -303,23 +304,23 @@ impl Job {
             files: self.files(stage),
             stop: self.stop.clone(),
             deadline: self.deadline(adopted),
-            redactor: ground.redactor().await,
+            redactor: context.redactor().await,
             stage,
             log,
             tally: Tally::new(),
-            state: Following::new(&self.folder),
+            state: StateWatch::new(&self.folder),
             peak: 0,
-            told: Told::default(),
-            ahead: stage.changes().then(|| Ahead::of(&self.files(stage).output(), self.reserve())),
+            report: StreamReport::default(),
+            ahead: stage.changes().then(|| OutputReserve::of(&self.files(stage).output(), self.reserve())),
         };
-        let mirror = stage.changes().then(|| self.mirror(ground)).flatten();
+        let mirror = stage.changes().then(|| self.mirror(context)).flatten();
         let doubted = async {
-            if ground.binary.as_ref().is_none_or(|binary| binary.version.is_some()) {
+            if context.binary.as_ref().is_none_or(|binary| binary.version.is_some()) {
                 std::future::pending::<()>().await;
             }
             // What hangs would not end before its run's timeout.
             tokio::time::sleep(self.inner.options.version_timeout).await;
-            if self.ask(ground).await.is_ok() {
+            if self.ask(context).await.is_ok() {
                 std::future::pending::<()>().await;
             }
         };
@@ -327,20 +328,20 @@ impl Job {
         if let Some(mirror) = mirror {
             mirror.abort();
         }
-        if let (Some(shape), Some(followed)) = (&ground.shape, &followed)
+        if let (Some(entry), Some(followed)) = (&context.init_entry, &followed)
             && followed.peak > 0
         {
-            shape.learn(followed.peak);
+            entry.learn(followed.peak);
         }
         let mut followed = followed.ok_or(Halt::Stopping)?;
-        ground.told = std::mem::take(&mut followed.told);
+        context.report = std::mem::take(&mut followed.report);
         Ok(followed)
     }
 
     /// Space that a process must have before it starts.
     fn reserve(&self) -> u64 {
         let state = std::fs::metadata(self.folder.state()).map_or(0, |metadata| metadata.len());
-        Rest { state, steps: 0 }.ample(self.inner.options.reserve_bytes)
+        RemainingOutput { state, steps: 0 }.ample(self.inner.options.reserve_bytes)
     }
 
     /// The time left: of a run that was adopted, what it has used up already counts.
@@ -353,8 +354,8 @@ impl Job {
         tokio::time::Instant::now() + self.timeout.saturating_sub(used)
     }
 
-    pub fn files(&self, stage: Stage) -> Files {
-        Files::new(self.folder.run(&self.id), stage.as_str())
+    pub fn files(&self, stage: Stage) -> ProcessFiles {
+        ProcessFiles::new(self.folder.run(&self.id), stage.as_str())
     }
 
     /// HOME and TMPDIR of the run.
@@ -363,15 +364,15 @@ impl Job {
     }
 
     /// `TF_DATA_DIR`: what was initialised, or nothing at all.
-    pub fn data(&self, shape: &Shape) -> PathBuf {
-        shape.data.clone().unwrap_or_else(|| self.folder.guest().join(guest::DATA))
+    pub fn data(&self, entry: &InitEntry) -> PathBuf {
+        entry.data.clone().unwrap_or_else(|| self.folder.guest().join(guest::DATA))
     }
 
     /// The run writes its guest folder and its scratch, and nothing else.
-    pub fn confinement(&self, shape: &Shape, inputs: &Inputs) -> Option<Rules> {
-        let environment = &self.inner.shapes.initializer().environment;
+    pub fn confinement(&self, entry: &InitEntry, inputs: &Inputs) -> Option<Rules> {
+        let environment = &self.inner.init_cache.initializer().environment;
         let (guest, scratch) = (self.folder.guest(), self.scratch());
-        let shared = self.inner.folders.shape(&shape.key);
+        let shared = self.inner.folders.init_entry(&entry.key);
         environment.sandbox(&[&guest, &scratch], &[&shared], inputs, false)
     }
 
@@ -407,7 +408,7 @@ fn full() -> Failure {
     Failure::new(Reason::DiskFull, message)
 }
 
-/// What a stage is at; `planned`: its plan is made.
+/// Phase of a process; `planned`: its plan is made.
 pub(super) fn phase(stage: Stage, planned: bool) -> Phase {
     match stage {
         Stage::Plan => Phase::Planning,

@@ -1,9 +1,9 @@
-//! What the end of a process means.
+//! Maps the end of a process to an outcome.
 
 use super::{
     follow::Followed,
     job::{Halt, Job, Verdict},
-    prepare::Ground,
+    prepare::RunContext,
     state_recovery,
 };
 use crate::{
@@ -25,7 +25,7 @@ const WARNINGS: usize = 10;
 impl Job {
     pub async fn judge(
         &self,
-        ground: &mut Ground,
+        context: &mut RunContext,
         stage: Stage,
         followed: &Followed,
     ) -> Result<Verdict, Halt> {
@@ -42,12 +42,12 @@ impl Job {
         {
             return Err(Halt::Stopped(why.clone()));
         }
-        self.get_to_know(ground, followed).await?;
-        let redactor = ground.redactor().await;
+        self.get_to_know(context, followed).await?;
+        let redactor = context.redactor().await;
         if !good {
             let failure = failure(stage, followed).redacted(&redactor);
             // What it was about to do is told with what became of it.
-            return match self.plan_of_failed(ground, stage, followed, &redactor) {
+            return match self.plan_of_failed(context, stage, followed, &redactor) {
                 None => Err(failure.into()),
                 plan => Ok(Verdict { plan, ..Verdict::of(Outcome::Failed(failure)) }),
             };
@@ -64,7 +64,7 @@ impl Job {
         };
         match stage {
             Stage::Plan => {
-                let plan = self.take_plan(ground, tally, &redactor).await?;
+                let plan = self.take_plan(context, tally, &redactor).await?;
                 let too_many = self.max_destroy.is_some_and(|most| plan.destroy > most);
                 verdict.outcome = match self.operation {
                     Operation::Apply if followed.ended == Ended::Code(0) => Outcome::Done,
@@ -80,11 +80,11 @@ impl Job {
                 verdict
                     .drift
                     .extend(cleaned(&tally.changes, &redactor).into_iter().filter(|change| wanted(&change)));
-                self.keep_drift(ground, !verdict.drift.is_empty()).await;
+                self.keep_drift(context, !verdict.drift.is_empty()).await;
             }
-            Stage::Apply | Stage::Destroy => verdict.plan = self.what_was_planned(ground, tally, &redactor),
+            Stage::Apply | Stage::Destroy => verdict.plan = self.what_was_planned(context, tally, &redactor),
             Stage::ApplyPlan => {
-                verdict.plan = ground.record.planned.as_ref().map(|planned| planned.plan.clone());
+                verdict.plan = context.record.planned.as_ref().map(|planned| planned.plan.clone());
             }
             Stage::Import => {}
         }
@@ -93,27 +93,27 @@ impl Job {
 
     /// Doubts a binary that was run unasked, where the run told no version or one that will not do: then the binary may be the cause of
     /// whatever came of the run. It is asked, since the module may have told that.
-    async fn get_to_know(&self, ground: &Ground, followed: &Followed) -> Result<(), Failure> {
-        let Some(binary) = ground.binary.as_ref().filter(|binary| binary.version.is_none()) else {
+    async fn get_to_know(&self, context: &RunContext, followed: &Followed) -> Result<(), Failure> {
+        let Some(binary) = context.binary.as_ref().filter(|binary| binary.version.is_none()) else {
             return Ok(());
         };
-        match (&followed.tally.binary, &ground.inputs) {
+        match (&followed.tally.binary, &context.inputs) {
             (Some((_, version)), Some(inputs)) if binary.would_do(version, &inputs.binary) => Ok(()),
-            _ => self.ask(ground).await,
+            _ => self.ask(context).await,
         }
     }
 
     /// Keeps the plan of a look that found drift. What was found counts without it.
-    async fn keep_drift(&self, ground: &mut Ground, found: bool) {
+    async fn keep_drift(&self, context: &mut RunContext, found: bool) {
         let folder = self.folder.clone();
         let kept = blocking(move || state_recovery::keep_drift(&folder, found)).await;
-        ground.record.looked = if kept.is_ok_and(|kept| kept) { ground.inputs.clone() } else { None };
+        context.record.looked = if kept.is_ok_and(|kept| kept) { context.inputs.clone() } else { None };
     }
 
     /// Reads the plan that was just made, and keeps it with what it was made from.
     async fn take_plan(
         &self,
-        ground: &mut Ground,
+        context: &mut RunContext,
         tally: &Tally,
         redactor: &Redactor,
     ) -> Result<Plan, Failure> {
@@ -126,37 +126,37 @@ impl Job {
         })
         .await?;
         let state = state.unwrap_or_default();
-        let revision = ground.revision.clone().expect("whoever planned had inputs");
-        let origin = ground.inputs.as_ref().and_then(|inputs| inputs.origin.clone());
+        let revision = context.revision.clone().expect("whoever planned had inputs");
+        let origin = context.inputs.as_ref().and_then(|inputs| inputs.origin.clone());
         let serial = state.serial.to_string();
         let mut parts = vec![revision.as_str(), &state.lineage, &serial, &file];
         parts.extend(origin.as_deref());
         let id = PlanId(sha256(parts.iter().map(|part| part.as_bytes()))[..16].to_owned());
         let plan = Plan { origin, ..plan(id, revision, state.serial, tally, redactor) };
-        ground.planned(plan.clone(), state.lineage, file);
+        context.planned(plan.clone(), state.lineage, file);
         Ok(plan)
     }
 
     /// The plan of an apply that failed on its way.
     fn plan_of_failed(
         &self,
-        ground: &Ground,
+        context: &RunContext,
         stage: Stage,
         followed: &Followed,
         redactor: &Redactor,
     ) -> Option<Plan> {
         match stage {
             Stage::Apply if followed.tally.planned => {
-                self.what_was_planned(ground, &followed.tally, redactor)
+                self.what_was_planned(context, &followed.tally, redactor)
             }
-            Stage::ApplyPlan => ground.record.planned.as_ref().map(|planned| planned.plan.clone()),
+            Stage::ApplyPlan => context.record.planned.as_ref().map(|planned| planned.plan.clone()),
             _ => None,
         }
     }
 
     /// The plan of an apply that planned by itself: it has no file, so nobody can approve it.
-    fn what_was_planned(&self, ground: &Ground, tally: &Tally, redactor: &Redactor) -> Option<Plan> {
-        let revision = ground.revision.clone()?;
+    fn what_was_planned(&self, context: &RunContext, tally: &Tally, redactor: &Redactor) -> Option<Plan> {
+        let revision = context.revision.clone()?;
         Some(plan(PlanId(self.id.as_str().to_owned()), revision, 0, tally, redactor))
     }
 }
@@ -204,8 +204,8 @@ fn failure(stage: Stage, followed: &Followed) -> Failure {
     failure::classify(operation, &followed.tally.errors, code, &followed.words)
 }
 
-/// Whether a stage told what it did. An exit code alone is no success: a wrapper, or an argument that asks for help, ends with
-/// 0 as well. An import prints no stream.
+/// Returns true if a process reported a summary. An exit code alone is no success: a wrapper, or an argument that asks for help,
+/// ends with 0 as well. An import prints no stream.
 fn summed_up(stage: Stage, tally: &Tally) -> bool {
     match stage {
         Stage::Plan | Stage::Look => tally.planned,

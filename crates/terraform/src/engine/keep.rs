@@ -1,4 +1,4 @@
-//! What goes to the state backend, and what comes back from it.
+//! Exchange with the state backend.
 
 use std::{io, path::Path, time::Duration};
 
@@ -9,9 +9,9 @@ use super::{
     inner::Inner,
     job::{Halt, Job},
     latest::{Latest, latest, restored},
-    prepare::Ground,
+    prepare::RunContext,
     state_recovery,
-    stream_recovery::Told,
+    stream_recovery::StreamReport,
     table::Why,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     guard::{Fence, term::ends_within},
     order::{Operation, WorkspaceId},
     private_files::is_damage,
-    process::Files,
+    process::ProcessFiles,
     record::{Journal, Record, Stage},
     seen::Seen,
     state_backend::{Kept, Running, StateBackendError},
@@ -41,7 +41,7 @@ pub(super) enum Since {
     Ended,
 }
 
-/// How often the state is looked at during a run.
+/// Interval of checks of the state during a run.
 const LOOK: Duration = Duration::from_millis(200);
 /// The longest wait before it is tried again.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -89,16 +89,16 @@ impl Job {
     }
 
     /// Keeps the state while the run goes on, whenever it changed.
-    pub fn mirror(&self, ground: &Ground) -> Option<JoinHandle<()>> {
+    pub fn mirror(&self, context: &RunContext) -> Option<JoinHandle<()>> {
         let state_backend = self.inner.options.state_backend.clone()?;
         if !self.operation.changes() {
             return None;
         }
         let (workspace, folder) = (self.workspace.clone(), self.folder.clone());
-        let kept = ground.record.kept(Vec::new(), Some(self.running()));
+        let kept = context.record.kept(Vec::new(), Some(self.running()));
         let inner = self.inner.clone();
         Some(tokio::spawn(async move {
-            let mut following = state_recovery::Following::new(&folder);
+            let mut following = state_recovery::StateWatch::new(&folder);
             following.changed();
             let mut due = false;
             loop {
@@ -128,7 +128,7 @@ impl Job {
 }
 
 impl Job {
-    /// Whether somebody else can go on with the workspace.
+    /// Returns true if another controller can continue with the workspace.
     pub fn shared(&self) -> bool {
         self.inner
             .options
@@ -144,11 +144,11 @@ impl Job {
         Running { run: self.id.as_str().to_owned(), ends_within }
     }
 
-    /// What ends a process of this run when the lease's term is over; `last`: the state after it is handed in.
-    pub fn fence(&self, ground: &Ground, last: bool) -> Option<Fence> {
+    /// Fence that ends a process of this run when the lease's term is over; `last`: the state after it is handed in.
+    pub fn fence(&self, context: &RunContext, last: bool) -> Option<Fence> {
         self.inner.options.lease.as_ref()?;
         let shared = self.shared();
-        (shared || ground.remote).then(|| Fence {
+        (shared || context.remote).then(|| Fence {
             term: self.inner.folders.term(),
             grace: self.inner.options.grace,
             stopped: self.files(Stage::Apply).stopped(),
@@ -281,18 +281,19 @@ fn settled(here: Option<&Record>, kept: Option<&Kept>) -> Result<(), StateBacken
     )))
 }
 
-/// What is to be kept of a workspace whose run ended while its engine did not look: its record, and its state in order.
+/// Content to store for a workspace whose run ended while its engine was not running: its record, and its state in order.
 pub fn last_state(folder: &Path) -> Result<Option<(WorkspaceId, Kept)>, Failure> {
     let folder = WorkspaceFolder(folder.to_owned());
     let io = |error: io::Error| Failure::io("read the end of a run", &error);
     let Some(mut record) = Record::read(&folder).map_err(io)? else { return Ok(None) };
     let Some(journal) = record.current.clone() else { return Ok(None) };
-    let told =
-        Told::read(Files::new(folder.run(&journal.id), journal.stage.as_str()).output()).map_err(io)?;
-    let (state, changes) = (state_recovery::after(&folder, &journal, &told)?, journal.stage.changes());
+    let report =
+        StreamReport::read(ProcessFiles::new(folder.run(&journal.id), journal.stage.as_str()).output())
+            .map_err(io)?;
+    let (state, changes) = (state_recovery::after(&folder, &journal, &report)?, journal.stage.changes());
     if changes {
-        record.unsaved.extend(told.unsaved(state.as_ref()));
+        record.unsaved.extend(report.unsaved(state.as_ref()));
     }
-    let state = state_recovery::newest(&folder, told.dump.as_deref(), changes);
+    let state = state_recovery::newest(&folder, report.dump.as_deref(), changes);
     Ok(Some((record.workspace.clone(), record.kept(state, None))))
 }

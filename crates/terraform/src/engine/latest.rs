@@ -1,4 +1,5 @@
-//! Which counts: what is here of a workspace, or what is kept of it. Another controller may have gone on with it since, or have ended it.
+//! Decides between the workspace's folder and its stored copy. Another controller may have continued with the workspace since, or
+//! have ended it.
 
 use std::{fs, io, path::PathBuf};
 
@@ -12,7 +13,7 @@ use crate::{
     state_backend::Kept,
 };
 
-/// Where the state and its copies are.
+/// Folder of the state and its copies.
 const STATES: &str = "state";
 
 /// The copy of a workspace that counts.

@@ -42,7 +42,7 @@ use crate::{
     blocking::blocking,
     environment::Environment,
     folders::Folders,
-    init_cache::{Initializer, Shapes},
+    init_cache::{InitCache, Initializer},
     inputs::Choice,
     metrics::Snapshot,
     order::{RunId, WorkspaceId},
@@ -83,7 +83,7 @@ pub enum WorkspaceError {
     HasState {
         /// The workspace.
         workspace: WorkspaceId,
-        /// How many.
+        /// Number of resources.
         resources: usize,
     },
     /// The state that was given is another workspace's.
@@ -176,14 +176,15 @@ impl Engine {
         let _ = blocking(move || settings.write(&place)).await;
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
         let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox);
-        let shapes = Shapes::new(Initializer::new(folders.clone(), environment, options.guard.clone()));
+        let init_cache =
+            InitCache::new(Initializer::new(folders.clone(), environment, options.guard.clone()));
         let runtime = tokio::runtime::Handle::current();
         let inner = Arc::new_cyclic(|own| Inner {
             table: Mutex::new(Table::new(options.slots)),
             options,
             folders,
             binaries,
-            shapes,
+            init_cache,
             changes: broadcast::channel(4096).0,
             stopping: watch::channel(false).0,
             runtime,
@@ -217,7 +218,7 @@ impl Engine {
         }
     }
 
-    /// How many runs have begun and not ended.
+    /// Number of runs that have begun and not ended.
     pub fn under_way(&self) -> usize {
         let table = self.inner.table();
         table.entries.values().filter(|entry| entry.run.as_ref().is_some_and(|run| !run.queued)).count()

@@ -1,10 +1,10 @@
-//! How an engine runs.
+//! Options of an engine.
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::state_backend::StateBackend;
 
-/// How an engine runs. [`Options::new`] has defaults for all but the folder.
+/// Options of an engine. [`Options::new`] has defaults for all but the folder.
 #[derive(Clone)]
 pub struct Options {
     /// The data folder. Made (0700) where it is missing; one engine at a time.
@@ -13,11 +13,11 @@ pub struct Options {
     pub slots: usize,
     /// Memory that runs may use together, in bytes, by estimate. Default: four fifths of the machine's or the cgroup's.
     pub memory: Option<u64>,
-    /// Where binaries are looked for, instead of `$PATH`.
+    /// Search path for binaries, instead of `$PATH`.
     pub path: Option<OsString>,
     /// The durable place beside the folder.
     pub state_backend: Option<Arc<dyn StateBackend>>,
-    /// Whether runs are shut in with Landlock, where the kernel has it.
+    /// Confines runs with Landlock, if the kernel has it.
     pub sandbox: bool,
     /// Folders of the host that inputs may name: local modules, plugin mirrors and caches lie below one of them. Default: none.
     pub allow_paths: Vec<PathBuf>,
@@ -27,7 +27,7 @@ pub struct Options {
     pub guard: PathBuf,
     /// The lease that runs go on under, where somebody else can take it over.
     pub lease: Option<Lease>,
-    /// How long an interrupted run has to save its state, before it is interrupted again, and then killed.
+    /// Time for an interrupted run to save its state, before it is interrupted again, and then killed.
     pub grace: Duration,
     /// Size of a run's log; of a longer one the last part is kept.
     pub log_bytes: u64,
@@ -35,14 +35,14 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Runs whose logs are kept, per workspace.
     pub runs_kept: usize,
-    /// How long a binary may take to tell its version, asked for it or in the first line of a run.
+    /// Time limit for a binary to report its version, on request or in the first line of a run.
     pub version_timeout: Duration,
 }
 
 /// The lease of an engine. Its holder renews the [`Term`](crate::guard::term::Term) of the data folder.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    /// How long it lasts after its last renewal.
+    /// Duration of a term after its last renewal.
     pub lasts: Duration,
 }
 

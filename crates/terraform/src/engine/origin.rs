@@ -14,7 +14,7 @@ use crate::{
     state::State,
 };
 
-/// Whether there is nothing that a run could go on with.
+/// Returns true if there is nothing that a run could continue with.
 pub(super) fn is_blank(folder: &WorkspaceFolder, record: &Record, state: Option<&State>) -> bool {
     record.is_blank() && state.is_none_or(State::is_empty) && !folder.pending().exists()
 }

@@ -1,4 +1,4 @@
-//! What a run needs before its process can start, and the record of its intent.
+//! Preparation of a run: everything it needs before its process can start, and the record of its intent.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use super::{
     inner::{Inner, files_of},
     job::{Halt, Job},
     origin, state_recovery,
-    stream_recovery::Told,
+    stream_recovery::StreamReport,
 };
 use crate::{
     beneath::Dir,
@@ -16,7 +16,7 @@ use crate::{
     blocking::blocking,
     failure::{Class, Failure, Reason},
     hash::sha256,
-    init_cache::{self, Files, Held, SetUp, Shape, holds, work},
+    init_cache::{self, BackendSettings, InitEntry, ModuleFiles, StateSummary, holds, work},
     inputs::{Inputs, Revision},
     order::{Operation, PlanId},
     private_files::make_private,
@@ -27,17 +27,17 @@ use crate::{
     view::{Phase, Plan},
 };
 
-/// What a run stands on.
+/// Context of a run: its record, inputs, binary and findings.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "they are independent findings, and no states of one thing"
 )]
-pub(super) struct Ground {
+pub(super) struct RunContext {
     pub record: Record,
     pub inputs: Option<Inputs>,
     pub revision: Option<Revision>,
     pub binary: Option<Program>,
-    pub shape: Option<Arc<Shape>>,
+    pub init_entry: Option<Arc<InitEntry>>,
     pub start: PathBuf,
     pub remote: bool,
     /// The hash of the place that a backend keeps the state in.
@@ -51,21 +51,21 @@ pub(super) struct Ground {
     pub blank: bool,
     /// As far as could be seen, its backend held nothing when the run began.
     pub anew: bool,
-    /// What the last process told.
-    pub told: Told,
+    /// Events that the last process reported.
+    pub report: StreamReport,
     estimate: u64,
     /// Secrets of the state as it was.
     secrets: Arc<Vec<String>>,
 }
 
-impl Ground {
+impl RunContext {
     pub fn bare(record: Record) -> Self {
         Self {
             record,
             inputs: None,
             revision: None,
             binary: None,
-            shape: None,
+            init_entry: None,
             start: PathBuf::new(),
             remote: false,
             backend: None,
@@ -74,7 +74,7 @@ impl Ground {
             removed: false,
             blank: false,
             anew: false,
-            told: Told::default(),
+            report: StreamReport::default(),
             estimate: 0,
             secrets: Arc::default(),
         }
@@ -102,7 +102,7 @@ impl Ground {
     }
 
     pub fn estimate(&self) -> u64 {
-        self.shape.as_ref().map_or(self.estimate, |shape| shape.estimate())
+        self.init_entry.as_ref().map_or(self.estimate, |entry| entry.estimate())
     }
 
     /// Takes out what the inputs and the state of before hold.
@@ -122,7 +122,7 @@ impl Ground {
 }
 
 impl Job {
-    pub async fn prepare(&self) -> Result<Ground, Halt> {
+    pub async fn prepare(&self) -> Result<RunContext, Halt> {
         let (record, removed) = self.record().await?;
         let (folder, own) = (self.folder.clone(), self.id.clone());
         let (record, mut state) = blocking(move || {
@@ -135,22 +135,22 @@ impl Job {
             Ok::<_, Failure>((record, state))
         })
         .await?;
-        let mut ground = Ground { removed, ..Ground::bare(record) };
+        let mut context = RunContext { removed, ..RunContext::bare(record) };
         if self.operation == Operation::Destroy
             && !self.expects_state
-            && !ground.removed
-            && !ground.record.remote
-            && ground.record.unsaved.is_empty()
+            && !context.removed
+            && !context.record.remote
+            && context.record.unsaved.is_empty()
             && state.as_ref().is_none_or(State::is_empty)
         {
-            ground.nothing_to_destroy = true;
-            return Ok(ground);
+            context.nothing_to_destroy = true;
+            return Ok(context);
         }
-        let inputs = self.choose(&ground.record)?;
-        ground.blank = origin::is_blank(&self.folder, &ground.record, state.as_ref());
-        if origin::check(&ground.record, ground.blank, self.given.as_ref(), &inputs)? {
-            let (folder, record, by) = (self.folder.clone(), ground.record, inputs.origin.clone());
-            ground.record = blocking(move || origin::start_over(&folder, record, by.as_deref()))
+        let inputs = self.choose(&context.record)?;
+        context.blank = origin::is_blank(&self.folder, &context.record, state.as_ref());
+        if origin::check(&context.record, context.blank, self.given.as_ref(), &inputs)? {
+            let (folder, record, by) = (self.folder.clone(), context.record, inputs.origin.clone());
+            context.record = blocking(move || origin::start_over(&folder, record, by.as_deref()))
                 .await
                 .map_err(|error| Failure::io("clear the workspace's folder", &error))?;
             state = None;
@@ -159,7 +159,7 @@ impl Job {
         // An import tells nothing of itself.
         let tells = !matches!(self.operation, Operation::Import { .. });
         let plain = tells && state.as_ref().is_none_or(State::builtin_only) && init_cache::is_plain(&inputs);
-        let last = self.code_of_last_apply(&ground.record);
+        let last = self.code_of_last_apply(&context.record);
         let is_about_last = matches!(self.operation, Operation::Destroy | Operation::Refresh);
         let (binary, files, revision) = blocking(move || {
             inner.admit_inputs(&chosen)?;
@@ -177,14 +177,14 @@ impl Job {
         })
         .await?;
         if let Operation::ApplyPlan(id) = &self.operation {
-            self.fresh(&ground.record, id, state.as_ref()).await?;
+            self.fresh(&context.record, id, state.as_ref()).await?;
         }
         let content = files.as_ref().map(|files| files.hash.clone());
-        let shape = self.shape(&inputs, files, &binary, state.as_ref()).await?;
-        ground.code = content.map(|content| Code { shape: Some(shape.key.clone()), content });
-        ground.backend = self.claim(&inputs, &shape)?;
-        let (folder, rendered, of) = (self.folder.clone(), inputs.clone(), shape.clone());
-        ground.start = blocking(move || {
+        let entry = self.entry(&inputs, files, &binary, state.as_ref()).await?;
+        context.code = content.map(|content| Code { init_entry: Some(entry.key.clone()), content });
+        context.backend = self.claim(&inputs, &entry)?;
+        let (folder, rendered, of) = (self.folder.clone(), inputs.clone(), entry.clone());
+        context.start = blocking(move || {
             folder.make().map_err(|error| Failure::io("make the workspace's folder", &error))?;
             work::render(&of, &rendered, &folder).map_err(|error| match error {
                 work::RenderError::FileName(_) => Failure::new(Reason::InvalidVariable, error.to_string()),
@@ -194,20 +194,20 @@ impl Job {
         .await?;
         let mut known = state.map(|state| state.secrets).unwrap_or_default();
         // What is there was made from these, and may be told of while it is changed.
-        known.extend(ground.record.inputs.iter().flat_map(secrets::values));
-        ground.secrets = Arc::new(known);
-        ground.remote = shape.remote;
-        (ground.inputs, ground.binary, ground.shape, ground.revision) =
-            (Some(inputs), Some(binary), Some(shape), Some(revision));
-        Ok(ground)
+        known.extend(context.record.inputs.iter().flat_map(secrets::values));
+        context.secrets = Arc::new(known);
+        context.remote = entry.remote;
+        (context.inputs, context.binary, context.init_entry, context.revision) =
+            (Some(inputs), Some(binary), Some(entry), Some(revision));
+        Ok(context)
     }
 
     /// Takes the place of the state for this workspace alone. Here all is known that names a backend: what was fetched, what overrides it,
     /// what `init` was given.
-    fn claim(&self, inputs: &Inputs, shape: &Shape) -> Result<Option<String>, Failure> {
-        let backend = shape.backend.as_ref().filter(|_| shape.remote);
+    fn claim(&self, inputs: &Inputs, entry: &InitEntry) -> Result<Option<String>, Failure> {
+        let backend = entry.backend.as_ref().filter(|_| entry.remote);
         let shut_in = self.inner.options.sandbox && sandbox::available();
-        if shut_in && backend.is_some_and(SetUp::is_file_of_host) {
+        if shut_in && backend.is_some_and(BackendSettings::is_file_of_host) {
             let message = "its backend \"local\" keeps the state in a file that no run can write: leave the backend out, and CAPT keeps \
                            the state, or use a backend that is no file";
             return Err(Failure::new(Reason::PathNotAllowed, message));
@@ -222,23 +222,23 @@ impl Job {
         Err(Failure::new(Reason::BackendInUse, message))
     }
 
-    /// Whether the binary will do: asks it, unless somebody knows.
-    pub async fn ask(&self, ground: &Ground) -> Result<(), Failure> {
-        let Some(inputs) = &ground.inputs else { return Ok(()) };
+    /// Checks that the binary satisfies the choice: asks it, unless its version is known.
+    pub async fn ask(&self, context: &RunContext) -> Result<(), Failure> {
+        let Some(inputs) = &context.inputs else { return Ok(()) };
         let (inner, choice) = (self.inner.clone(), inputs.binary.clone());
         blocking(move || inner.binaries.find(&choice)).await.map(drop).map_err(until_another_is_installed)
     }
 
-    /// Waits for the shape, which many may wait for.
-    async fn shape(
+    /// Waits for the entry, which many may wait for.
+    async fn entry(
         &self,
         inputs: &Inputs,
-        files: Option<Files>,
+        files: Option<ModuleFiles>,
         binary: &Program,
         state: Option<&State>,
-    ) -> Result<Arc<Shape>, Halt> {
+    ) -> Result<Arc<InitEntry>, Halt> {
         let held = match state.filter(|state| !state.builtin_only()) {
-            Some(state) => Some(Held {
+            Some(state) => Some(StateSummary {
                 providers: state.providers.clone(),
                 bytes: std::fs::read(self.folder.state())
                     .map_err(|error| Failure::io("read the state", &error))?,
@@ -246,13 +246,13 @@ impl Job {
             None => None,
         };
         let (mut stop, mut stopping) = (self.stop.clone(), self.inner.stopping.subscribe());
-        let shape = self.inner.shapes.get(&self.workspace, inputs, files, binary, held.as_ref());
-        tokio::pin!(shape);
+        let entry = self.inner.init_cache.get(&self.workspace, inputs, files, binary, held.as_ref());
+        tokio::pin!(entry);
         // Most are there already; only a wait is worth telling.
         let quick = tokio::time::sleep(Duration::from_millis(50));
         tokio::select! {
             biased;
-            shape = &mut shape => return Ok(shape?),
+            entry = &mut entry => return Ok(entry?),
             () = quick => {}
         }
         let _aside = self.inner.aside();
@@ -263,7 +263,7 @@ impl Job {
         });
         tokio::select! {
             biased;
-            shape = &mut shape => Ok(shape?),
+            entry = &mut entry => Ok(entry?),
             _ = stop.wait_for(Option::is_some) => self.not_stopped().and(Err(Halt::Stopping)),
             _ = stopping.wait_for(|stopping| *stopping) => Err(Halt::Stopping),
         }
@@ -275,8 +275,8 @@ impl Job {
         if !matches!(self.operation, Operation::Destroy | Operation::Refresh) {
             return None;
         }
-        let Code { shape, content } = record.code.clone()?;
-        let copy = shape.map(|shape| self.inner.folders.shape(&shape).join("package"));
+        let Code { init_entry, content } = record.code.clone()?;
+        let copy = init_entry.map(|entry| self.inner.folders.init_entry(&entry).join("package"));
         Some(Applied { copy, content })
     }
 
@@ -342,40 +342,40 @@ impl Job {
     }
 
     /// Writes down what is about to be done, with what a later destroy needs, before it is done.
-    pub async fn intend(&self, ground: &mut Ground, stage: Stage) -> Result<(), Halt> {
-        let (Some(inputs), Some(revision)) = (&ground.inputs, &ground.revision) else {
+    pub async fn intend(&self, context: &mut RunContext, stage: Stage) -> Result<(), Halt> {
+        let (Some(inputs), Some(revision)) = (&context.inputs, &context.revision) else {
             return Err(Failure::new(Reason::InvalidModule, "nothing was prepared".to_owned()).into());
         };
-        let estimate = ground.estimate();
-        let record = &mut ground.record;
+        let estimate = context.estimate();
+        let record = &mut context.record;
         let changes = stage.changes();
         if changes {
             if record.applied.as_ref() != Some(revision) || stage == Stage::Destroy {
                 record.applied = None;
             }
-            if ground.blank || record.made_by != inputs.origin {
+            if context.blank || record.made_by != inputs.origin {
                 // Whoever begins with nothing vouches for all of it; with what others left, for nothing yet.
-                record.made_by = inputs.origin.clone().filter(|_| ground.blank);
+                record.made_by = inputs.origin.clone().filter(|_| context.blank);
             }
             if stage == Stage::Apply {
                 record.begin();
             }
             record.inputs = Some(inputs.clone());
             record.touched = true;
-            record.code.clone_from(&ground.code);
-            record.remote = ground.remote;
-            record.backend.clone_from(&ground.backend);
+            record.code.clone_from(&context.code);
+            record.remote = context.remote;
+            record.backend.clone_from(&context.backend);
         }
-        record.shape = ground.shape.as_ref().map(|shape| shape.key.clone());
+        record.init_entry = context.init_entry.as_ref().map(|entry| entry.key.clone());
         record.current = Some(Journal {
             id: self.id.clone(),
             operation: self.operation.clone(),
             revision: revision.clone(),
             inputs: (!changes).then(|| inputs.clone()),
-            code: ground.code.clone(),
+            code: context.code.clone(),
             stage,
-            start: ground.start.clone(),
-            remote: ground.remote,
+            start: context.start.clone(),
+            remote: context.remote,
             estimate,
             started: Timestamp::now(),
             timeout: self.timeout,
@@ -394,12 +394,12 @@ impl Job {
         .await
         .map_err(|error| Failure::io("record the run", &error))?;
         if changes {
-            self.keep(&mut ground.record, None, true).await?;
+            self.keep(&mut context.record, None, true).await?;
         }
         self.inner.update(&self.workspace, |view| {
             view.touched |= changes;
             view.begun |= changes;
-            view.applied.clone_from(&ground.record.applied);
+            view.applied.clone_from(&context.record.applied);
             if let Some(run) = view.run.as_mut() {
                 run.revision = Some(revision.clone());
             }
@@ -410,16 +410,16 @@ impl Job {
 
 /// The code of the last apply.
 struct Applied {
-    /// Where a copy should be.
+    /// Path of the copy to restore.
     copy: Option<PathBuf>,
     content: String,
 }
 
 impl Applied {
     /// The files, in the copy or where they came from. Other code than was applied is no reason to go on: it may forget what is there.
-    fn find(self, inputs: &Inputs) -> Result<Files, Failure> {
+    fn find(self, inputs: &Inputs) -> Result<ModuleFiles, Failure> {
         if let Some(folder) = self.copy {
-            let copy = Files { hash: self.content.clone(), folder };
+            let copy = ModuleFiles { hash: self.content.clone(), folder };
             match holds(&copy.folder, Some(&copy)) {
                 Ok(true) => return Ok(copy),
                 Ok(false) => {}

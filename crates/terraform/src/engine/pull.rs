@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use super::{
     alone::ELSEWHERE,
     job::{Halt, Job, Verdict},
-    prepare::Ground,
+    prepare::RunContext,
     state_recovery,
     taken::IMPORT,
 };
@@ -17,24 +17,24 @@ use crate::{
     failure::{self, Class, Failure, Reason, Step},
     order::Operation,
     private_files::{make_private, write_durable},
-    process::{Ended, Files, Process, Start},
+    process::{Ended, Process, ProcessFiles, Start},
     record::Damage,
     state::State,
     view::Outcome,
 };
 
-/// Where a state lies that is handed in, below the guest's folder.
+/// Path of a state that is handed in, below the guest's folder.
 const PENDING: &str = "state/pending.tfstate";
-/// How long a backend may take.
+/// Time limit of a backend.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// When a backend that did not give the state of a run that ended well is asked again.
+/// Delays before a backend that did not return the state of a run that ended well is asked again.
 const AGAIN: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(10)];
 
 impl Job {
     /// Fetches the state that a run left. One that ended well is not done before its state was read: its outputs would be missing, and
     /// nothing here would tell of what it made.
-    pub async fn fetch(&self, ground: &Ground, verdict: &mut Verdict) {
-        let mut fetched = self.pull(ground).await;
+    pub async fn fetch(&self, context: &RunContext, verdict: &mut Verdict) {
+        let mut fetched = self.pull(context).await;
         if verdict.outcome != Outcome::Done {
             // What is not known now is found before the next run.
             return;
@@ -44,7 +44,7 @@ impl Job {
                 break;
             }
             sleep(delay).await;
-            fetched = self.pull(ground).await;
+            fetched = self.pull(context).await;
         }
         if let Err(failure) = fetched {
             let message = format!("the run ended well, and its state could not be read: {}", failure.message);
@@ -53,18 +53,18 @@ impl Job {
     }
 
     /// Fetches the state; first hands in what could not be written there.
-    pub async fn pull(&self, ground: &Ground) -> Result<(), Failure> {
+    pub async fn pull(&self, context: &RunContext) -> Result<(), Failure> {
         // What is not taken now is handed in before the next run.
-        let _ = self.push(ground).await;
-        let output = self.state_in_backend(ground).await?;
+        let _ = self.push(context).await;
+        let output = self.state_in_backend(context).await?;
         match read(&output)? {
             Some(_) => write_durable(&self.folder.state(), &output)
                 .map_err(|error| Failure::io("keep a copy of the state", &error)),
-            None if ground.told.changed == 0 || self.operation == Operation::Destroy => Ok(()),
+            None if context.report.changed == 0 || self.operation == Operation::Destroy => Ok(()),
             None => {
                 let message = format!(
                     "the backend holds no state; objects that the run made, changed or destroyed: {}",
-                    ground.told.changed
+                    context.report.changed
                 );
                 Err(Failure::new(Reason::ApplyFailed, message))
             }
@@ -73,15 +73,15 @@ impl Job {
 
     /// Hands in what the run before could not write to its backend: without it this one would make it all again. What the
     /// backend refuses stays for a person to look at.
-    pub async fn hand_in(&self, ground: &Ground) -> Result<Vec<String>, Halt> {
+    pub async fn hand_in(&self, context: &RunContext) -> Result<Vec<String>, Halt> {
         let pending = self.folder.pending();
-        if !ground.remote || !pending.exists() {
+        if !context.remote || !pending.exists() {
             return Ok(Vec::new());
         }
-        match self.push(ground).await {
+        match self.push(context).await {
             Ok(()) => {
                 // Where it does not answer, it is asked again at once.
-                let _ = self.pull(ground).await;
+                let _ = self.pull(context).await;
                 Ok(Vec::new())
             }
             Err(failure) if failure.reason != Reason::ApplyFailed => Err(failure.into()),
@@ -96,17 +96,17 @@ impl Job {
 
     /// Finds in the backend what the last run left there: a state that is gone, or another one, is not taken for an empty one. Nor is a
     /// backend that does not answer: the next moment it may, and be empty.
-    pub async fn find(&self, ground: &mut Ground) -> Result<(), Halt> {
-        if ground.blank && ground.remote && ground.inputs.as_ref().is_some_and(|inputs| inputs.lent) {
-            self.nothing_there(ground).await?;
-            ground.anew = true;
+    pub async fn find(&self, context: &mut RunContext) -> Result<(), Halt> {
+        if context.blank && context.remote && context.inputs.as_ref().is_some_and(|inputs| inputs.lent) {
+            self.nothing_there(context).await?;
+            context.anew = true;
             return Ok(());
         }
-        if (self.expects_state || ground.removed) && !ground.record.touched {
-            return Ok(self.expected(ground).await?);
+        if (self.expects_state || context.removed) && !context.record.touched {
+            return Ok(self.expected(context).await?);
         }
         let folder = self.folder.clone();
-        if !ground.remote {
+        if !context.remote {
             if self.inner.has_siblings(&self.workspace) {
                 let here = blocking(move || state_recovery::read(&folder)).await?;
                 self.alone(here.as_ref(), "its state is also").await?;
@@ -115,19 +115,19 @@ impl Job {
         }
         let known = blocking(move || state_recovery::known(&folder)).await?;
         let known = known.filter(|(copy, _)| !copy.is_empty());
-        ground.anew = known.is_none();
-        if ground.anew && self.inner.is_alone(&self.workspace) {
+        context.anew = known.is_none();
+        if context.anew && self.inner.is_alone(&self.workspace) {
             return Ok(());
         }
-        let output = self.state_in_backend(ground).await.map_err(|failure| {
+        let output = self.state_in_backend(context).await.map_err(|failure| {
             let message = format!("the state could not be looked for in its backend: {}", failure.message);
             Failure { class: Class::Transient, message, ..failure }
         })?;
         let found = state_recovery::sound(&output).filter(|found| !is_nothing(found));
         // What a destroy leaves is a state as well, and holds nothing.
-        ground.anew &= found.as_ref().is_none_or(State::is_empty);
+        context.anew &= found.as_ref().is_none_or(State::is_empty);
         self.alone(found.as_ref(), ELSEWHERE).await?;
-        if ground.anew {
+        if context.anew {
             self.begins_alone(found.as_ref())?;
         }
         let Some((copy, known)) = known else { return Ok(()) };
@@ -141,8 +141,8 @@ impl Job {
 
     /// Finds nothing in the backend that lent code begins with: whoever can write there names what is destroyed, and providers that are
     /// started.
-    async fn nothing_there(&self, ground: &Ground) -> Result<(), Failure> {
-        let output = self.state_in_backend(ground).await?;
+    async fn nothing_there(&self, context: &RunContext) -> Result<(), Failure> {
+        let output = self.state_in_backend(context).await?;
         let empty = state_recovery::sound(&output).is_some_and(|state| state.is_empty());
         if empty || output.trim_ascii().is_empty() {
             return Ok(());
@@ -153,9 +153,9 @@ impl Job {
     }
 
     /// The state as it is now, wherever it is kept.
-    pub async fn state_now(&self, ground: &Ground) -> Result<State, Failure> {
-        let state = if ground.remote {
-            read(&self.state_in_backend(ground).await?)?
+    pub async fn state_now(&self, context: &RunContext) -> Result<State, Failure> {
+        let state = if context.remote {
+            read(&self.state_in_backend(context).await?)?
         } else {
             let folder = self.folder.clone();
             blocking(move || state_recovery::read(&folder)).await?
@@ -164,19 +164,19 @@ impl Job {
     }
 
     /// The state as the backend gives it.
-    async fn state_in_backend(&self, ground: &Ground) -> Result<Vec<u8>, Failure> {
-        let Some(said) = self.beside(ground, "find", &["state".into(), "pull".into()]).await else {
+    async fn state_in_backend(&self, context: &RunContext) -> Result<Vec<u8>, Failure> {
+        let Some(said) = self.beside(context, "find", &["state".into(), "pull".into()]).await else {
             return Err(Failure::killed("the state could not be looked for in its backend".to_owned()));
         };
         if said.ended != Ended::Code(0) {
-            return Err(said.failure(Step::Plan).redacted(&ground.redactor().await));
+            return Err(said.failure(Step::Plan).redacted(&context.redactor().await));
         }
         Ok(said.output)
     }
 
     /// Finds in the backend what something else has applied; else it would be built a second time.
-    async fn expected(&self, ground: &Ground) -> Result<(), Failure> {
-        let selected = ground.inputs.as_ref().and_then(|inputs| inputs.workspace.as_deref());
+    async fn expected(&self, context: &RunContext) -> Result<(), Failure> {
+        let selected = context.inputs.as_ref().and_then(|inputs| inputs.workspace.as_deref());
         let lost = |what: &str| {
             let message = format!(
                 "something else has applied this, and {what}, in Terraform workspace {}; nothing is built or destroyed until its state is \
@@ -185,17 +185,17 @@ impl Job {
             );
             Failure::new(Reason::StateLost, message)
         };
-        if !ground.remote {
+        if !context.remote {
             return Err(lost("its module names no backend that could hold a state of it"));
         }
-        match state_recovery::sound(&self.state_in_backend(ground).await?) {
+        match state_recovery::sound(&self.state_in_backend(context).await?) {
             Some(state) if !state.is_empty() => self.alone(Some(&state), ELSEWHERE).await,
             _ => Err(lost("its backend holds no state of it")),
         }
     }
 
     /// Pushes the state that has to be handed in, if there is one.
-    async fn push(&self, ground: &Ground) -> Result<(), Failure> {
+    async fn push(&self, context: &RunContext) -> Result<(), Failure> {
         let pending = self.folder.pending();
         if !pending.exists() {
             return Ok(());
@@ -206,9 +206,9 @@ impl Job {
             self.folder.open_guest()?.write(Path::new(PENDING), &bytes.unwrap_or_default())
         });
         lent.map_err(|error| Failure::io("hand in a state", &error))?;
-        let said = self.beside(ground, "push", &["state".into(), "push".into(), given.into()]).await;
+        let said = self.beside(context, "push", &["state".into(), "push".into(), given.into()]).await;
         match said {
-            Some(Said { ended: Ended::Code(0), .. }) => {
+            Some(CommandOutput { ended: Ended::Code(0), .. }) => {
                 remove(&pending).map_err(|error| Failure::io("remove a state that was handed in", &error))
             }
             Some(said) => Err(said.failure(Step::Apply)),
@@ -218,7 +218,7 @@ impl Job {
 
     /// Waits for a command of an engine that was killed.
     pub async fn await_beside(&self) -> Result<(), Halt> {
-        let files = Files::new(self.folder.run(&self.id), IMPORT);
+        let files = ProcessFiles::new(self.folder.run(&self.id), IMPORT);
         if !files.lives() {
             return Ok(());
         }
@@ -229,32 +229,37 @@ impl Job {
         }
     }
 
-    /// How a command ends, and what it prints.
-    pub async fn beside(&self, ground: &Ground, name: &'static str, args: &[OsString]) -> Option<Said> {
-        let (shape, binary, inputs) =
-            (ground.shape.as_ref()?, ground.binary.as_ref()?, ground.inputs.as_ref()?);
-        let (data, scratch) = (self.data(shape), self.scratch());
+    /// Runs a command, and returns its end and output.
+    pub async fn beside(
+        &self,
+        context: &RunContext,
+        name: &'static str,
+        args: &[OsString],
+    ) -> Option<CommandOutput> {
+        let (entry, binary, inputs) =
+            (context.init_entry.as_ref()?, context.binary.as_ref()?, context.inputs.as_ref()?);
+        let (data, scratch) = (self.data(entry), self.scratch());
         make_private(&self.folder.run(&self.id)).ok()?;
         make_private(&scratch).ok()?;
-        let environment = &self.inner.shapes.initializer().environment;
+        let environment = &self.inner.init_cache.initializer().environment;
         let start = Start {
             guard: self.inner.options.guard.clone(),
-            fence: self.fence(ground, false),
+            fence: self.fence(context, false),
             program: binary.path.clone(),
             args: args.to_vec(),
-            folder: ground.start.clone(),
+            folder: context.start.clone(),
             env: environment.of_run(inputs, &data, &scratch, false).ok()?,
-            sandbox: self.confinement(shape, inputs),
+            sandbox: self.confinement(entry, inputs),
             reserve: 0,
         };
-        let files = Files::new(self.folder.run(&self.id), name);
+        let files = ProcessFiles::new(self.folder.run(&self.id), name);
         let mut process = Process::start(start, files.clone()).ok()?;
         let ended = timeout(PATIENCE, process.ended()).await;
         if ended.is_err() {
             process.kill();
             process.ended().await;
         }
-        let said = Said {
+        let said = CommandOutput {
             ended: ended.unwrap_or(Ended::Unknown),
             // Cut, a longer one is no state.
             output: files.printed(state_recovery::LARGEST),
@@ -265,7 +270,7 @@ impl Job {
     }
 }
 
-/// What a backend gave; `None` where it holds nothing.
+/// Parses a backend's answer; `None` if it holds nothing.
 fn read(output: &[u8]) -> Result<Option<State>, Failure> {
     if output.trim_ascii().is_empty() {
         return Ok(None);
@@ -276,19 +281,19 @@ fn read(output: &[u8]) -> Result<Option<State>, Failure> {
     Ok(Some(found).filter(|found| !is_nothing(found)))
 }
 
-/// What Terraform prints of a backend without a state.
+/// Returns true for what Terraform prints of a backend without a state.
 fn is_nothing(found: &State) -> bool {
     found.lineage.is_empty() && found.is_empty()
 }
 
-/// How a command ended, and what it printed.
-pub(super) struct Said {
+/// End and output of a command.
+pub(super) struct CommandOutput {
     pub ended: Ended,
     pub output: Vec<u8>,
     pub errors: String,
 }
 
-impl Said {
+impl CommandOutput {
     pub fn failure(&self, step: Step) -> Failure {
         let code = match self.ended {
             // A shell says so of one that a signal ended.

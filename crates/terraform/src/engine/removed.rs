@@ -5,7 +5,7 @@ use super::{
     end::damage,
     inner::Inner,
     job::{Halt, Job, SINCE, Verdict},
-    prepare::Ground,
+    prepare::RunContext,
     state_recovery,
     table::Why,
 };
@@ -81,19 +81,19 @@ impl Job {
 
     /// Makes good for a folder that was removed during the run: the record is in memory, and the state where it is kept. Where it is kept
     /// nowhere, it is lost.
-    pub async fn refound(&self, ground: &mut Ground, verdict: &mut Verdict) -> Result<(), Halt> {
+    pub async fn refound(&self, context: &mut RunContext, verdict: &mut Verdict) -> Result<(), Halt> {
         if is_here(&self.folder).await {
             return Ok(());
         }
-        let changes = ground.record.current.as_ref().is_some_and(|journal| journal.stage.changes());
+        let changes = context.record.current.as_ref().is_some_and(|journal| journal.stage.changes());
         let kept = if self.shared() { self.kept().await? } else { None };
         let running = kept.as_ref().and_then(|kept| kept.running.as_ref());
         if kept.is_some() && changes && running.is_none_or(|running| running.run != self.id.as_str()) {
             self.inner.table().entry(&self.workspace).known = false;
             return Err(Halt::Stopped(Why::Fenced(SINCE.to_owned())));
         }
-        let lost = kept.is_none() && !ground.remote && (changes || !ground.record.is_blank());
-        let (folder, record) = (self.folder.clone(), ground.record.clone());
+        let lost = kept.is_none() && !context.remote && (changes || !context.record.is_blank());
+        let (folder, record) = (self.folder.clone(), context.record.clone());
         let state = kept.map(|kept| kept.state).filter(|state| !state.is_empty());
         let made = blocking(move || {
             folder.make()?;
@@ -109,11 +109,11 @@ impl Job {
             }
             return Ok(());
         }
-        ground.record.unsaved.extend(ground.told.unsaved(None));
+        context.record.unsaved.extend(context.report.unsaved(None));
         let error =
             WorkspaceError::Removed { workspace: self.workspace.clone(), record: self.folder.record() };
         let failure = Failure::of_workspace(&error);
-        ground.record.doubt = Some(Box::new(state_recovery::doubt(&self.folder, &failure)));
+        context.record.doubt = Some(Box::new(state_recovery::doubt(&self.folder, &failure)));
         Err(failure.into())
     }
 }

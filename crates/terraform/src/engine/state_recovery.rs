@@ -14,7 +14,7 @@ use std::{
 
 use tokio::task::spawn_blocking;
 
-use super::stream_recovery::Told;
+use super::stream_recovery::StreamReport;
 use crate::{
     beneath::{Dir, Stamp, read_optional, remove},
     failure::{Failure, Reason},
@@ -22,7 +22,7 @@ use crate::{
     hash::sha256,
     order::RunId,
     private_files::{is_damage, write_durable, write_private, write_whole},
-    process::Files,
+    process::ProcessFiles,
     record::{Damage, Doubt, Journal, Record, Seal, way_out},
     state::{State, StateError},
 };
@@ -33,9 +33,9 @@ pub(super) const LARGEST: u64 = 256 << 20;
 const OBJECTS: usize = 1_000_000;
 /// Nor more values.
 const VALUES: usize = 4_000_000;
-/// What Terraform leaves beside the module when it cannot write the state.
+/// File that Terraform leaves beside the module when it cannot write the state.
 const ERRORED: &str = "errored.tfstate";
-/// What a process that was killed leaves of its lock.
+/// Lock file that a killed process leaves behind.
 const LOCK: &str = "state/.terraform.tfstate.lock.info";
 
 /// The state of record; `None` where there is none.
@@ -255,17 +255,17 @@ fn left_behind(error: &io::Error) -> Failure {
 pub(super) fn after(
     folder: &WorkspaceFolder,
     journal: &Journal,
-    told: &Told,
+    report: &StreamReport,
 ) -> Result<Option<State>, Failure> {
-    let files = Files::new(folder.run(&journal.id), journal.stage.as_str());
+    let files = ProcessFiles::new(folder.run(&journal.id), journal.stage.as_str());
     files.release();
     if !journal.stage.changes() {
         let removed = folder.open_guest().and_then(|run| run.remove(Path::new(LOCK)));
         removed.map_err(|error| Failure::io("take in the state", &error))?;
         return read(folder);
     }
-    let changed = if files.code() == Some(0) { told.changed } else { 0 };
-    collect(folder, &journal.start, journal.remote, told.dump.as_deref(), changed)
+    let changed = if files.code() == Some(0) { report.changed } else { 0 };
+    collect(folder, &journal.start, journal.remote, report.dump.as_deref(), changed)
 }
 
 /// Notes that the state of record is not the whole truth.
@@ -284,15 +284,15 @@ pub(super) fn catch_up(
         return Ok(record);
     };
     let io = |error: io::Error| Failure::io("write down the end of the run before", &error);
-    let files = Files::new(folder.run(&journal.id), journal.stage.as_str());
+    let files = ProcessFiles::new(folder.run(&journal.id), journal.stage.as_str());
     if files.lives() {
         return Err(Failure::new(
             Reason::StateLocked,
             format!("run {} is still under way", journal.id.as_str()),
         ));
     }
-    let told = Told::read(files.output()).map_err(io)?;
-    let settled = after(folder, &journal, &told);
+    let report = StreamReport::read(files.output()).map_err(io)?;
+    let settled = after(folder, &journal, &report);
     let state = match &settled {
         Ok(state) => state.clone(),
         Err(failure) if failure.reason.is_damage() => {
@@ -302,8 +302,8 @@ pub(super) fn catch_up(
         Err(failure) => return Err(failure.clone()),
     };
     if journal.stage.changes() {
-        record.unsaved.extend(told.unsaved(state.as_ref()));
-        record.end(told.is_refused(), state.as_ref());
+        record.unsaved.extend(report.unsaved(state.as_ref()));
+        record.end(report.is_refused(), state.as_ref());
     }
     record.current = None;
     record.write(folder).map_err(io)?;
@@ -316,34 +316,34 @@ pub(super) fn newest(folder: &WorkspaceFolder, dump: Option<&[u8]>, changes: boo
     let here = whole(folder).ok().flatten();
     let state = here.as_ref().map(|(state, _)| state);
     let dumped = dump.filter(|dump| sound(dump).is_some_and(|dumped| goes_on(&dumped, state)));
-    let left = || dumped.map(<[u8]>::to_vec).or_else(|| WorkedOn::new(folder).whole(state));
+    let left = || dumped.map(<[u8]>::to_vec).or_else(|| WorkingState::new(folder).whole(state));
     let run = changes.then(left).flatten();
     run.or(here.map(|(_, bytes)| bytes)).unwrap_or_default()
 }
 
-/// Whether a state that a run left goes on from the state of record.
+/// Returns true if a state that a run left continues the state of record.
 fn goes_on(left: &State, here: Option<&State>) -> bool {
     here.is_none_or(|here| here.lineage == left.lineage && here.serial <= left.serial)
 }
 
 /// Follows the state that a run works on. It can be large, so it is read off the threads that serve the API.
-pub(super) struct Following {
-    worked_on: Arc<WorkedOn>,
+pub(super) struct StateWatch {
+    worked_on: Arc<WorkingState>,
     seen: Option<Stamp>,
     size: u64,
 }
 
-impl Following {
+impl StateWatch {
     pub fn new(folder: &WorkspaceFolder) -> Self {
-        Self { worked_on: Arc::new(WorkedOn::new(folder)), seen: None, size: 0 }
+        Self { worked_on: Arc::new(WorkingState::new(folder)), seen: None, size: 0 }
     }
 
-    /// How large the state was when it was last looked at.
+    /// Size of the state at the last check.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Whether it changed since the last call.
+    /// Returns true if it changed since the last call.
     pub fn changed(&mut self) -> bool {
         let now = self.worked_on.run.as_ref().and_then(|run| run.stamp(Path::new(guest::STATE)));
         let changed = now.is_some() && now != self.seen;
@@ -371,17 +371,17 @@ impl Following {
 }
 
 /// The state that a run works on.
-struct WorkedOn {
+struct WorkingState {
     folder: WorkspaceFolder,
     run: Option<Dir>,
 }
 
-impl WorkedOn {
+impl WorkingState {
     fn new(folder: &WorkspaceFolder) -> Self {
         Self { folder: folder.clone(), run: folder.open_guest().ok() }
     }
 
-    /// Where it is whole and goes on from `here`.
+    /// Returns the state if it is whole and continues `here`.
     fn whole(&self, here: Option<&State>) -> Option<Vec<u8>> {
         let bytes = self.run.as_ref()?.read(Path::new(guest::STATE), LARGEST).ok()??;
         goes_on(&sound(&bytes)?, here).then_some(bytes)
@@ -430,7 +430,7 @@ pub(crate) struct StateCopy {
     pub state: State,
     pub path: PathBuf,
     pub bytes: Vec<u8>,
-    /// Whether it was made by the code that made what the record tells of.
+    /// Made by the code that made what the record describes.
     pub is_theirs: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a stream tells that must not be forgotten, for when it is written nowhere else.
+//! Recovers from a stream what must not be lost, in case it is written nowhere else.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,24 +23,24 @@ const LONGEST: usize = 4096;
 
 /// Objects of one address that are being destroyed: that of now, and those that it replaced. Their ends do not say which is which.
 #[derive(Default)]
-struct Going {
+struct Deletions {
     ids: Vec<String>,
     begun: usize,
     ended: usize,
 }
 
-/// What a stream told.
+/// Events that a stream reported.
 #[derive(Default)]
-pub(super) struct Told {
-    /// What was made, and not destroyed again, with its ids.
+pub(super) struct StreamReport {
+    /// Objects that were created and not destroyed again, with their ids.
     pub made: BTreeMap<String, String>,
     /// The ids that were destroyed, by their addresses.
     gone: BTreeMap<String, BTreeSet<String>>,
     /// Destructions under way, by address.
-    going: BTreeMap<String, Going>,
+    going: BTreeMap<String, Deletions>,
     /// Number of ids added to `going`.
     destroyed: usize,
-    /// How many objects were made, changed or destroyed.
+    /// Number of objects that were created, changed or destroyed.
     pub changed: usize,
     /// An error was told.
     pub failed: bool,
@@ -50,7 +50,7 @@ pub(super) struct Told {
     pub dump: Option<Vec<u8>>,
 }
 
-impl Told {
+impl StreamReport {
     /// Reads a stream that ended.
     pub fn read(stream: PathBuf) -> io::Result<Self> {
         let (mut told, mut tail) = (Self::default(), Tail::new(stream));
@@ -124,7 +124,7 @@ impl Told {
         self.gone.entry(address.to_owned()).or_default().extend(ids);
     }
 
-    /// What was made and is not in a state.
+    /// Objects that were created and are not in a state.
     pub fn unsaved(&self, state: Option<&State>) -> BTreeMap<String, Unsaved> {
         let saved = |address: &str, id: &str| state.is_some_and(|state| state.holds(address, id));
         let unsaved = self.made.iter().filter(|(address, id)| !saved(address, id));
@@ -162,11 +162,11 @@ mod tests {
         )
     }
 
-    fn told(lines: &[&str]) -> Told {
+    fn told(lines: &[&str]) -> StreamReport {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("stream");
         fs::write(&path, lines.join("\n")).expect("write");
-        Told::read(path).expect("read")
+        StreamReport::read(path).expect("read")
     }
 
     #[test]

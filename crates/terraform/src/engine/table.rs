@@ -1,4 +1,4 @@
-//! What the engine holds in memory, under one lock that is never held across a wait.
+//! In-memory tables of the engine, under one lock that is never held across an await.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -67,7 +67,7 @@ pub(super) struct Entry {
     pub view: View,
     /// The folder was read, and the state backend asked.
     pub known: bool,
-    /// What the view says is not from a record: none could be read.
+    /// The view is not from a record: none could be read.
     pub unread: bool,
     pub run: Option<Handle>,
     /// The place of its state in a backend, while its run is under way.
@@ -96,7 +96,7 @@ pub(super) struct Table {
     pub under_way: usize,
     pub numbers: Snapshot,
     pub orders: u64,
-    /// Whether nothing more is begun.
+    /// No further run is started.
     pub closed: bool,
 }
 

@@ -7,8 +7,8 @@ use std::ffi::OsString;
 
 use super::{
     job::{Halt, Job},
-    prepare::Ground,
-    pull::Said,
+    prepare::RunContext,
+    pull::CommandOutput,
     state_recovery,
 };
 use crate::{
@@ -29,29 +29,29 @@ const NEVER: [&str; 3] =
 
 impl Job {
     /// Returns true if objects of a killed run have to be imported first.
-    pub fn has_to_take_in(&self, ground: &Ground) -> bool {
+    pub fn has_to_take_in(&self, context: &RunContext) -> bool {
         let builds =
             matches!(self.operation, Operation::Apply | Operation::ApplyPlan(_) | Operation::Destroy);
-        builds && !ground.record.unsaved.is_empty()
+        builds && !context.record.unsaved.is_empty()
     }
 
     /// Takes in what a killed run made, with the code and the inputs that made it: the object's may have another name for it by now, or
     /// none. Journalled like any stage: a process that changes the state must be found by the next engine.
-    pub async fn make_up(&self, ground: &mut Ground, stages: &[Stage]) -> Result<Vec<String>, Halt> {
+    pub async fn make_up(&self, context: &mut RunContext, stages: &[Stage]) -> Result<Vec<String>, Halt> {
         let Some(stage) = stages.iter().find(|stage| stage.changes()) else { return Ok(Vec::new()) };
         if self.operation != Operation::Destroy {
-            *ground = self.about_last_apply().prepare().await.map_err(|halt| about(halt, ground))?;
+            *context = self.about_last_apply().prepare().await.map_err(|halt| about(halt, context))?;
         }
-        let warnings = self.hand_in(ground).await?;
-        self.find(ground).await?;
-        self.intend(ground, *stage).await?;
-        let room = self.room(ground).await?;
-        self.take_in(ground).await?;
+        let warnings = self.hand_in(context).await?;
+        self.find(context).await?;
+        self.intend(context, *stage).await?;
+        let room = self.room(context).await?;
+        self.take_in(context).await?;
         drop(room);
         if self.operation != Operation::Destroy {
             let mut prepared = self.prepare().await?;
-            prepared.record.unsaved.clone_from(&ground.record.unsaved);
-            *ground = prepared;
+            prepared.record.unsaved.clone_from(&context.record.unsaved);
+            *context = prepared;
         }
         Ok(warnings)
     }
@@ -76,28 +76,28 @@ impl Job {
     }
 
     /// Takes all in. What cannot be taken in holds up every run until it can; what never can is told once, before it is made anew.
-    async fn take_in(&self, ground: &mut Ground) -> Result<(), Halt> {
-        let state = self.state_now(ground).await?;
+    async fn take_in(&self, context: &mut RunContext) -> Result<(), Halt> {
+        let state = self.state_now(context).await?;
         let (mut lost, mut taken) = (Vec::new(), false);
-        while let Some((address, unsaved)) = ground.record.unsaved.pop_first() {
+        while let Some((address, unsaved)) = context.record.unsaved.pop_first() {
             let standing = unsaved.standing(&address, &state);
             // One that begins with a dash would be an argument: the stream is the module's to fill.
             if standing == Standing::Saved || address.starts_with('-') {
                 continue;
             }
             taken = true;
-            match self.take(ground, &address, &unsaved, standing).await {
+            match self.take(context, &address, &unsaved, standing).await {
                 Ok(None) => {}
                 Ok(Some(why)) => lost.push((address, unsaved, why)),
                 Err(held) => {
                     let lost = lost.into_iter().map(|(address, unsaved, _)| (address, unsaved));
-                    ground.record.unsaved.extend(lost.chain([(address, unsaved)]));
+                    context.record.unsaved.extend(lost.chain([(address, unsaved)]));
                     return Err(held);
                 }
             }
         }
-        if taken && ground.remote {
-            self.pull(ground).await?;
+        if taken && context.remote {
+            self.pull(context).await?;
         }
         if lost.is_empty() {
             return Ok(());
@@ -111,7 +111,7 @@ impl Job {
     /// Takes one object in, or says why that can never be.
     async fn take(
         &self,
-        ground: &Ground,
+        context: &RunContext,
         address: &str,
         unsaved: &Unsaved,
         standing: Standing,
@@ -124,12 +124,13 @@ impl Job {
                  destroyed by hand and the state has the other: `terraform state rm` takes one out, `terraform import` brings one in"
             );
             let held = Failure::new(Reason::ImportFailed, message);
-            return Err(held.redacted(&ground.redactor().await).into());
+            return Err(held.redacted(&context.redactor().await).into());
         }
-        let Err(Refused { failure, never }) = self.replace(ground, address, id, standing).await else {
+        let Err(CommandFailure { failure, never }) = self.replace(context, address, id, standing).await
+        else {
             return Ok(None);
         };
-        let failure = failure.redacted(&ground.redactor().await);
+        let failure = failure.redacted(&context.redactor().await);
         if never {
             return Ok(Some(format!("{made}, and cannot be taken into the state: {}", failure.message)));
         }
@@ -141,21 +142,26 @@ impl Job {
     /// Imports an object; what is gone of that address is taken out of the state before.
     async fn replace(
         &self,
-        ground: &Ground,
+        context: &RunContext,
         address: &str,
         id: &str,
         standing: Standing,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), CommandFailure> {
         if standing == Standing::Outdated {
-            self.change_state(ground, &["state", "rm"], &[address]).await?;
+            self.change_state(context, &["state", "rm"], &[address]).await?;
         }
-        self.change_state(ground, &["import", "-no-color", "-input=false"], &[address, id]).await
+        self.change_state(context, &["import", "-no-color", "-input=false"], &[address, id]).await
     }
 
     /// A command that changes the state.
-    async fn change_state(&self, ground: &Ground, words: &[&str], about: &[&str]) -> Result<(), Refused> {
+    async fn change_state(
+        &self,
+        context: &RunContext,
+        words: &[&str],
+        about: &[&str],
+    ) -> Result<(), CommandFailure> {
         let mut args: Vec<OsString> = words.iter().map(OsString::from).collect();
-        if !ground.remote {
+        if !context.remote {
             let state = self.folder.guest().join(guest::STATE);
             // `state rm` cannot be told to write none.
             let backup = self.scratch().join("before.tfstate");
@@ -166,35 +172,35 @@ impl Job {
             }
         }
         args.extend(about.iter().map(OsString::from));
-        match self.beside(ground, IMPORT, &args).await {
-            Some(Said { ended: Ended::Code(0), .. }) => {
-                state_recovery::collect(&self.folder, &ground.start, ground.remote, None, 0)
+        match self.beside(context, IMPORT, &args).await {
+            Some(CommandOutput { ended: Ended::Code(0), .. }) => {
+                state_recovery::collect(&self.folder, &context.start, context.remote, None, 0)
                     .map(drop)
-                    .map_err(|failure| Refused { failure, never: false })
+                    .map_err(|failure| CommandFailure { failure, never: false })
             }
             Some(said) => {
                 // A person may mend it without a change of any input.
                 let failure = Failure { class: Class::Transient, ..said.failure(Step::Import) };
-                Err(Refused { failure, never: can_never(&said.errors) })
+                Err(CommandFailure { failure, never: can_never(&said.errors) })
             }
             None => {
                 let failure = Failure::killed("no command could be started for that".to_owned());
-                Err(Refused { failure, never: false })
+                Err(CommandFailure { failure, never: false })
             }
         }
     }
 }
 
 /// Why a command did not change the state.
-struct Refused {
+struct CommandFailure {
     failure: Failure,
     /// It never will.
     never: bool,
 }
 
-/// What kept from preparing, with what waits for it.
-fn about(halt: Halt, ground: &Ground) -> Halt {
-    let (Halt::Failed(failure), Some((address, unsaved))) = (&halt, ground.record.unsaved.first_key_value())
+/// Adds to the halt what waits for it.
+fn about(halt: Halt, context: &RunContext) -> Halt {
+    let (Halt::Failed(failure), Some((address, unsaved))) = (&halt, context.record.unsaved.first_key_value())
     else {
         return halt;
     };

@@ -25,7 +25,7 @@ pub(super) fn sentence(error: &Diagnostic) -> Option<String> {
     Some(format!("{before}the module{}", after.trim_end_matches('.')))
 }
 
-/// Whether the file of an error is one that somebody wrote: the call of the module that the engine fetches is not.
+/// Returns true if the file of an error is one that a user wrote: the call of the module that the engine fetches is not.
 pub(super) fn is_shown(error: &Diagnostic) -> bool {
     !error.detail.contains(&format!("module \"{FETCHED}\"")) && error.file.as_deref() != Some(CALL)
 }

@@ -18,7 +18,7 @@ pub(super) fn variable(error: &Diagnostic, reason: Reason) -> Option<String> {
     }
 }
 
-/// What is wrong with it, in a sentence that begins with the variable; nothing where Terraform says something unknown.
+/// Describes the mistake in a sentence that begins with the variable; `None` if Terraform says something unknown.
 pub(super) fn sentence(error: &Diagnostic, reason: Reason) -> Option<String> {
     let name = variable(error, reason)?;
     let subject = subject(&name);
@@ -36,7 +36,7 @@ pub(super) fn sentence(error: &Diagnostic, reason: Reason) -> Option<String> {
     Some(format!("{subject}: {}", wrong.strip_suffix('.').unwrap_or(&wrong)))
 }
 
-/// How a message about a variable begins.
+/// Start of a message about a variable.
 pub(super) fn subject(name: &str) -> String {
     format!("variable \"{name}\"")
 }

@@ -64,7 +64,7 @@ pub(super) fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Who holds the lock, from the `Lock Info` of a message.
+/// Holder of the lock, from the `Lock Info` of a message.
 fn lock_holder(detail: &str) -> Option<String> {
     let field = |name: &str| {
         let line = detail.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'))?;

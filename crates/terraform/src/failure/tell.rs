@@ -3,7 +3,7 @@
 use super::Reason;
 use crate::stream::Diagnostic;
 
-/// What an interrupted run reports for each thing it left undone.
+/// Returns true for what an interrupted run reports for each thing it left undone.
 pub(super) fn halted(diagnostic: &Diagnostic) -> bool {
     matches!(diagnostic.summary.as_str(), "execution halted" | "operation canceled" | "Operation cancelled")
 }
@@ -204,7 +204,7 @@ pub(super) fn by_words(text: &str) -> Option<Reason> {
     WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word))).map(|(reason, _)| *reason)
 }
 
-/// What Go programs leave behind.
+/// Returns true for traces that Go programs leave behind.
 pub(super) fn crashed(stderr: &str) -> bool {
     ["panic:", "fatal error:", "goroutine ", "TERRAFORM CRASH", "OPENTOFU CRASH"]
         .iter()

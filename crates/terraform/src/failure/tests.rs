@@ -219,7 +219,7 @@ fn the_error_that_explains_most_is_shown() {
     assert_eq!(classify(Step::Destroy, &[ordinary, warning], Some(1), "").reason, Reason::DestroyFailed);
 }
 
-/// What Terraform prints of a plugin that is gone: an error in its stream, and the trace beside it.
+/// Output of a plugin that crashed: an error in the stream, and the trace beside it.
 #[test]
 fn a_provider_that_crashed_is_told_with_its_panic() {
     let trace = "\nStack trace from the terraform-provider-aws_v5.100.0_x5 plugin:\n\npanic: runtime error: invalid memory address or \
@@ -304,7 +304,7 @@ fn reasons_are_words() {
     }
 }
 
-/// What a plan says of values in the files that CAPT writes, and what whoever gave them is told.
+/// Errors of a plan about values in files that CAPT writes name the source of the value.
 #[test]
 fn inputs_are_named_as_they_were_given() {
     let line = |summary: &str, detail: &str, code: &str, start: usize| {
@@ -371,7 +371,7 @@ fn inputs_are_named_as_they_were_given() {
     assert!(failure.message.ends_with("must end with a newline. (varFiles[2]:3)"), "{failure}");
 }
 
-/// What `get`, which has no stream, prints for people.
+/// Human-readable output of `get`, which has no stream.
 #[test]
 fn modules_that_cannot_be_fetched_are_told_in_one_clean_sentence() {
     let printed = |summary: &str, detail: &str| {

@@ -1,4 +1,4 @@
-//! What a guard is told: its command line.
+//! Specification of a guard: its command line.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -7,9 +7,9 @@ use crate::sandbox::Rules;
 /// A process to guard.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spec {
-    /// Where the exit code goes.
+    /// File for the exit code.
     pub exit: PathBuf,
-    /// What shuts Terraform in.
+    /// Sandbox rules of Terraform.
     pub rules: Option<Rules>,
     pub fence: Option<Fence>,
     /// Of the guard, as Terraform's entrance must find it.
@@ -18,14 +18,14 @@ pub(crate) struct Spec {
     pub args: Vec<OsString>,
 }
 
-/// When and how a run ends whose controller lost its lease.
+/// End of a run whose controller lost its lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fence {
     /// The file of the [term](super::term).
     pub term: PathBuf,
-    /// How long Terraform has to save its state.
+    /// Time for Terraform to save its state.
     pub grace: Duration,
-    /// Where it is written why Terraform was stopped, and what.
+    /// File for the reason why Terraform was stopped.
     pub stopped: PathBuf,
     pub why: String,
     /// The workspace whose state is handed in afterwards.

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::private_files::write_private;
 
-/// How long one that was interrupted twice may take; it does not save anything any more.
+/// Time limit of a process that was interrupted twice; it does not save anything any more.
 pub(crate) const LAST_GRACE: Duration = Duration::from_secs(10);
-/// How often a guard looks at the clock: no timer counts the time that a machine is suspended.
+/// Interval at which a guard reads the clock: no timer counts the time that a machine is suspended.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
-/// How long a state may take to be handed in.
+/// Time limit for handing in a state.
 pub(crate) const HAND_IN: Duration = Duration::from_secs(30);
 /// For a machine that is busy with other things.
 const SLACK: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ impl Moment {
     }
 }
 
-/// How long a run can go on after its term is over, with that grace, until its last state is handed in.
+/// Longest time from the end of a term to the hand-in of the run's last state, with that grace.
 pub fn ends_within(grace: Duration) -> Duration {
     TICK + grace + grace.min(LAST_GRACE) + HAND_IN + SLACK
 }
@@ -133,9 +133,9 @@ fn boot() -> io::Result<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned())
 }
 
-/// How far the end of a run has come.
+/// Progress of ending a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum FencePhase {
     /// It may go on.
     Granted,
     /// Interrupted, once or twice, at that moment.
@@ -143,25 +143,32 @@ pub(crate) enum Phase {
     Killed,
 }
 
-/// What a guard does to Terraform.
+/// Action of a guard on Terraform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum FenceAction {
     None,
     Interrupt,
     Kill,
 }
 
-/// What is to be done now. A term that is over is not resumed: the next holder counts on it.
-pub(crate) fn decide(phase: Phase, until: Option<Moment>, now: Moment, grace: Duration) -> (Phase, Action) {
+/// Decides about the next action. A term that is over is not resumed: the next holder counts on it.
+pub(crate) fn decide(
+    phase: FencePhase,
+    until: Option<Moment>,
+    now: Moment,
+    grace: Duration,
+) -> (FencePhase, FenceAction) {
     match phase {
-        Phase::Granted if until.is_none_or(|until| now >= until) => {
-            (Phase::Interrupted(1, now), Action::Interrupt)
+        FencePhase::Granted if until.is_none_or(|until| now >= until) => {
+            (FencePhase::Interrupted(1, now), FenceAction::Interrupt)
         }
-        Phase::Interrupted(1, at) if now.since(at) >= grace => {
-            (Phase::Interrupted(2, now), Action::Interrupt)
+        FencePhase::Interrupted(1, at) if now.since(at) >= grace => {
+            (FencePhase::Interrupted(2, now), FenceAction::Interrupt)
         }
-        Phase::Interrupted(2, at) if now.since(at) >= grace.min(LAST_GRACE) => (Phase::Killed, Action::Kill),
-        phase => (phase, Action::None),
+        FencePhase::Interrupted(2, at) if now.since(at) >= grace.min(LAST_GRACE) => {
+            (FencePhase::Killed, FenceAction::Kill)
+        }
+        phase => (phase, FenceAction::None),
     }
 }
 
@@ -177,22 +184,22 @@ mod tests {
 
     #[test]
     fn a_run_goes_on_while_its_term_is_renewed_and_ends_when_it_is_not() {
-        use Action::{Interrupt, Kill};
-        use Phase::{Granted, Interrupted, Killed};
+        use FenceAction::{Interrupt, Kill};
+        use FencePhase::{Granted, Interrupted, Killed};
         let rows = [
             // Phase, until, now -> phase, action.
-            (Granted, Some(15), 14, Granted, Action::None),
-            (Granted, Some(30), 15, Granted, Action::None),
+            (Granted, Some(15), 14, Granted, FenceAction::None),
+            (Granted, Some(30), 15, Granted, FenceAction::None),
             (Granted, Some(15), 15, Interrupted(1, at(15)), Interrupt),
             (Granted, Some(15), 999, Interrupted(1, at(999)), Interrupt),
             (Granted, None, 1, Interrupted(1, at(1)), Interrupt),
-            (Interrupted(1, at(15)), Some(15), 74, Interrupted(1, at(15)), Action::None),
+            (Interrupted(1, at(15)), Some(15), 74, Interrupted(1, at(15)), FenceAction::None),
             // Too late: somebody else may have begun.
-            (Interrupted(1, at(15)), Some(1000), 20, Interrupted(1, at(15)), Action::None),
+            (Interrupted(1, at(15)), Some(1000), 20, Interrupted(1, at(15)), FenceAction::None),
             (Interrupted(1, at(15)), Some(15), 75, Interrupted(2, at(75)), Interrupt),
-            (Interrupted(2, at(75)), Some(15), 84, Interrupted(2, at(75)), Action::None),
+            (Interrupted(2, at(75)), Some(15), 84, Interrupted(2, at(75)), FenceAction::None),
             (Interrupted(2, at(75)), Some(15), 85, Killed, Kill),
-            (Killed, Some(15), 999, Killed, Action::None),
+            (Killed, Some(15), 999, Killed, FenceAction::None),
         ];
         for (row, (phase, until, now, next, action)) in rows.into_iter().enumerate() {
             assert_eq!(decide(phase, until.map(at), at(now), GRACE), (next, action), "row {row}");

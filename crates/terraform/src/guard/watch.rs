@@ -17,7 +17,7 @@ use tokio::{
 use super::{
     ENTER, NOT_RUN, THIS_PROGRAM, complain, leftovers,
     spec::{Fence, Spec},
-    term::{self, Action, HAND_IN, HandIn, Moment, Phase, TICK},
+    term::{self, FenceAction, FencePhase, HAND_IN, HandIn, Moment, TICK},
 };
 use crate::{
     private_files::write_private,
@@ -120,13 +120,13 @@ fn code(status: WaitStatus) -> u8 {
 /// The end of a run whose term is over.
 struct Fencing<'a> {
     fence: &'a Fence,
-    phase: Phase,
+    phase: FencePhase,
     until: Option<Moment>,
 }
 
 impl<'a> Fencing<'a> {
     fn new(fence: &'a Fence) -> Self {
-        Self { fence, phase: Phase::Granted, until: None }
+        Self { fence, phase: FencePhase::Granted, until: None }
     }
 
     fn is_over(&mut self) -> bool {
@@ -134,24 +134,24 @@ impl<'a> Fencing<'a> {
     }
 
     fn step(&mut self, terraform: u32) {
-        if self.phase == Phase::Granted && !self.is_over() {
+        if self.phase == FencePhase::Granted && !self.is_over() {
             return;
         }
         let (phase, action) = term::decide(self.phase, self.until, Moment::now(), self.fence.grace);
         self.phase = phase;
         match action {
-            Action::None => {}
-            Action::Interrupt => {
+            FenceAction::None => {}
+            FenceAction::Interrupt => {
                 // Whoever takes the run up learns why; on a full disk it is interrupted all the same.
                 let _ = write_private(&self.fence.stopped, self.fence.why.as_bytes());
                 interrupt(terraform);
             }
-            Action::Kill => kill(terraform),
+            FenceAction::Kill => kill(terraform),
         }
     }
 }
 
-/// Whether the term is over.
+/// Returns true if the term is over.
 fn is_over(path: &Path, until: &mut Option<Moment>) -> bool {
     // What cannot be read renews nothing.
     *until = term::read(path).or(*until);

@@ -1,4 +1,4 @@
-//! When two workspaces are of one shape.
+//! Keys of the cache: two workspaces share an entry if their keys are equal.
 
 use std::{
     fs, io,
@@ -29,13 +29,13 @@ pub(crate) fn local_folder(module: &Module) -> Option<(PathBuf, PathBuf)> {
 
 /// The files of a module that lies on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Files {
+pub(crate) struct ModuleFiles {
     /// Tells them apart from others: an edit must reach the infrastructure.
     pub hash: String,
     pub folder: PathBuf,
 }
 
-impl Files {
+impl ModuleFiles {
     /// Those of a module as they are now.
     pub fn of(module: &Module) -> io::Result<Option<Self>> {
         let Some((folder, _)) = local_folder(module) else { return Ok(None) };
@@ -48,7 +48,7 @@ pub(crate) fn open_local(package: &Path) -> io::Result<Dir> {
     Dir::open(&fs::canonicalize(package)?)
 }
 
-/// Whether nothing has to be initialised, as far as the inputs tell: then any version of the binary does the same.
+/// Returns true if nothing has to be initialised, as far as the inputs tell: then any version of the binary does the same.
 pub(crate) fn is_plain(inputs: &Inputs) -> bool {
     let Module::Inline { text, format } = &inputs.module else { return false };
     inputs.configuration.is_none()
@@ -58,7 +58,7 @@ pub(crate) fn is_plain(inputs: &Inputs) -> bool {
             .is_ok_and(|declared| declared.builtin_only && declared.backend.is_none())
 }
 
-/// The name of a shape. Workspaces with a backend of their own are never of one shape: what `init` leaves behind names the backend.
+/// The name of an entry. Workspaces with a backend of their own are never of one entry: what `init` leaves behind names the backend.
 pub(crate) fn key(
     inputs: &Inputs,
     binary: &Program,

@@ -1,22 +1,26 @@
-//! Shapes: what workspaces of one template share, so that `init` runs once.
+//! Init cache: initialised folders that workspaces of one template share, so that `init` runs once.
 //!
-//! A shape is a module with its provider configuration, backend, binary and plugins. Where the module uses built-ins alone and
-//! no other modules, nothing has to be initialised at all: such a shape is plain, and the same for each version of the binary.
+//! An entry is a module with its provider configuration, backend, binary and plugins. Where the module uses built-ins alone and
+//! no other modules, nothing has to be initialised at all: such an entry is plain, and the same for each version of the binary.
 //!
 //! ```text
 //! shapes/HASH/
 //!   package/     the module as it was fetched; copied into each workspace
 //!   data/        TF_DATA_DIR after `init`: modules and plugins; read by runs, written by none
 //!   lock.hcl     the lock file without hashes
-//!   shape.json   written last: the shape is whole
+//!   shape.json   written last: the entry is whole
 //! ```
-//! `get` and `init` run no code of the module, and they alone fill shapes and plugin cache; runs only read them, and only the shape of
+//! `get` and `init` run no code of the module, and they alone fill entries and plugin cache; runs only read them, and only the entry of
 //! their own. The lock file has no hashes because `init` has just verified the plugins; with them nearly every command would hash the
 //! plugin again, which for the AWS provider is a third of the time of a plan.
 
 mod build;
+mod command;
+mod fetch;
+mod init;
 mod key;
 mod plugins;
+mod texts;
 pub(crate) mod work;
 
 use std::{
@@ -39,7 +43,7 @@ use serde_json::Value;
 
 pub(crate) use build::holds;
 pub(crate) use build::{Initializer, STAGES};
-pub(crate) use key::{Files, is_plain, key, local_folder, open_local};
+pub(crate) use key::{ModuleFiles, is_plain, key, local_folder, open_local};
 
 use crate::{
     beneath::Dir,
@@ -56,9 +60,9 @@ const WITHOUT_PLUGINS: u64 = 100 << 20;
 /// Expected of a run with plugins that was never measured; the AWS provider needs 800 MB.
 const WITH_PLUGINS: u64 = 1000 << 20;
 
-/// What workspaces of one template share.
+/// Initialised folder that workspaces of one template share.
 #[derive(Debug)]
-pub(crate) struct Shape {
+pub(crate) struct InitEntry {
     pub key: String,
     /// The fetched module, where it is not inline.
     pub package: Option<PathBuf>,
@@ -74,7 +78,7 @@ pub(crate) struct Shape {
     /// The state is not here but where the backend says.
     pub remote: bool,
     /// The backend that `init` has set up.
-    pub backend: Option<SetUp>,
+    pub backend: Option<BackendSettings>,
     /// The most memory a run of it had.
     pub peak: AtomicU64,
 }
@@ -82,7 +86,7 @@ pub(crate) struct Shape {
 /// No run is expected to need more: what is measured, its module can make look as it likes, and others wait for it.
 const MOST: u64 = 4 << 30;
 
-impl Shape {
+impl InitEntry {
     /// The memory a run is expected to need.
     pub fn estimate(&self) -> u64 {
         match self.peak.load(Ordering::Relaxed) {
@@ -107,20 +111,20 @@ impl Shape {
 
 /// A backend as `init` has set it up, whoever named it: the module, files that override it, a configuration, arguments.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct SetUp {
+pub(crate) struct BackendSettings {
     #[serde(rename = "type")]
     pub kind: String,
     #[serde(default)]
     pub config: BTreeMap<String, Value>,
 }
 
-impl SetUp {
+impl BackendSettings {
     /// Reads it from the data of an `init`; nothing where no backend is set up.
     fn read(data: &Path) -> io::Result<Option<Self>> {
         #[derive(Deserialize)]
         struct Data {
             #[serde(default)]
-            backend: Option<SetUp>,
+            backend: Option<BackendSettings>,
         }
         let bytes = Dir::open(data)?.read(Path::new("terraform.tfstate"), LARGEST_SETTINGS)?;
         let Some(bytes) = bytes else { return Ok(None) };
@@ -147,21 +151,21 @@ impl SetUp {
 /// The most that the settings of a backend may be.
 const LARGEST_SETTINGS: u64 = 1 << 20;
 
-/// What a state holds.
-pub(crate) struct Held {
+/// Summary of a state.
+pub(crate) struct StateSummary {
     pub providers: BTreeSet<String>,
     pub bytes: Vec<u8>,
 }
 
-type Building = Shared<BoxFuture<'static, Result<Arc<Shape>, Failure>>>;
+type Building = Shared<BoxFuture<'static, Result<Arc<InitEntry>, Failure>>>;
 
-/// All shapes. Whoever asks for one that is being made waits for it.
-pub(crate) struct Shapes {
+/// All entries. Whoever asks for one that is being made waits for it.
+pub(crate) struct InitCache {
     initializer: Arc<Initializer>,
     known: Mutex<HashMap<String, Building>>,
 }
 
-impl Shapes {
+impl InitCache {
     pub fn new(initializer: Initializer) -> Self {
         Self { initializer: Arc::new(initializer), known: Mutex::default() }
     }
@@ -170,22 +174,22 @@ impl Shapes {
         &self.initializer
     }
 
-    /// The shape of a workspace. It is made in a task of its own, so that whoever waits can go away without harm to the others.
+    /// The entry of a workspace. It is made in a task of its own, so that whoever waits can go away without harm to the others.
     ///
-    /// `files`: those of a module on this machine; the shape is of just these, or there is none. `state`: what the workspace's
+    /// `files`: those of a module on this machine; the entry is of just these, or there is none. `state`: what the workspace's
     /// state holds may need providers that its module does not name any more.
     pub async fn get(
         &self,
         workspace: &WorkspaceId,
         inputs: &Inputs,
-        files: Option<Files>,
+        files: Option<ModuleFiles>,
         binary: &Program,
-        state: Option<&Held>,
-    ) -> Result<Arc<Shape>, Failure> {
+        state: Option<&StateSummary>,
+    ) -> Result<Arc<InitEntry>, Failure> {
         let key = build::name(workspace, inputs, files.as_ref(), binary);
-        let shape = self.made(key.clone(), inputs, files.clone(), binary, None).await?;
-        let missing = |held: &&Held| held.providers.iter().any(|source| !shape.has(source));
-        let Some(held) = state.filter(missing) else { return Ok(shape) };
+        let entry = self.made(key.clone(), inputs, files.clone(), binary, None).await?;
+        let missing = |held: &&StateSummary| held.providers.iter().any(|source| !entry.has(source));
+        let Some(held) = state.filter(missing) else { return Ok(entry) };
         let version = binary.version.as_deref().unwrap_or_default();
         let parts = [key.as_bytes(), version.as_bytes()];
         let parts = parts.into_iter().chain(held.providers.iter().map(String::as_bytes));
@@ -196,10 +200,10 @@ impl Shapes {
         &self,
         key: String,
         inputs: &Inputs,
-        files: Option<Files>,
+        files: Option<ModuleFiles>,
         binary: &Program,
         state: Option<Vec<u8>>,
-    ) -> Result<Arc<Shape>, Failure> {
+    ) -> Result<Arc<InitEntry>, Failure> {
         let building = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             // One that failed is tried again: what it lacked may be there now.
@@ -218,16 +222,18 @@ impl Shapes {
         &self,
         key: String,
         inputs: Inputs,
-        files: Option<Files>,
+        files: Option<ModuleFiles>,
         binary: Program,
         state: Option<Vec<u8>>,
     ) -> Building {
         let initializer = self.initializer.clone();
         let task =
             tokio::spawn(async move { initializer.make(key, inputs, files.as_ref(), binary, state).await });
-        async move { task.await.unwrap_or_else(|error| Err(Failure::killed(format!("make the shape: {error}")))) }
-            .boxed()
-            .shared()
+        async move {
+            task.await.unwrap_or_else(|error| Err(Failure::killed(format!("initialise the module: {error}"))))
+        }
+        .boxed()
+        .shared()
     }
 }
 
@@ -247,16 +253,16 @@ mod tests {
         std::fs::write(module.join("main.tf"), "output \"x\" {\n  value = 1\n}\n").unwrap();
         let folders = Folders::make(&folder.path().join("data")).unwrap();
         let environment = Environment::new(folders.clone(), OsString::new(), false);
-        let shapes = Shapes::new(Initializer::new(folders, environment, PathBuf::new()));
+        let cache = InitCache::new(Initializer::new(folders, environment, PathBuf::new()));
         let source = module.display().to_string();
         let module = Module::Source { source, version: None, entrypoint: None };
         let inputs = Inputs { module, ..Inputs::inline("") };
         let binary = Program { name: "tofu".into(), path: "/bin/tofu".into(), version: None };
         let workspace = WorkspaceId::new("w");
-        let now = Files::of(&inputs.module).unwrap().unwrap();
+        let now = ModuleFiles::of(&inputs.module).unwrap().unwrap();
         let get = async |hash: &str| {
-            let files = Files { hash: hash.to_owned(), ..now.clone() };
-            shapes.get(&workspace, &inputs, Some(files), &binary, None).await
+            let files = ModuleFiles { hash: hash.to_owned(), ..now.clone() };
+            cache.get(&workspace, &inputs, Some(files), &binary, None).await
         };
         for _ in 0..2 {
             let failure = get("what it was").await.unwrap_err();

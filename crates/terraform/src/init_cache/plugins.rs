@@ -93,7 +93,7 @@ pub(super) fn module(needed: &[Chosen]) -> Value {
     json!({"terraform": {"required_providers": named.collect::<Map<_, _>>()}})
 }
 
-/// Makes the data of a shape use the packages of the cache.
+/// Makes the data of an entry use the packages of the cache.
 pub(super) fn link(cache: &Path, chosen: &[Chosen], data: &Path) -> io::Result<()> {
     let data = Dir::open(data)?;
     data.remove(Path::new("providers"))?;

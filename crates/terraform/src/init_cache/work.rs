@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::Shape;
+use super::InitEntry;
 use crate::generated::VALUES;
 use crate::{
     beneath::{Dir, copy_tree, read_optional, remove},
@@ -32,37 +32,37 @@ pub(crate) enum RenderError {
 
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 struct Rendered {
-    /// The shape whose package was copied.
+    /// The entry whose package was copied.
     package: Option<String>,
     files: BTreeSet<PathBuf>,
 }
 
 /// Renders a workspace, and says where its runs start.
 pub(crate) fn render(
-    shape: &Shape,
+    entry: &InitEntry,
     inputs: &Inputs,
     folder: &WorkspaceFolder,
 ) -> Result<PathBuf, RenderError> {
     let before = rendered(folder)?;
     let work = folder.open_guest()?.make_below(Path::new(guest::WORK))?;
     let mut now = Rendered::default();
-    if let Some(package) = &shape.package {
-        now.package = Some(shape.key.clone());
+    if let Some(package) = &entry.package {
+        now.package = Some(entry.key.clone());
         // Copied anew each time: the run before may have changed it.
         now.files.extend(copy_tree(&Dir::open(package)?, &work)?);
     }
-    let root = work.make_below(&shape.root)?;
-    for (name, bytes) in files(shape, inputs)? {
+    let root = work.make_below(&entry.root)?;
+    for (name, bytes) in files(entry, inputs)? {
         // Also what is the same: somebody may still have the file open that the run before found there.
         root.write(&name, &bytes)?;
-        now.files.insert(shape.root.join(name));
+        now.files.insert(entry.root.join(name));
     }
     for gone in before.files.difference(&now.files) {
         work.remove(gone)?;
     }
     // What the run before put beside the module must not become part of it.
     let folders: BTreeSet<&Path> =
-        now.files.iter().filter_map(|file| file.parent()).chain([shape.root.as_path()]).collect();
+        now.files.iter().filter_map(|file| file.parent()).chain([entry.root.as_path()]).collect();
     for below in folders {
         work.below(below)?.remove_where(|name| {
             read_by_terraform(name.as_encoded_bytes()) && !now.files.contains(&below.join(name))
@@ -71,10 +71,10 @@ pub(crate) fn render(
     if before != now {
         write_private(&folder.rendered(), &serde_json::to_vec(&now).map_err(io::Error::from)?)?;
     }
-    Ok(folder.guest().join(guest::WORK).join(&shape.root))
+    Ok(folder.guest().join(guest::WORK).join(&entry.root))
 }
 
-/// What was rendered before. A list that cannot be read, or is not ours, names nothing.
+/// Reads the list of files that were rendered before. A list that cannot be read, or is not ours, names nothing.
 fn rendered(folder: &WorkspaceFolder) -> io::Result<Rendered> {
     let bytes = read_optional(&folder.rendered())?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
@@ -87,10 +87,10 @@ pub(crate) fn take_out(folder: &WorkspaceFolder) {
     let _ = remove(&folder.rendered());
 }
 
-fn files(shape: &Shape, inputs: &Inputs) -> Result<Vec<(PathBuf, Vec<u8>)>, RenderError> {
+fn files(entry: &InitEntry, inputs: &Inputs) -> Result<Vec<(PathBuf, Vec<u8>)>, RenderError> {
     let mut files: Vec<(PathBuf, Vec<u8>)> =
-        shape.texts.iter().map(|(name, text)| (PathBuf::from(name), text.clone().into_bytes())).collect();
-    if let Some(lock) = &shape.lock {
+        entry.texts.iter().map(|(name, text)| (PathBuf::from(name), text.clone().into_bytes())).collect();
+    if let Some(lock) = &entry.lock {
         files.push((".terraform.lock.hcl".into(), lock.clone()));
     }
     for (at, file) in inputs.var_files.iter().enumerate() {

@@ -56,11 +56,11 @@ impl Command {
 pub struct Argument {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What follows the name.
+    /// Value that follows the name.
     pub value: ArgumentValue,
 }
 
-/// What follows the name of an argument.
+/// Value that follows the name of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentValue {
     /// Nothing, `=true` or `=false`.
@@ -91,8 +91,7 @@ const RUN: [Argument; 5] = [
     Argument { name: "no-color", value: ArgumentValue::Switch },
 ];
 
-/// What to write instead of an argument that people know from the command line; one that ends in `*` stands for all that
-/// begin so.
+/// Suggestions for arguments that users know from the command line; a name that ends in `*` matches as a prefix.
 const INSTEAD: &[(&str, &str)] = &[
     ("var", "write vars or varmap in the template, or variables in the instance"),
     ("var-file", "name a ConfigMap or Secret in varFiles"),
@@ -207,7 +206,7 @@ impl Inputs {
     }
 }
 
-/// Whether a command may have an argument; else what to do instead.
+/// Checks that a command may have an argument; the error says what to do instead.
 pub fn argument(command: Command, text: &str) -> Result<(), String> {
     let allowed = command.allowed();
     let known = split(text).filter(|(name, value)| {
@@ -224,7 +223,7 @@ pub fn argument(command: Command, text: &str) -> Result<(), String> {
     Err(format!("{} takes {}, each as one item", command.as_str(), list.join(", ")))
 }
 
-/// Whether a run may have an environment variable of that name; else why not.
+/// Checks that a run may have an environment variable of that name; the error says why not.
 pub fn environment(name: &str) -> Result<(), &'static str> {
     let start = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
     let well_formed = name.bytes().next().is_some_and(start)

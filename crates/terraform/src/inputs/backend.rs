@@ -12,7 +12,7 @@ use super::{Backend, EnvValue, Inputs, canonical, object};
 use crate::hash::sha256;
 use crate::module::{self, BackendBlock, Format, Module};
 
-/// Where a state is, as far as inputs tell.
+/// Location of a state, as far as inputs tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// With CAPT.
@@ -79,7 +79,7 @@ const NAMED_BY: &[(&str, &[Setting])] = &[
 const WITHOUT_WORKSPACES: &[&str] = &["http"];
 
 impl Inputs {
-    /// Where the state is.
+    /// Location of the state.
     pub fn place(&self) -> Place {
         let block = match self.block() {
             Ok(Some(block)) => block,

@@ -1,4 +1,4 @@
-//! What a workspace is made from: everything that decides what Terraform does, and nothing else.
+//! Inputs of a workspace: everything that decides what Terraform does, and nothing else.
 //!
 //! Inputs are kept on disk (0600) from before an apply until after the destroy, because template and Secrets may be gone
 //! by then. Their `Debug` shows no value that can be a secret.
@@ -28,7 +28,7 @@ pub struct Inputs {
     /// Whose code and credentials these are, such as the namespace of a template; nothing where nobody keeps owners apart.
     #[serde(default)]
     pub origin: Option<String>,
-    /// Whether that is somebody else than the workspace's owner, who may use them and neither read nor change them.
+    /// True if that is somebody else than the workspace's owner, who may use them but neither read nor change them.
     #[serde(default)]
     pub lent: bool,
     /// The module.
@@ -42,7 +42,7 @@ pub struct Inputs {
     /// HCL of the provider configuration.
     #[serde(default)]
     pub configuration: Option<String>,
-    /// Where the state is.
+    /// Location of the state.
     #[serde(default)]
     pub backend: Backend,
     /// The Terraform workspace that is selected in the backend; nothing for the default one.
@@ -55,10 +55,10 @@ pub struct Inputs {
     /// in `env` or in the configuration finds them. Always sensitive.
     #[serde(default, with = "encoded")]
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Which binary.
+    /// Binary to run.
     #[serde(default)]
     pub binary: Choice,
-    /// Where provider plugins come from.
+    /// Source of provider plugins.
     #[serde(default)]
     pub plugins: Plugins,
     /// Further arguments, by command.
@@ -97,7 +97,8 @@ impl Inputs {
         Self::new(Module::Inline { text: text.into(), format: Format::Hcl })
     }
 
-    /// Whether credentials that were given for these inputs may be used with others: code of the same origin, or the same code.
+    /// Returns true if credentials that were given for these inputs may be used with others: code of the same origin, or the same
+    /// code.
     pub(crate) fn lend_to(&self, others: &Self) -> bool {
         let Self { origin, lent, env, files, binary, plugins, .. } = self.clone();
         origin.is_none()
@@ -105,13 +106,13 @@ impl Inputs {
             || *self == Self { origin, lent, env, files, binary, plugins, ..others.clone() }
     }
 
-    /// Whether a plan that code of that origin made is one of these inputs. One without an origin is of a version that noted none: enough
-    /// for the workspace's owner, and not for whoever lends.
+    /// Returns true if a plan that code of that origin made is one of these inputs. One without an origin is of a version that
+    /// recorded none: enough for the workspace's owner, and not for a lender.
     pub fn may_apply(&self, planned_by: Option<&str>) -> bool {
         self.origin.is_none() || self.origin.as_deref() == planned_by || !self.lent && planned_by.is_none()
     }
 
-    /// Whether the state is where a backend says, of the inputs or of their module, and not here.
+    /// Returns true if the state is in a backend, of the inputs or of their module, and not here.
     pub(crate) fn keeps_state_elsewhere(&self, of_module: Option<&BackendBlock>) -> bool {
         let block = match &self.backend {
             Backend::Local => of_module.cloned(),
@@ -166,14 +167,14 @@ pub struct VarFile {
     pub sensitive: bool,
 }
 
-/// Where the state is.
+/// Location of the state.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub enum Backend {
     /// In the workspace's folder, and with the state backend where there is one.
     #[default]
     Local,
-    /// Where this HCL says: `backend "s3" { … }`, with or without `terraform { … }` around it. Give each workspace a key of
-    /// its own.
+    /// Backend of this HCL: `backend "s3" { … }`, with or without `terraform { … }` around it. Give each workspace a key of its
+    /// own.
     Hcl(String),
 }
 
@@ -187,7 +188,7 @@ pub struct EnvValue {
     pub sensitive: bool,
 }
 
-/// Which binary runs a workspace.
+/// Choice of the binary of a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Choice {
     /// Its name.
@@ -210,7 +211,7 @@ pub enum BinaryName {
     Terraform,
 }
 
-/// Where provider plugins come from.
+/// Source of provider plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plugins {
     /// A folder of plugins (`HOST/NAMESPACE/TYPE/…`): nothing is downloaded.

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Where the state is: a server, a bucket and so on, and at the end the name there. `None` for a kind of backend that is not known.
+/// Identifies the object that holds the state: a server, a bucket and so on, and at the end the name there. `None` for an unknown
+/// kind of backend.
 pub(super) fn object(
     kind: &str,
     settings: &BTreeMap<&str, Value>,

@@ -24,9 +24,9 @@ const GETTERS: [&str; 9] = ["git", "hg", "http", "https", "s3", "gcs", "oci", "f
 /// Schemes of addresses that lie on other machines.
 const REMOTE: [&str; 7] = ["https", "http", "ssh", "git", "s3", "gcs", "oci"];
 
-/// Where a module's source leads.
+/// Kind of a module's source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ModuleSourceKind {
     /// To another machine, or a registry.
     Elsewhere,
     /// To a path of this one.
@@ -36,35 +36,35 @@ pub(crate) enum Place {
 }
 
 /// Tells where a source leads, as Terraform would take it.
-pub(crate) fn place(source: &str) -> Place {
+pub(crate) fn source_kind(source: &str) -> ModuleSourceKind {
     let mut rest = source;
     let fetched = rest.contains("::");
     while let Some((getter, after)) = rest.split_once("::") {
         if !GETTERS.contains(&getter) {
-            return Place::Unclear;
+            return ModuleSourceKind::Unclear;
         }
         rest = after;
     }
     // What is no plain path would be another one to Terraform, or to CAPT where it copies the folder itself.
     let host = |path: &str| {
         if path.contains(['%', '#']) || (path.contains('?') && !fetched) {
-            return Place::Unclear;
+            return ModuleSourceKind::Unclear;
         }
-        Place::Host(package(path))
+        ModuleSourceKind::Host(package(path))
     };
     if let Some((scheme, after)) = rest.split_once("://") {
         return match scheme {
             "file" if after.starts_with('/') => host(after),
-            scheme if REMOTE.contains(&scheme) => Place::Elsewhere,
-            _ => Place::Unclear,
+            scheme if REMOTE.contains(&scheme) => ModuleSourceKind::Elsewhere,
+            _ => ModuleSourceKind::Unclear,
         };
     }
     match rest.as_bytes() {
         [b'/', ..] => host(rest),
         // `file:/etc`, `~/x`, `./x`, `..`, `C:\x`, an option to git.
-        [] | [b'.' | b'~' | b'\\' | b'-', ..] => Place::Unclear,
-        _ if rest.contains('\\') || rest.starts_with("file:") => Place::Unclear,
-        _ => Place::Elsewhere,
+        [] | [b'.' | b'~' | b'\\' | b'-', ..] => ModuleSourceKind::Unclear,
+        _ if rest.contains('\\') || rest.starts_with("file:") => ModuleSourceKind::Unclear,
+        _ => ModuleSourceKind::Elsewhere,
     }
 }
 
@@ -79,10 +79,10 @@ impl Inputs {
     fn host_paths(&self) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
         let mut paths = Vec::new();
         if let Module::Source { source, .. } = &self.module {
-            match place(source) {
-                Place::Elsewhere => {}
-                Place::Host(path) => paths.push(("module source", path)),
-                Place::Unclear => {
+            match source_kind(source) {
+                ModuleSourceKind::Elsewhere => {}
+                ModuleSourceKind::Host(path) => paths.push(("module source", path)),
+                ModuleSourceKind::Unclear => {
                     let message = format!(
                         "module source {source:?} is neither an address nor an absolute path: write https://, git::https://, a \
                          registry's name, or a path below a folder that the operator allows with --allow-path"
@@ -99,9 +99,9 @@ impl Inputs {
     /// The module's own folder or repository on this machine, where a binary fetches it.
     pub(crate) fn host_source(&self) -> Option<PathBuf> {
         let Module::Source { source, .. } = &self.module else { return None };
-        match place(source) {
-            Place::Host(path) => Some(path),
-            Place::Elsewhere | Place::Unclear => None,
+        match source_kind(source) {
+            ModuleSourceKind::Host(path) => Some(path),
+            ModuleSourceKind::Elsewhere | ModuleSourceKind::Unclear => None,
         }
     }
 
@@ -211,16 +211,16 @@ mod tests {
 
     #[test]
     fn sources_are_told_apart() {
-        let host = |path: &str| Place::Host(PathBuf::from(path));
+        let host = |path: &str| ModuleSourceKind::Host(PathBuf::from(path));
         let rows = [
-            ("terraform-aws-modules/vpc/aws", Place::Elsewhere),
-            ("app.terraform.io/org/vpc/aws", Place::Elsewhere),
-            ("github.com/org/repo//modules/x?ref=v1", Place::Elsewhere),
-            ("git@github.com:org/repo.git", Place::Elsewhere),
-            ("git::https://example.com/x.git//sub?ref=v1", Place::Elsewhere),
-            ("git::ssh://git@example.com/x.git", Place::Elsewhere),
-            ("s3::https://s3.amazonaws.com/b/x.zip", Place::Elsewhere),
-            ("https://example.com/x.zip", Place::Elsewhere),
+            ("terraform-aws-modules/vpc/aws", ModuleSourceKind::Elsewhere),
+            ("app.terraform.io/org/vpc/aws", ModuleSourceKind::Elsewhere),
+            ("github.com/org/repo//modules/x?ref=v1", ModuleSourceKind::Elsewhere),
+            ("git@github.com:org/repo.git", ModuleSourceKind::Elsewhere),
+            ("git::https://example.com/x.git//sub?ref=v1", ModuleSourceKind::Elsewhere),
+            ("git::ssh://git@example.com/x.git", ModuleSourceKind::Elsewhere),
+            ("s3::https://s3.amazonaws.com/b/x.zip", ModuleSourceKind::Elsewhere),
+            ("https://example.com/x.zip", ModuleSourceKind::Elsewhere),
             ("/srv/modules/x", host("/srv/modules/x")),
             ("/srv/modules//x", host("/srv/modules")),
             ("file:///srv/modules/x", host("/srv/modules/x")),
@@ -228,26 +228,26 @@ mod tests {
             ("git::/srv/repo?ref=v1", host("/srv/repo")),
             ("file::/srv/x.zip", host("/srv/x.zip")),
             ("git::file::///srv/x", host("")),
-            ("./x", Place::Unclear),
-            ("../../workspaces", Place::Unclear),
-            ("..", Place::Unclear),
-            ("git::../x", Place::Unclear),
-            ("~/x", Place::Unclear),
-            ("file:/etc", Place::Unclear),
-            ("FILE:///etc", Place::Unclear),
-            ("file://localhost/etc", Place::Unclear),
-            ("file:///%65tc", Place::Unclear),
-            ("/srv/x?/../../etc", Place::Unclear),
-            ("git::file:///srv#/../etc", Place::Unclear),
-            ("ext::sh", Place::Unclear),
-            ("git::ext::sh", Place::Unclear),
-            ("git::--upload-pack=x", Place::Unclear),
-            ("..\\x", Place::Unclear),
-            ("C:\\x", Place::Unclear),
-            ("", Place::Unclear),
+            ("./x", ModuleSourceKind::Unclear),
+            ("../../workspaces", ModuleSourceKind::Unclear),
+            ("..", ModuleSourceKind::Unclear),
+            ("git::../x", ModuleSourceKind::Unclear),
+            ("~/x", ModuleSourceKind::Unclear),
+            ("file:/etc", ModuleSourceKind::Unclear),
+            ("FILE:///etc", ModuleSourceKind::Unclear),
+            ("file://localhost/etc", ModuleSourceKind::Unclear),
+            ("file:///%65tc", ModuleSourceKind::Unclear),
+            ("/srv/x?/../../etc", ModuleSourceKind::Unclear),
+            ("git::file:///srv#/../etc", ModuleSourceKind::Unclear),
+            ("ext::sh", ModuleSourceKind::Unclear),
+            ("git::ext::sh", ModuleSourceKind::Unclear),
+            ("git::--upload-pack=x", ModuleSourceKind::Unclear),
+            ("..\\x", ModuleSourceKind::Unclear),
+            ("C:\\x", ModuleSourceKind::Unclear),
+            ("", ModuleSourceKind::Unclear),
         ];
         for (source, expected) in rows {
-            assert_eq!(place(source), expected, "{source}");
+            assert_eq!(source_kind(source), expected, "{source}");
         }
     }
 

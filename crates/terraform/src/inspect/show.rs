@@ -14,7 +14,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::Visited;
+use super::WorkspaceOnDisk;
 use crate::{
     beneath::remove,
     binary::Binaries,
@@ -36,7 +36,7 @@ use crate::{
 /// Most bytes that are read of what a binary shows: a plan of some ten thousand resources. Plugins of the module have a say in it.
 const LARGEST: u64 = 64 << 20;
 
-/// How long a binary may take to say its version.
+/// Time limit of a binary to report its version.
 const VERSION: Duration = Duration::from_secs(20);
 
 /// Grace of a binary that shows a plan when its time is up: it has nothing to save.
@@ -92,20 +92,20 @@ impl From<Failure> for ShowError {
 
 /// The part of `shape.json` that says where the root module is.
 #[derive(Default, Deserialize)]
-struct Made {
+struct RootModule {
     root: PathBuf,
     initialised: bool,
 }
 
-impl Visited {
-    /// What the binary shows of the kept plan. Terraform hides what it knows to be sensitive; secrets of the inputs and of the
-    /// state are taken out besides. It starts the module's plugins, so it is guarded and shut in as a run is.
+impl WorkspaceOnDisk {
+    /// Shows the kept plan with the binary. Terraform hides what it knows to be sensitive; secrets of the inputs and of the state
+    /// are redacted in addition. It starts the module's plugins, so it is guarded and confined as a run is.
     pub fn show_plan(&self, format: &PlanFormat) -> Result<String, ShowError> {
         let Planned { inputs, .. } = self.record.planned.as_ref().ok_or(ShowError::NoPlan)?;
         self.show(format, inputs, self.folder.plan())
     }
 
-    /// What the binary shows of the drift that the last look found: what changed, and what an apply would do about it. As guarded as
+    /// Shows the drift of the last check with the binary: the changes, and what an apply would do about them. As guarded as
     /// [`Self::show_plan`].
     pub fn show_drift(&self, format: &PlanFormat) -> Result<String, ShowError> {
         let inputs = self.drift().and(self.record.looked.as_ref()).ok_or(ShowError::NoPlan)?;
@@ -115,13 +115,13 @@ impl Visited {
     fn show(&self, format: &PlanFormat, inputs: &Inputs, plan: PathBuf) -> Result<String, ShowError> {
         let binaries = Binaries::new(None, VERSION);
         let binary = binaries.find(&inputs.binary)?;
-        let shape = self.record.shape.as_ref().map(|key| self.folders.shape(key));
-        let made: Made = shape
+        let entry = self.record.init_entry.as_ref().map(|key| self.folders.init_entry(key));
+        let made: RootModule = entry
             .as_ref()
             .and_then(|shape| serde_json::from_slice(&fs::read(shape.join("shape.json")).ok()?).ok())
             .unwrap_or_default();
-        let data = match shape {
-            Some(shape) if made.initialised => shape.join("data"),
+        let data = match entry {
+            Some(entry) if made.initialised => entry.join("data"),
             _ => self.folder.guest().join(guest::DATA),
         };
         let started = |source| ShowError::Start { program: binary.path.clone(), source };

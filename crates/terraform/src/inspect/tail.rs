@@ -22,7 +22,7 @@ impl Follow {
         Self { path: log, open: None, at: 0, begun: false }
     }
 
-    /// What came since the last call. A log that is not there yet is empty.
+    /// Reads what was added since the last call. A log that does not exist yet is empty.
     pub fn read(&mut self) -> io::Result<String> {
         let mut bytes = Vec::new();
         if !self.begun && self.path.exists() {

@@ -25,7 +25,7 @@ pub struct Configuration {
     pub text: String,
     /// For [`Configuration::OVERRIDE_FILE`], where anything is left for it.
     pub overrides: Option<String>,
-    /// What module and configuration declare together.
+    /// Joint declarations of module and configuration.
     pub declared: Declared,
 }
 

@@ -1,5 +1,4 @@
-//! What the texts that were read last declare: every workspace of a template asks for the same text, and asks each time it is
-//! looked at.
+//! Cache of the declarations of recent texts: every workspace of a template asks for the same text, in each of its reconciles.
 //!
 //! A text takes hundreds of times its length while it is read, and a large one seconds: those are read one after the other, beside
 //! the threads that serve others, and known by their hash.
@@ -56,7 +55,7 @@ fn large(text: &str, format: Format) -> Result<Declared, Problem> {
     found
 }
 
-/// What is known of a text, which is the newest then.
+/// Returns the cached result of a text, which becomes the newest.
 fn known(all: &mut VecDeque<Read>, text: &str, format: Format) -> Option<Result<Declared, Problem>> {
     let at = all.iter().position(|read| read.format == format && *read.text == *text)?;
     let read = all.remove(at)?;

@@ -91,7 +91,7 @@ fn json_declares_the_same() {
     );
 }
 
-/// Whether Terraform and OpenTofu apply each without `init` is asked of the real ones in `tests/binaries.rs`.
+/// `tests/binaries.rs` checks with the real Terraform and OpenTofu that each applies without `init`.
 #[test]
 fn what_needs_no_init() {
     let rows = [

@@ -1,4 +1,4 @@
-//! Whether a value fits the type that a variable is declared with, by Terraform's rules of conversion.
+//! Checks values against the declared types of variables, by Terraform's rules of conversion.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct Misfit {
     pub part: String,
     /// The type that it should have.
     pub wanted: String,
-    /// What it is. Never the value: it may be a secret.
+    /// Kind of the value. Never the value itself: it may be a secret.
     pub found: &'static str,
 }
 

@@ -46,7 +46,7 @@ fn name(key: &ObjectKey) -> String {
     }
 }
 
-/// What a template is without what is filled in.
+/// Text of a template without its interpolations.
 fn text(template: &Template) -> String {
     let literal = |element: &Element| match element {
         Element::Literal(text) => Some(text.to_string()),

@@ -1,13 +1,13 @@
-//! Whether there is room for one more process: by count and by memory.
+//! Admission of processes: by count and by memory.
 
 use std::fs;
 
 /// Memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// What all processes together may be expected to use.
+    /// Memory that all processes together may be expected to use.
     pub budget: u64,
-    /// What the machine could give right now.
+    /// Memory that the machine could give right now.
     pub available: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Who is next, and whether there is room: pure, and told everything.
+//! Order and admission of runs: pure, with all inputs as arguments.
 
 mod gate;
 mod queue;

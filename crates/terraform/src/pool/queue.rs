@@ -1,13 +1,13 @@
-//! Who is next: by urgency, then in turns, one group after the other.
+//! Queue of runs: by urgency, then round-robin over groups.
 
 use std::collections::{HashMap, VecDeque};
 
-/// What goes first.
+/// Urgency of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
     /// Deletions: they free what others wait for, and people wait for them.
     Deletion,
-    /// What others are built on: a control plane is not to wait for a thousand machines.
+    /// Runs that others depend on: a control plane must not wait for a thousand machines.
     Leading,
     /// All else.
     Ordinary,

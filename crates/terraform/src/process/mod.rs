@@ -1,6 +1,6 @@
 //! One process of a run, which outlives the engine.
 //!
-//! Between it and the engine is its [guard](crate::guard). Whether it lives is told by a lock: the guard's standard input is an empty
+//! Between it and the engine is its [guard]. A lock tells if it is alive: the guard's standard input is an empty
 //! file that is locked before it starts, and the lock goes when the guard is gone. No pid can be mistaken for another one's. The
 //! guard writes the exit code to a file, so that an engine that was not there still learns it.
 
@@ -30,7 +30,7 @@ use crate::{
     sandbox::Rules,
 };
 
-/// How often one that is not our child is looked at.
+/// Interval of checks of a process that is not our child.
 const LOOK: Duration = Duration::from_millis(25);
 
 /// Between a kill and the next look.
@@ -39,17 +39,17 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// As much of standard error is read.
 const WORDS: u64 = 8192;
 
-/// What to start.
+/// Specification of a process to start.
 pub(crate) struct Start {
     /// The program that guards it.
     pub guard: PathBuf,
-    /// What ends it when a lease's term is over.
+    /// Fence that ends it when a lease's term is over.
     pub fence: Option<Fence>,
     pub program: PathBuf,
     pub args: Vec<OsString>,
     pub folder: PathBuf,
     pub env: Vec<(OsString, OsString)>,
-    /// What shuts it in.
+    /// Sandbox rules of the process.
     pub sandbox: Option<Rules>,
     /// Space that is set aside for its stream.
     pub reserve: u64,
@@ -57,12 +57,12 @@ pub(crate) struct Start {
 
 /// Files of one process in the folder of its run.
 #[derive(Clone, Debug)]
-pub(crate) struct Files {
+pub(crate) struct ProcessFiles {
     folder: PathBuf,
     stage: &'static str,
 }
 
-impl Files {
+impl ProcessFiles {
     pub fn new(folder: impl Into<PathBuf>, stage: &'static str) -> Self {
         Self { folder: folder.into(), stage }
     }
@@ -103,7 +103,7 @@ impl Files {
         std::str::from_utf8(&written).ok()?.strip_suffix('\n')?.parse().ok()
     }
 
-    /// How it ended, once nothing of it is left.
+    /// Returns how the process ended, once nothing of it is left.
     pub fn ended(&self) -> Option<Ended> {
         // In this order: the code is there before the lock goes.
         let lives = self.lives();
@@ -134,7 +134,7 @@ impl Files {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What it printed, up to a size.
+    /// Output of the process, up to a size.
     pub fn printed(&self, most: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         let read = File::open(self.output()).and_then(|file| file.take(most).read_to_end(&mut bytes));
@@ -158,7 +158,7 @@ impl Files {
     }
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// With that code.
@@ -170,13 +170,13 @@ pub(crate) enum Ended {
 /// A process that was started, or found.
 pub(crate) struct Process {
     child: Option<Child>,
-    files: Files,
+    files: ProcessFiles,
     guard: Option<u32>,
 }
 
 impl Process {
     /// Starts one.
-    pub fn start(start: Start, files: Files) -> io::Result<Self> {
+    pub fn start(start: Start, files: ProcessFiles) -> io::Result<Self> {
         let alive = alive_file(&files.alive())?;
         let output = create_private(&files.output())?;
         reserve::reserve(&output, start.reserve)?;
@@ -202,7 +202,7 @@ impl Process {
     }
 
     /// Takes up one that another engine started, alive or not.
-    pub fn find(files: Files) -> Self {
+    pub fn find(files: ProcessFiles) -> Self {
         Self { child: None, files, guard: None }
     }
 
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn an_end_is_one_when_nobody_holds_the_lock() {
         let folder = tempfile::tempdir().expect("a folder");
-        let files = Files::new(folder.path(), "apply");
+        let files = ProcessFiles::new(folder.path(), "apply");
         let lock = alive_file(&files.alive()).expect("locked");
         fs::write(files.exit(), "0\n").expect("write");
         assert_eq!(files.ended(), None, "something of it is left");
@@ -297,12 +297,12 @@ mod tests {
         }
     }
 
-    /// What is taken for dead is killed, and what it did is read from its files.
+    /// A process that was assumed dead is killed, and its result is read from its files.
     #[test]
     fn who_closes_its_files_ends_nobody() {
         crate::beneath::tests::without_capabilities(|| {
             let folder = tempfile::tempdir().expect("a folder");
-            let files = Files::new(folder.path(), "apply");
+            let files = ProcessFiles::new(folder.path(), "apply");
             let close = |path: &Path| {
                 rustix::fs::chmod(path, rustix::fs::Mode::empty()).expect("closed");
             };

@@ -14,17 +14,17 @@ use rustix::{
     io::Errno,
 };
 
-/// How much a process may still have to tell.
+/// Amount of output that a process may still produce.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest {
+pub(crate) struct RemainingOutput {
     /// The size of its state.
     pub state: u64,
     /// Steps that it has not done yet.
     pub steps: u32,
 }
 
-impl Rest {
-    /// What is set aside for it, beyond `least`: more than most objects take, in lines and in the state.
+impl RemainingOutput {
+    /// Space to reserve beyond `least`: more than most objects take, in lines and in the state.
     pub fn ample(self, least: u64) -> u64 {
         least + 2 * self.state + (4 << 10) * u64::from(self.steps)
     }
@@ -63,19 +63,19 @@ pub(crate) fn release(path: &Path) {
 }
 
 /// Keeps space set aside for a file that grows.
-pub(crate) struct Ahead {
+pub(crate) struct OutputReserve {
     file: Option<File>,
     until: u64,
 }
 
-impl Ahead {
+impl OutputReserve {
     /// Of a file that has so much set aside already.
     pub fn of(path: &Path, bytes: u64) -> Self {
         Self { file: OpenOptions::new().write(true).open(path).ok(), until: bytes }
     }
 
     /// Sets more aside where less than three quarters are left. False where there is no more, and what is left is scarce.
-    pub fn keep(&mut self, least: u64, rest: Rest) -> bool {
+    pub fn keep(&mut self, least: u64, rest: RemainingOutput) -> bool {
         let Some(file) = &self.file else { return true };
         let Ok(size) = file.metadata().map(|metadata| metadata.len()) else { return true };
         let (left, ample) = (self.until.saturating_sub(size), rest.ample(least));
@@ -117,10 +117,10 @@ mod tests {
         let path = folder.path().join("stream");
         let file = File::create(&path).expect("create");
         reserve(&file, 1 << 60).expect_err("no disk has that");
-        let rest = Rest { state: 100 << 10, steps: 10 };
-        assert!(!Ahead::of(&path, 100 << 10).keep(1 << 60, rest), "not even the state has space");
-        assert!(Ahead::of(&path, 200 << 10).keep(1 << 60, rest), "it will do");
-        let mut ahead = Ahead::of(&path, 0);
+        let rest = RemainingOutput { state: 100 << 10, steps: 10 };
+        assert!(!OutputReserve::of(&path, 100 << 10).keep(1 << 60, rest), "not even the state has space");
+        assert!(OutputReserve::of(&path, 200 << 10).keep(1 << 60, rest), "it will do");
+        let mut ahead = OutputReserve::of(&path, 0);
         assert!(ahead.keep(4096, rest) && ahead.keep(4096, rest));
     }
 }

@@ -66,7 +66,7 @@ impl Anchors {
         if self.first.is_empty() && self.keys.is_empty() {
             return;
         }
-        for code in [Code::Base64, Code::Hex] {
+        for code in [Encoding::Base64, Encoding::Hex] {
             let mut start = 0;
             for run in text.split(|byte| code.bits(*byte).is_none()) {
                 if run.len() >= EDGE / code.width() {
@@ -77,7 +77,7 @@ impl Anchors {
         }
     }
 
-    fn each_of_run(&self, code: Code, run: &[u8], cut: &mut impl FnMut(Range<usize>)) {
+    fn each_of_run(&self, code: Encoding, run: &[u8], cut: &mut impl FnMut(Range<usize>)) {
         let (key, edge) = (KEY / code.width(), EDGE / code.width());
         let mut bits = 0;
         for (end, byte) in (1..).zip(run) {
@@ -103,13 +103,13 @@ impl Anchors {
 
 /// An encoding of bits as text.
 #[derive(Clone, Copy)]
-enum Code {
+enum Encoding {
     /// Also base64url.
     Base64,
     Hex,
 }
 
-impl Code {
+impl Encoding {
     const fn width(self) -> usize {
         match self {
             Self::Base64 => 6,

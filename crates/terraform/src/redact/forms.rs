@@ -84,8 +84,8 @@ fn spellings(value: &str) -> BTreeSet<String> {
     whole.flat_map(|whole| on_its_way(whole).into_iter().chain([whole.to_owned()])).collect()
 }
 
-/// What becomes of a value on its way to where it is looked for: Terraform normalizes texts, long numbers are read from a state as
-/// floating-point ones, and characters that steer a terminal are taken out of texts before.
+/// Other spellings of a value in outputs: Terraform normalizes texts, long numbers are read from a state as floating-point ones,
+/// and terminal control characters are removed from texts before.
 fn on_its_way(value: &str) -> Vec<String> {
     let normalized: String = value.nfc().collect();
     let printed = printable(&normalized, false).into_owned();
@@ -160,7 +160,7 @@ pub(super) fn hex(text: &str) -> String {
     digits.map(|digit| char::from_digit(digit.into(), 16).expect("a nibble is a hex digit")).collect()
 }
 
-/// Whether a value is too common to be looked for.
+/// Returns true if a value is too common to be searched for.
 pub(crate) fn trivial(value: &str) -> bool {
     let value = value.trim();
     value.len() < SHORTEST

@@ -1,8 +1,8 @@
-//! What a text says once an encoding is undone, with the places where it stood: URL encoding, JSON escapes, line breaks.
+//! Texts with encodings undone, and the positions they had: URL encoding, JSON escapes, line breaks.
 
 use std::ops::Range;
 
-/// How often encodings are undone: a JSON text in a URL is two.
+/// Number of nested encodings that are undone: a JSON text in a URL is two.
 const DEEP: usize = 2;
 
 /// Below this what stands around a line break is two words, and no value that was wrapped.
@@ -27,7 +27,7 @@ enum Undo {
 /// A text with encodings undone.
 pub(super) struct Layer {
     bytes: Vec<u8>,
-    /// Where each byte came from.
+    /// Original position of each byte.
     places: Vec<(usize, usize)>,
     wrapped: bool,
 }
@@ -120,7 +120,7 @@ impl Layer {
     }
 }
 
-/// What a few bytes become.
+/// Result of decoding a few bytes.
 enum Gives {
     Byte(u8),
     Char([u8; 4], usize),
@@ -144,7 +144,7 @@ impl Gives {
 }
 
 impl Undo {
-    /// How many bytes are taken, and what they become.
+    /// Returns the number of bytes read, and what they decode to.
     fn step(self, rest: &[u8]) -> (usize, Gives) {
         match (self, rest) {
             (Self::Form, [b'+', ..]) => (1, Gives::Byte(b' ')),

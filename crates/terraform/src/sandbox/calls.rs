@@ -80,7 +80,7 @@ const X32: libc::c_long = 0x4000_0000;
 /// One that is not the same number with that bit.
 const X32_MOVE_PAGES: libc::c_long = X32 + 533;
 
-/// Whether the kernel has such filters, and they are known for this processor.
+/// Returns true if the kernel has such filters, and they are known for this processor.
 pub(super) fn available() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     target().is_ok() && status.lines().any(|line| line.starts_with("Seccomp:"))
@@ -103,7 +103,7 @@ fn target() -> Result<TargetArch, BackendError> {
     std::env::consts::ARCH.try_into()
 }
 
-/// What is not permitted.
+/// Filter of the system calls that are not permitted.
 fn refused() -> Result<BpfProgram, BackendError> {
     let another = |argument| SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0);
     let mut rules = BTreeMap::new();

@@ -46,7 +46,7 @@ pub(super) fn add(secrets: &mut Vec<String>) {
     }
 }
 
-/// Whether it can be more than one value; most are one.
+/// Returns true if a text can be more than one value; most are one.
 fn may_have(text: &str) -> bool {
     let colon =
         || text.split(':').skip(1).any(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
@@ -83,7 +83,7 @@ fn lines(text: &str) -> Vec<String> {
 
 /// A text or a number.
 struct Leaf {
-    /// What it is called; an item of a list as the list is.
+    /// Name of the value; that of the list for an item of a list.
     name: Rc<str>,
     text: String,
 }
@@ -98,12 +98,12 @@ struct Open {
     place: bool,
 }
 
-/// What is found in a text. Written without recursion: it may be nested as deep as it likes.
+/// Values found in a text. Found without recursion: it may be nested to any depth.
 #[derive(Default)]
 struct Found {
     open: Vec<Open>,
     leaves: Vec<Leaf>,
-    /// Whether it says `kind: Config`, and whether it has `users`.
+    /// True if it says `kind: Config`, and if it has `users`.
     kind: bool,
     users: bool,
 }
@@ -187,7 +187,7 @@ impl Found {
         self.open.pop();
     }
 
-    /// What the next value is called, and whether that is no secret.
+    /// Returns the name of the next value, and true if that is no secret.
     fn next(&mut self) -> (Rc<str>, bool) {
         let Some(open) = self.open.last_mut() else { return (Rc::from(""), false) };
         let name = if open.list { open.name.clone() } else { open.key.take().unwrap_or_default() };

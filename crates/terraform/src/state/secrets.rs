@@ -1,4 +1,4 @@
-//! Which values of a state must not be shown.
+//! Secret values of a state.
 
 use std::collections::BTreeSet;
 

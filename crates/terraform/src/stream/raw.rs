@@ -83,21 +83,21 @@ impl<'a> Line<'a> {
 pub(super) struct Nothing {}
 
 /// Outputs, counted one by one.
-pub(super) struct Outputs {
+pub(super) struct OutputCount {
     pub changed: u32,
 }
 
-impl<'de> Deserialize<'de> for Outputs {
+impl<'de> Deserialize<'de> for OutputCount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Count;
         impl<'de> Visitor<'de> for Count {
-            type Value = Outputs;
+            type Value = OutputCount;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("outputs by their names")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut outputs: A) -> Result<Outputs, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut outputs: A) -> Result<OutputCount, A::Error> {
                 let mut changed = 0_u32;
                 while let Some((IgnoredAny, output)) = outputs.next_entry::<IgnoredAny, Field<'de>>()? {
                     let action =
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for Outputs {
                         changed = changed.saturating_add(1);
                     }
                 }
-                Ok(Outputs { changed })
+                Ok(OutputCount { changed })
             }
         }
         from.deserialize_map(Count)

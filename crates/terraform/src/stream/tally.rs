@@ -1,8 +1,8 @@
-//! What a stream adds up to, line by line.
+//! Totals of a stream, line by line.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Change, Diagnostic, Line, Severity, Stage, Summary};
+use super::{Action, Change, Diagnostic, Line, Severity, Summary, SummaryKind};
 
 /// More errors or warnings than these are counted and not kept: a broken module of thousands of objects repeats one
 /// error for each.
@@ -13,8 +13,8 @@ const KEPT_BYTES: usize = 16 << 20;
 const LONGEST_TEXT: usize = 64 << 10;
 const RUNNING: usize = 1000;
 
-/// How many objects a plan will touch, or an apply touched. A replacement is one added and one destroyed, as in
-/// Terraform's own summary.
+/// Number of objects that a plan will touch, or an apply touched. A replacement is one added and one destroyed, as in Terraform's
+/// own summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
@@ -53,12 +53,12 @@ impl Counts {
     }
 
     fn agree_with(&mut self, summary: &Summary) {
-        let Summary { stage: _, add, change, destroy, import, forget } = *summary;
+        let Summary { kind: _, add, change, destroy, import, forget } = *summary;
         *self = Self { add, change, destroy, import, forget: forget.unwrap_or(self.forget) };
     }
 }
 
-/// How far an apply is.
+/// Progress of an apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
@@ -73,13 +73,13 @@ pub struct Progress {
 /// All that is worth knowing of a stream so far. Push every line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// What the plan will do. Right during the plan too, and for a saved plan, which prints no summary when applied.
+    /// Planned counts. Right during the plan too, and for a saved plan, which prints no summary when applied.
     pub plan: Counts,
-    /// What was done: also where a run failed and printed no summary.
+    /// Counts of what was done: also if a run failed and printed no summary.
     pub applied: Counts,
-    /// What the plan will do, object by object; without those it leaves alone.
+    /// Planned changes, object by object, without objects that stay as they are.
     pub changes: Vec<Change>,
-    /// What changed outside of Terraform.
+    /// Changes made outside of Terraform.
     pub drift: Vec<Change>,
     /// Outputs the plan would change.
     pub changed_outputs: u32,
@@ -93,7 +93,7 @@ pub struct Tally {
     pub warnings: Vec<Diagnostic>,
     /// Errors beyond those kept.
     pub more_errors: u32,
-    /// Who speaks: `("terraform", "1.11.4")`.
+    /// Program that writes the stream: `("terraform", "1.11.4")`.
     pub binary: Option<(String, String)>,
     running: Vec<String>,
     kept_bytes: usize,
@@ -139,7 +139,7 @@ impl Tally {
         self.changed_outputs > 0 || self.changes.iter().any(|change| change.action != Action::Read)
     }
 
-    /// How far the apply is.
+    /// Progress of the apply.
     pub fn progress(&self) -> Progress {
         let done = self.applied.steps();
         Progress { done, total: self.plan.steps().max(done), current: self.running.last().cloned() }
@@ -159,19 +159,19 @@ impl Tally {
         }
     }
 
-    /// Whether something of that length is kept.
+    /// Returns true if something of that length is kept.
     fn has_room(&mut self, bytes: usize) -> bool {
         self.kept_bytes = self.kept_bytes.saturating_add(bytes);
         self.kept_bytes <= KEPT_BYTES
     }
 
     fn sum_up(&mut self, summary: &Summary) {
-        match summary.stage {
-            Stage::Plan => {
+        match summary.kind {
+            SummaryKind::Plan => {
                 self.plan.agree_with(summary);
                 self.planned = true;
             }
-            Stage::Apply | Stage::Destroy => {
+            SummaryKind::Apply | SummaryKind::Destroy => {
                 self.applied.agree_with(summary);
                 // What was forgotten is counted by OpenTofu alone; a finished apply did what was planned.
                 self.applied.forget = summary.forget.unwrap_or(self.plan.forget);

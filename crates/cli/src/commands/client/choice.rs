@@ -1,5 +1,5 @@
-//! Which API is meant: what a flag says, else `$KUBECONFIG`, else the embedded one when it runs, else the kubeconfig in
-//! the home folder, else the cluster this process runs in.
+//! Choice of the API: by a flag, else `$KUBECONFIG`, else the embedded one if it runs, else the kubeconfig in the home folder,
+//! else the cluster that this process runs in.
 
 use std::fmt;
 use std::io;
@@ -13,12 +13,12 @@ use tokio::net::TcpStream;
 use super::{Target, in_words};
 use crate::commands::place;
 
-/// How long the embedded API may take to answer before another is meant: it is on this machine.
+/// Time limit of the embedded API to answer before the next choice: it is on this machine.
 const EMBEDDED_ANSWERS: Duration = Duration::from_millis(500);
 
-/// Where the choice of an API came from.
+/// Source of the choice of an API.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Origin {
+pub enum ApiSource {
     /// `--kubeconfig`.
     Flag(PathBuf),
     /// `--data-dir`: the embedded API of that folder.
@@ -33,7 +33,7 @@ pub enum Origin {
     InCluster,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ApiSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag(path) => write!(f, "--kubeconfig {}", path.display()),
@@ -57,13 +57,13 @@ pub enum ChoiceError {
     #[error("there is no Kubernetes API in --data-dir {}: it has no kubeconfig\n  start one: capt up --data-dir {}", .0.display(), .0.display())]
     NotThere(PathBuf),
     #[error("read the kubeconfig ({origin}): {why}")]
-    Unreadable { origin: Origin, why: io::Error },
+    Unreadable { origin: ApiSource, why: io::Error },
     #[error("there is no context {name} ({origin}); there are: {}", .there.join(", "))]
-    NoContext { name: String, origin: Origin, there: Vec<String> },
+    NoContext { name: String, origin: ApiSource, there: Vec<String> },
 }
 
 impl ChoiceError {
-    /// Whether the data folder holds nothing that an earlier start left.
+    /// Returns true if the data folder holds nothing of an earlier start.
     pub fn before_first_start(&self) -> bool {
         match self {
             Self::Nothing(folder) | Self::NotThere(folder) => {
@@ -75,14 +75,14 @@ impl ChoiceError {
 }
 
 /// Finds out which API is meant, and how to reach it.
-pub async fn choose(target: &Target) -> Result<(Config, Origin), ChoiceError> {
+pub async fn choose(target: &Target) -> Result<(Config, ApiSource), ChoiceError> {
     if let Some(path) = &target.kubeconfig {
-        return read(path, Origin::Flag(path.clone()), target).await;
+        return read(path, ApiSource::Flag(path.clone()), target).await;
     }
     if let Some(folder) = &target.data_dir {
         let path = place::kubeconfig(folder);
         if path.exists() {
-            return read(&path, Origin::DataDir(folder.clone()), target).await;
+            return read(&path, ApiSource::DataDir(folder.clone()), target).await;
         }
         // The folder may be that of a controller alone, which works on an API of somebody else.
         if !place::engine(folder).exists() {
@@ -90,22 +90,22 @@ pub async fn choose(target: &Target) -> Result<(Config, Origin), ChoiceError> {
         }
     }
     if std::env::var_os("KUBECONFIG").is_some_and(|list| !list.is_empty()) {
-        return standard(Origin::Variable, target).await;
+        return standard(ApiSource::Variable, target).await;
     }
     let folder = target.own_folder();
     // A context is one of the user's own: the embedded API has none to choose from.
     if target.context.is_none()
         && let Some(path) = folder.as_deref().map(place::kubeconfig).filter(|path| path.exists())
-        && let Ok((config, origin)) = read(&path, Origin::Embedded(path.clone()), target).await
+        && let Ok((config, origin)) = read(&path, ApiSource::Embedded(path.clone()), target).await
         && answers(&config).await
     {
         return Ok((config, origin));
     }
     if home_kubeconfig().is_some_and(|path| path.exists()) {
-        return standard(Origin::Home, target).await;
+        return standard(ApiSource::Home, target).await;
     }
     if let Ok(config) = Config::incluster() {
-        return Ok((config, Origin::InCluster));
+        return Ok((config, ApiSource::InCluster));
     }
     Err(ChoiceError::Nothing(folder.unwrap_or_default()))
 }
@@ -119,14 +119,14 @@ fn options(target: &Target) -> KubeConfigOptions {
 }
 
 /// A kubeconfig that was named.
-async fn read(path: &Path, origin: Origin, target: &Target) -> Result<(Config, Origin), ChoiceError> {
+async fn read(path: &Path, origin: ApiSource, target: &Target) -> Result<(Config, ApiSource), ChoiceError> {
     let unreadable = |error| ChoiceError::Unreadable { origin: origin.clone(), why: in_words(error) };
     let kubeconfig = Kubeconfig::read_from(path).map_err(unreadable)?;
     resolve(kubeconfig, origin, target).await
 }
 
 /// The kubeconfigs that every client of Kubernetes reads.
-async fn standard(origin: Origin, target: &Target) -> Result<(Config, Origin), ChoiceError> {
+async fn standard(origin: ApiSource, target: &Target) -> Result<(Config, ApiSource), ChoiceError> {
     let unreadable = |error| ChoiceError::Unreadable { origin: origin.clone(), why: in_words(error) };
     let kubeconfig = Kubeconfig::read().map_err(unreadable)?;
     resolve(kubeconfig, origin, target).await
@@ -134,9 +134,9 @@ async fn standard(origin: Origin, target: &Target) -> Result<(Config, Origin), C
 
 async fn resolve(
     kubeconfig: Kubeconfig,
-    origin: Origin,
+    origin: ApiSource,
     target: &Target,
-) -> Result<(Config, Origin), ChoiceError> {
+) -> Result<(Config, ApiSource), ChoiceError> {
     let there: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
     match Config::from_custom_kubeconfig(kubeconfig, &options(target)).await {
         Ok(config) => Ok((config, origin)),
@@ -145,7 +145,7 @@ async fn resolve(
     }
 }
 
-/// Whether somebody listens there.
+/// Returns true if a server answers at the address.
 async fn answers(config: &Config) -> bool {
     let url = &config.cluster_url;
     let Some(host) = url.host() else { return false };

@@ -1,4 +1,4 @@
-//! What makes a deletion wait, as far as it is known before it begins.
+//! Known blockers of a deletion, before it begins.
 
 use capt_api::conditions::{reasons, types};
 use capt_api::machine::CaptMachine;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::super::client::Connection;
 use super::super::doctor;
 use super::super::family::Member;
-use super::super::object::{Kind, Reference};
+use super::super::object::{Reference, ResourceKind};
 use super::super::pause::is_paused;
 use super::preview::is_kept;
 
@@ -23,10 +23,10 @@ const NAMED: usize = 3;
 /// By whom the workspace of a paused owner is paused; the owner resumes it when it is deleted.
 const BY_OWNER: &str = "owner";
 
-/// What a deletion may have to wait for beside what is deleted.
+/// Objects that a deletion may have to wait for, besides those that are deleted.
 #[derive(Default)]
-struct Others {
-    users: Vec<User>,
+struct OtherObjects {
+    users: Vec<DependentObject>,
     /// Paused Clusters of what is deleted.
     paused: Vec<String>,
     /// Why nobody would do the work.
@@ -34,20 +34,21 @@ struct Others {
 }
 
 /// An object, by kind, namespace and name.
-type Key = (&'static str, String, String);
+type ObjectKey = (&'static str, String, String);
 
 /// An object that needs others.
-struct User {
-    key: Key,
-    needs: Vec<Key>,
+struct DependentObject {
+    key: ObjectKey,
+    needs: Vec<ObjectKey>,
 }
 
-impl User {
+impl DependentObject {
     fn workspace(object: &WorkspaceTemplateApply) -> Self {
         let (own, spec) = (object.namespace().unwrap_or_default(), &object.spec);
         let sources = spec.variables_from.iter().filter_map(|from| from.workspace_ref.as_ref());
         let awaited = spec.wait_for_workspaces.iter().chain(sources);
-        let mut needs: Vec<Key> = awaited.map(|one| mentioned("WorkspaceTemplateApply", one, &own)).collect();
+        let mut needs: Vec<ObjectKey> =
+            awaited.map(|one| mentioned("WorkspaceTemplateApply", one, &own)).collect();
         needs.push(mentioned("WorkspaceTemplate", &spec.template_ref, &own));
         Self { key: ("WorkspaceTemplateApply", own, object.name_any()), needs }
     }
@@ -59,7 +60,7 @@ impl User {
     }
 }
 
-fn mentioned(kind: &'static str, reference: &ObjectRef, own: &str) -> Key {
+fn mentioned(kind: &'static str, reference: &ObjectRef, own: &str) -> ObjectKey {
     let namespace = reference.namespace.clone().unwrap_or_else(|| own.to_owned());
     (kind, namespace, reference.name.clone())
 }
@@ -67,12 +68,12 @@ fn mentioned(kind: &'static str, reference: &ObjectRef, own: &str) -> Key {
 /// One line for each thing that a deletion will wait for.
 pub async fn find(connection: &Connection, members: &[&Member]) -> Vec<String> {
     let has = |kind: &str| members.iter().any(|member| member.kind.name == kind);
-    let mut others = Others::default();
+    let mut others = OtherObjects::default();
     if has("WorkspaceTemplate") || has("WorkspaceTemplateApply") {
-        others.users.extend(list(connection).await.iter().map(User::workspace));
+        others.users.extend(list(connection).await.iter().map(DependentObject::workspace));
     }
     if has("NodeGroup") {
-        others.users.extend(list(connection).await.iter().map(User::machine));
+        others.users.extend(list(connection).await.iter().map(DependentObject::machine));
     }
     let mut clusters: Vec<String> = members
         .iter()
@@ -81,7 +82,7 @@ pub async fn find(connection: &Connection, members: &[&Member]) -> Vec<String> {
     clusters.sort_unstable();
     clusters.dedup();
     for name in clusters {
-        let cluster = Reference { kind: Kind::named("Cluster"), name };
+        let cluster = Reference { kind: ResourceKind::named("Cluster"), name };
         // Without Cluster API no Cluster pauses anything.
         if cluster.get_opt(connection).await.ok().flatten().is_some_and(|found| is_paused(&found)) {
             others.paused.push(cluster.name);
@@ -108,8 +109,8 @@ where
     connection.api::<K>().list(&ListParams::default()).await.map(|all| all.items).unwrap_or_default()
 }
 
-fn judge(members: &[&Member], others: &Others, namespace: &str) -> Vec<String> {
-    let is = |member: &Member, (kind, at, name): &Key| {
+fn judge(members: &[&Member], others: &OtherObjects, namespace: &str) -> Vec<String> {
+    let is = |member: &Member, (kind, at, name): &ObjectKey| {
         member.kind.name == *kind && at == namespace && member.object.name_any() == *name
     };
     let mut lines = Vec::new();
@@ -135,7 +136,7 @@ fn judge(members: &[&Member], others: &Others, namespace: &str) -> Vec<String> {
             ));
         }
         // What is deleted with it does not hold it for long.
-        let stays = |user: &&User| !members.iter().any(|member| is(member, &user.key));
+        let stays = |user: &&DependentObject| !members.iter().any(|member| is(member, &user.key));
         let users = others.users.iter().filter(|user| user.needs.iter().any(|needed| is(member, needed)));
         let mut users: Vec<String> = users.filter(stays).map(|user| shown(&user.key, namespace)).collect();
         users.sort();
@@ -151,7 +152,7 @@ fn judge(members: &[&Member], others: &Others, namespace: &str) -> Vec<String> {
     lines
 }
 
-/// Whether an object itself is paused, in a way that holds its deletion.
+/// Returns true if an object itself is paused, in a way that blocks its deletion.
 fn holds_itself(member: &Member) -> bool {
     let note = member.object.annotations().get(annotations::PAUSED).map(String::as_str);
     let annotated = note.is_some_and(|by| by != BY_OWNER);
@@ -166,9 +167,9 @@ fn is_ours(finalizer: &str) -> bool {
 }
 
 /// `KIND/NAME`, with the namespace where it is another.
-fn shown((kind, at, name): &Key, namespace: &str) -> String {
+fn shown((kind, at, name): &ObjectKey, namespace: &str) -> String {
     let place = if at == namespace { String::new() } else { format!(" in namespace {at}") };
-    format!("{}/{name}{place}", Kind::named(kind).word())
+    format!("{}/{name}{place}", ResourceKind::named(kind).word())
 }
 
 fn few(names: &[String]) -> String {
@@ -210,7 +211,7 @@ mod tests {
     fn member(kind: &str, name: &str, rest: Value) -> Member {
         let mut value = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {}});
         merge(&mut value, rest);
-        Member { kind: Kind::named(kind), object: serde_json::from_value(value).unwrap() }
+        Member { kind: ResourceKind::named(kind), object: serde_json::from_value(value).unwrap() }
     }
 
     fn merge(into: &mut Value, from: Value) {
@@ -236,10 +237,10 @@ mod tests {
         }]}})
     }
 
-    fn user(member: &Member) -> User {
+    fn user(member: &Member) -> DependentObject {
         match member.workspace() {
-            Some(workspace) => User::workspace(&workspace),
-            None => User::machine(&member.object.clone().try_parse().unwrap()),
+            Some(workspace) => DependentObject::workspace(&workspace),
+            None => DependentObject::machine(&member.object.clone().try_parse().unwrap()),
         }
     }
 
@@ -287,7 +288,12 @@ mod tests {
             ),
         ];
         for (member, expected) in rows {
-            assert_eq!(judge(&[&member], &Others::default(), "default"), expected, "{}", member.reference());
+            assert_eq!(
+                judge(&[&member], &OtherObjects::default(), "default"),
+                expected,
+                "{}",
+                member.reference()
+            );
         }
     }
 
@@ -307,11 +313,11 @@ mod tests {
             (member("WorkspaceTemplate", "t", json!({})), member("NodeGroup", "g", json!({})));
         let machines: Vec<Member> = (0..5).map(|number| machine(&format!("m{number}"))).collect();
         let users = || {
-            let mut users: Vec<User> = machines.iter().map(user).collect();
+            let mut users: Vec<DependentObject> = machines.iter().map(user).collect();
             let mut elsewhere = user(&needs("far"));
             elsewhere.key.1 = "there".into();
             users.extend([user(&net), user(&app), elsewhere]);
-            Others { users, ..Others::default() }
+            OtherObjects { users, ..OtherObjects::default() }
         };
         let told = |members: &[&Member]| judge(members, &users(), "default");
         assert_eq!(
@@ -333,8 +339,11 @@ mod tests {
         );
         let all: Vec<&Member> = machines.iter().chain([&group]).collect();
         assert!(told(&all).is_empty());
-        let held =
-            Others { paused: vec!["demo".into()], controller: Some("none".into()), ..Others::default() };
+        let held = OtherObjects {
+            paused: vec!["demo".into()],
+            controller: Some("none".into()),
+            ..OtherObjects::default()
+        };
         let cluster = member("Cluster", "demo", json!({"spec": {"paused": true}}));
         assert_eq!(
             judge(&[&cluster], &held, "default"),

@@ -15,16 +15,16 @@ use super::super::Outcome;
 use super::super::client::Connection;
 use super::super::family::Member;
 use crate::commands::client::in_words;
-use crate::commands::object::Kind;
+use crate::commands::object::ResourceKind;
 
-/// How often it is looked at.
+/// Interval of checks.
 const EVERY: Duration = Duration::from_millis(500);
-/// Where nothing goes for so long, it is said what waits for what.
+/// Time without progress after which the blockers are printed.
 const QUIET: Duration = Duration::from_secs(10);
 /// As many runs are named at a time.
 const RUNS: usize = 3;
 
-/// What is left, by uid.
+/// Remaining objects, by uid.
 type Left = BTreeMap<String, Member>;
 
 /// Says how it goes until all are gone.
@@ -67,11 +67,11 @@ pub async fn to_the_end(
             late = wait => if late {
                 let blocks = blocked(&left).or_else(|| waits(&left)).unwrap_or_else(|| said.clone());
                 return Err(io::Error::other(format!(
-                    "not gone in time: {blocks}\n  the deletion goes on by itself; see it: capt events --watch"
+                    "not gone in time: {blocks}\n  the deletion continues in the background; see it: capt events --watch"
                 )));
             },
             _ = tokio::signal::ctrl_c() => {
-                writeln!(anstream::stdout(), "\nthe deletion goes on by itself")?;
+                writeln!(anstream::stdout(), "\nthe deletion continues in the background")?;
                 return Ok(Outcome::Bad);
             }
         }
@@ -91,7 +91,7 @@ fn owned(object: &DynamicObject) -> bool {
 /// Brings what is left up to date; gives what is gone since, in the order in which it goes: what is owned before its owner.
 async fn look(connection: &Connection, left: &mut Left) -> io::Result<Vec<Member>> {
     let mut now = BTreeMap::new();
-    let mut kinds: Vec<&'static Kind> = Vec::new();
+    let mut kinds: Vec<&'static ResourceKind> = Vec::new();
     for member in left.values() {
         if !kinds.iter().any(|kind| kind.name == member.kind.name) {
             kinds.push(member.kind);
@@ -136,7 +136,7 @@ fn words(left: &Left, quiet: bool) -> String {
     why.map_or(words.clone(), |why| format!("{words}; {why}"))
 }
 
-/// How far the run of a workspace is: `demo-vpc 3/7 aws_subnet.b`.
+/// Progress of a workspace's run: `demo-vpc 3/7 aws_subnet.b`.
 fn progress(member: &Member) -> Option<String> {
     let workspace = member.workspace()?;
     let run = workspace.status?.progress.filter(|run| run.total > 0)?;
@@ -144,7 +144,7 @@ fn progress(member: &Member) -> Option<String> {
     Some(format!("{} {}/{}{current}", member.object.name_any(), run.done, run.total))
 }
 
-/// What is in the way: a workspace that fails, or somebody who paused it.
+/// Blocker of the deletion: a workspace that fails, or a user who paused it.
 fn blocked(left: &Left) -> Option<String> {
     let failing = left.values().find_map(|member| {
         let condition = condition(&member.object, types::STALLED).or_else(|| {
@@ -163,7 +163,7 @@ fn blocked(left: &Left) -> Option<String> {
     failing.or_else(paused)
 }
 
-/// What one that goes waits for.
+/// Objects that a deletion in progress waits for.
 fn waits(left: &Left) -> Option<String> {
     left.values().find_map(|member| {
         Some(format!("{}: {}", member.reference(), condition(&member.object, types::DELETING)?))

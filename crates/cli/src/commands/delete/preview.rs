@@ -1,4 +1,4 @@
-//! What a deletion destroys, before it does.
+//! Preview of a deletion: the infrastructure that it destroys.
 
 use std::io::{self, Write};
 
@@ -68,7 +68,7 @@ fn rows(members: &[Member]) -> Vec<String> {
     String::from_utf8_lossy(&text).lines().skip(1).map(str::to_owned).collect()
 }
 
-/// How much goes, and what stays.
+/// Totals of what is destroyed and what is kept.
 fn sum(workspaces: &[WorkspaceTemplateApply]) -> String {
     let resources = |workspace: &&WorkspaceTemplateApply| {
         i64::from(workspace.status.as_ref().and_then(|status| status.resources).unwrap_or_default())
@@ -84,7 +84,7 @@ fn sum(workspaces: &[WorkspaceTemplateApply]) -> String {
     text
 }
 
-/// Whether the infrastructure of a workspace outlives it.
+/// Returns true if the infrastructure of a workspace outlives it.
 pub fn is_kept(workspace: &WorkspaceTemplateApply) -> bool {
     workspace.spec.retain_workspace_on_delete
         || workspace.labels().contains_key(labels::RETAINED)

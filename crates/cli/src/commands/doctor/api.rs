@@ -1,4 +1,4 @@
-//! What has to be right with the API: CRDs, permissions, and that somebody works on it.
+//! Checks of the API: CRDs, permissions, and a running controller.
 
 use capt_api::crd::{cluster_kind, is_installed};
 use capt_controllers::cluster::core::install;
@@ -15,13 +15,13 @@ use super::super::client::{Connection, in_words};
 use super::super::controller::LEASE;
 use super::super::table;
 use super::super::tenants::{self, CrossNamespace};
-use super::{Finding, Verdict};
+use super::{CheckFinding, CheckStatus};
 
 const INSTALL: &str = "capt crds | kubectl apply --server-side -f -";
 
-pub async fn look(connection: &Connection) -> Vec<Finding> {
+pub async fn look(connection: &Connection) -> Vec<CheckFinding> {
     let Connection { address, version, origin, .. } = connection;
-    let mut findings = vec![Finding::ok("api", format!("{address} {version} ({origin})"))];
+    let mut findings = vec![CheckFinding::ok("api", format!("{address} {version} ({origin})"))];
     findings.push(crds(connection).await);
     findings.push(clusters(connection).await);
     findings.push(permissions(connection).await);
@@ -31,7 +31,7 @@ pub async fn look(connection: &Connection) -> Vec<Finding> {
     findings
 }
 
-async fn crds(connection: &Connection) -> Finding {
+async fn crds(connection: &Connection) -> CheckFinding {
     let api: Api<CustomResourceDefinition> = Api::all(connection.client.clone());
     let (mut missing, mut other) = (Vec::new(), Vec::new());
     let wanted = capt_api::crds();
@@ -41,7 +41,7 @@ async fn crds(connection: &Connection) -> Finding {
             Ok(Some(found)) if !is_installed(&found, crd) => other.push(crd.spec.names.plural.clone()),
             Ok(Some(_)) => {}
             Err(error) => {
-                return Finding::warn(
+                return CheckFinding::warn(
                     "crds",
                     format!("cannot be read: {}", in_words(error)),
                     "ask for the right to get customresourcedefinitions",
@@ -50,30 +50,36 @@ async fn crds(connection: &Connection) -> Finding {
         }
     }
     if !missing.is_empty() {
-        return Finding::fail("crds", format!("not installed: {}", missing.join(", ")), INSTALL);
+        return CheckFinding::fail("crds", format!("not installed: {}", missing.join(", ")), INSTALL);
     }
     if !other.is_empty() {
-        return Finding::warn("crds", format!("not those of this version: {}", other.join(", ")), INSTALL);
+        return CheckFinding::warn(
+            "crds",
+            format!("not those of this version: {}", other.join(", ")),
+            INSTALL,
+        );
     }
-    Finding::ok("crds", format!("{} installed, as this version has them", wanted.len()))
+    CheckFinding::ok("crds", format!("{} installed, as this version has them", wanted.len()))
 }
 
-async fn clusters(connection: &Connection) -> Finding {
+async fn clusters(connection: &Connection) -> CheckFinding {
     let api: Api<CustomResourceDefinition> = Api::all(connection.client.clone());
     match api.get_opt(install::NAME).await {
-        Ok(None) => Finding::warn(
+        Ok(None) => CheckFinding::warn(
             "clusters",
             "no Cluster kind: neither Cluster API core nor CAPT's own is installed",
             "capt up brings it, or capt controller --cluster-api own; for machines and workspaces alone it is not needed",
         ),
-        Ok(Some(found)) if !install::is_ours(&found) => Finding::ok("clusters", "Cluster API core's"),
-        Ok(Some(found)) if is_installed(&found, &cluster_kind().crd) => Finding::ok("clusters", "CAPT's own"),
-        Ok(Some(_)) => Finding::warn(
+        Ok(Some(found)) if !install::is_ours(&found) => CheckFinding::ok("clusters", "Cluster API core's"),
+        Ok(Some(found)) if is_installed(&found, &cluster_kind().crd) => {
+            CheckFinding::ok("clusters", "CAPT's own")
+        }
+        Ok(Some(_)) => CheckFinding::warn(
             "clusters",
             "CAPT's own, of another version",
             "start the controller of this version: it brings it up to date",
         ),
-        Err(error) => Finding::warn(
+        Err(error) => CheckFinding::warn(
             "clusters",
             in_words(error).to_string(),
             "ask for the right to get customresourcedefinitions",
@@ -96,7 +102,7 @@ const RIGHTS: [(&str, &str, &str, &str); 11] = [
     ("list", "", "events", ""),
 ];
 
-async fn permissions(connection: &Connection) -> Finding {
+async fn permissions(connection: &Connection) -> CheckFinding {
     let api: Api<SelfSubjectAccessReview> = Api::all(connection.client.clone());
     let mut refused = Vec::new();
     for (verb, group, resource, subresource) in RIGHTS {
@@ -118,7 +124,7 @@ async fn permissions(connection: &Connection) -> Finding {
                 if subresource.is_empty() { "" } else { "/" }
             )),
             Err(error) => {
-                return Finding::warn(
+                return CheckFinding::warn(
                     "permissions",
                     format!("cannot be asked for: {}", in_words(error)),
                     "try what you want to do",
@@ -127,15 +133,15 @@ async fn permissions(connection: &Connection) -> Finding {
         }
     }
     if refused.is_empty() {
-        return Finding::ok(
+        return CheckFinding::ok(
             "permissions",
             format!("all that commands need in namespace {}", connection.namespace),
         );
     }
-    Finding::warn(
+    CheckFinding::warn(
         "permissions",
         format!("not allowed in namespace {}: {}", connection.namespace, refused.join(", ")),
-        "ask whoever runs this API for a role, or choose another user with --context",
+        "ask the administrator of this API for a role, or choose another user with --context",
     )
 }
 
@@ -149,22 +155,22 @@ async fn leases(connection: &Connection) -> Result<Vec<Lease>, String> {
 /// One line where no controller works on an API.
 pub async fn missing_controller(connection: &Connection) -> Option<String> {
     let finding = controller(&leases(connection).await);
-    (finding.verdict == Verdict::Fail)
+    (finding.verdict == CheckStatus::Fail)
         .then(|| format!("no controller runs ({}): {}", finding.message, finding.todo.unwrap_or_default()))
 }
 
-fn controller(leases: &Result<Vec<Lease>, String>) -> Finding {
+fn controller(leases: &Result<Vec<Lease>, String>) -> CheckFinding {
     let leases = match leases {
         Ok(leases) => leases,
         Err(error) => {
-            return Finding::warn("controller", error, "ask for the right to list leases");
+            return CheckFinding::warn("controller", error, "ask for the right to list leases");
         }
     };
     let now = Timestamp::now();
     let last = leases.iter().filter_map(held).max_by_key(|held| held.renewed);
     match last {
         Some(held) if held.holder.is_empty() || now.duration_since(held.renewed).as_secs() > held.lasts => {
-            Finding::fail(
+            CheckFinding::fail(
                 "controller",
                 format!(
                     "none works on this API; the last one was seen {} ago",
@@ -173,10 +179,11 @@ fn controller(leases: &Result<Vec<Lease>, String>) -> Finding {
                 "start it: capt up, or capt controller",
             )
         }
-        Some(held) => {
-            Finding::ok("controller", format!("{}, seen {} ago", held.holder, table::age(held.renewed, now)))
-        }
-        None => Finding::fail(
+        Some(held) => CheckFinding::ok(
+            "controller",
+            format!("{}, seen {} ago", held.holder, table::age(held.renewed, now)),
+        ),
+        None => CheckFinding::fail(
             "controller",
             "none has ever worked on this API",
             "start one: capt up, or capt controller",
@@ -184,27 +191,30 @@ fn controller(leases: &Result<Vec<Lease>, String>) -> Finding {
     }
 }
 
-/// Whether namespaces are borders, as the controller that works has it; nothing where none says.
-async fn namespaces(connection: &Connection, leases: &Result<Vec<Lease>, String>) -> Option<Finding> {
+/// Checks if the running controller isolates namespaces; `None` if no controller says so.
+async fn namespaces(connection: &Connection, leases: &Result<Vec<Lease>, String>) -> Option<CheckFinding> {
     let last = leases.iter().flatten().max_by_key(|lease| held(lease).map(|held| held.renewed))?;
     if CrossNamespace::told(last)? == CrossNamespace::Granted {
         let message = "references into another namespace need a ReferenceGrant there";
-        return Some(Finding::ok("namespaces", message));
+        return Some(CheckFinding::ok("namespaces", message));
     }
-    let open = "references into other namespaces are open: whoever may write a WorkspaceTemplateApply reads every Secret";
+    let open = "references into other namespaces are open: every user who may write a WorkspaceTemplateApply can read every Secret";
     let others = match tenants::other_users(&connection.client).await {
         Ok(others) if others.is_empty() => {
-            return Some(Finding::ok("namespaces", format!("{open}; the administrator is the only user")));
+            return Some(CheckFinding::ok(
+                "namespaces",
+                format!("{open}; the administrator is the only user"),
+            ));
         }
         Ok(others) => format!("; and rights are given to others: {}", others.join(", ")),
         Err(_) => "; who else has rights cannot be read".to_owned(),
     };
     let todo =
         "start the controller with --cross-namespace granted, and write the grants that its conditions name";
-    Some(Finding::warn("namespaces", format!("{open}{others}"), todo))
+    Some(CheckFinding::warn("namespaces", format!("{open}{others}"), todo))
 }
 
-/// Who holds a Lease, and since when he was last seen.
+/// Holder of a Lease, and its last renewal.
 struct Held {
     holder: String,
     renewed: Timestamp,

@@ -5,13 +5,13 @@ use capt_api::workspace::{DriftPolicy, WorkspaceTemplateApply};
 use capt_planner::conditions::find;
 use kube::ResourceExt;
 
-use super::Finding;
+use super::CheckFinding;
 
 /// As many are named; the rest is counted.
 const NAMED: usize = 5;
 
 /// One line for those that have drifted, one for those of which nobody knows, or one for all that are as they should be.
-pub fn judge(workspaces: &[WorkspaceTemplateApply]) -> Vec<Finding> {
+pub fn judge(workspaces: &[WorkspaceTemplateApply]) -> Vec<CheckFinding> {
     let watches = |object: &&WorkspaceTemplateApply| {
         object.spec.drift_detection.as_ref().is_some_and(|drift| drift.policy != DriftPolicy::Off)
     };
@@ -28,22 +28,21 @@ pub fn judge(workspaces: &[WorkspaceTemplateApply]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(first) = drifted.first() {
         let todo = format!(
-            "look at it: capt plan {first} --drift; put it back: capt retry {first}, or driftDetection.policy: Correct"
+            "show it: capt plan {first} --drift; revert it: capt retry {first}, or driftDetection.policy: Correct"
         );
-        findings.push(Finding::warn(
+        findings.push(CheckFinding::warn(
             "drift",
             format!("{} drifted: {}", counted(&drifted), named(&drifted)),
             todo,
         ));
     }
     if let Some(first) = unknown.first() {
-        let message =
-            format!("of {} nobody knows: the last look failed: {}", counted(&unknown), named(&unknown));
-        findings.push(Finding::warn("drift", message, format!("see why: capt logs {first}")));
+        let message = format!("of {} unknown: the last check failed: {}", counted(&unknown), named(&unknown));
+        findings.push(CheckFinding::warn("drift", message, format!("see why: capt logs {first}")));
     }
     let watched = workspaces.iter().filter(watches).count();
     if findings.is_empty() && watched > 0 {
-        findings.push(Finding::ok(
+        findings.push(CheckFinding::ok(
             "drift",
             format!("none found in {watched} of {} workspaces; the others are not watched", workspaces.len()),
         ));
@@ -65,7 +64,7 @@ fn named(names: &[String]) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::Verdict;
+    use super::super::CheckStatus;
     use super::*;
 
     fn workspace(name: &str, policy: &str, drifted: Option<&str>) -> WorkspaceTemplateApply {
@@ -82,21 +81,21 @@ mod tests {
 
     #[test]
     fn what_has_drifted_is_named() {
-        let told = |all: &[WorkspaceTemplateApply]| -> Vec<(Verdict, String)> {
+        let told = |all: &[WorkspaceTemplateApply]| -> Vec<(CheckStatus, String)> {
             judge(all).into_iter().map(|finding| (finding.verdict, finding.message)).collect()
         };
         assert!(told(&[]).is_empty());
         assert!(told(&[workspace("a", "Off", Some("True"))]).is_empty(), "nobody looks any more");
         let calm = [workspace("a", "Report", Some("False")), workspace("b", "Off", None)];
-        assert_eq!(told(&calm)[0].0, Verdict::Ok);
+        assert_eq!(told(&calm)[0].0, CheckStatus::Ok);
         let mixed = [
             workspace("a", "Report", Some("False")),
             workspace("b", "Correct", Some("True")),
             workspace("c", "Report", Some("Unknown")),
         ];
         let found = told(&mixed);
-        assert_eq!(found[0], (Verdict::Warn, "1 workspace drifted: b".to_owned()));
-        assert_eq!(found[1].0, Verdict::Warn);
+        assert_eq!(found[0], (CheckStatus::Warn, "1 workspace drifted: b".to_owned()));
+        assert_eq!(found[1].0, CheckStatus::Warn);
         assert!(found[1].1.ends_with(": c") && found.len() == 2, "{found:?}");
         let many: Vec<_> =
             (0..9).map(|number| workspace(&format!("w{number}"), "Report", Some("True"))).collect();

@@ -1,4 +1,4 @@
-//! What has to be right on this machine: the binary, plugins, the data folder and the locks in it.
+//! Checks of this machine: the binary, plugins, the data folder and the locks in it.
 
 use std::io;
 use std::path::Path;
@@ -10,12 +10,12 @@ use capt_terraform::inputs::{BinaryName, Choice};
 use capt_terraform::inspect::Inspection;
 
 use super::super::{confine, place};
-use super::Finding;
+use super::CheckFinding;
 
-pub fn look(folder: Option<&Path>) -> Vec<Finding> {
+pub fn look(folder: Option<&Path>) -> Vec<CheckFinding> {
     let mut findings = vec![binary(), sandbox(folder)];
     let Some(folder) = folder else {
-        findings.push(Finding::ok(
+        findings.push(CheckFinding::ok(
             "data folder",
             "the controller of this API is on another machine, or names another folder",
         ));
@@ -23,8 +23,10 @@ pub fn look(folder: Option<&Path>) -> Vec<Finding> {
     };
     match Inspection::to(&place::engine(folder)) {
         None => {
-            findings
-                .push(Finding::ok("data folder", format!("none yet: capt up makes {}", folder.display())));
+            findings.push(CheckFinding::ok(
+                "data folder",
+                format!("none yet: capt up makes {}", folder.display()),
+            ));
         }
         Some(visit) => {
             findings.push(plugins(&place::engine(folder)));
@@ -35,14 +37,14 @@ pub fn look(folder: Option<&Path>) -> Vec<Finding> {
     findings
 }
 
-fn binary() -> Finding {
+fn binary() -> CheckFinding {
     let any = Choice { name: BinaryName::Auto, constraint: None };
     match capt_terraform::binary::find(&any) {
         Ok(binary) => {
             let name = if binary.name == "tofu" { "OpenTofu" } else { "Terraform" };
-            Finding::ok("binary", format!("{name} {} ({})", binary.version, binary.path.display()))
+            CheckFinding::ok("binary", format!("{name} {} ({})", binary.version, binary.path.display()))
         }
-        Err(failure) => Finding::fail(
+        Err(failure) => CheckFinding::fail(
             "binary",
             failure.message,
             "install OpenTofu (https://opentofu.org/docs/intro/install) or Terraform, or run make tools; then start the controller again",
@@ -50,13 +52,14 @@ fn binary() -> Finding {
     }
 }
 
-fn sandbox(folder: Option<&Path>) -> Finding {
+fn sandbox(folder: Option<&Path>) -> CheckFinding {
     // Of a folder elsewhere nobody here can tell.
     match confine::warning(&confine::gaps(folder.unwrap_or(Path::new("")))) {
-        None => {
-            Finding::ok("sandbox", "this kernel confines runs of Terraform to their own files (Landlock)")
-        }
-        Some(warning) => Finding::warn(
+        None => CheckFinding::ok(
+            "sandbox",
+            "this kernel confines runs of Terraform to their own files (Landlock)",
+        ),
+        Some(warning) => CheckFinding::warn(
             "sandbox",
             warning,
             "run capt on Linux 6.12 or newer, with Landlock; capt up --require-sandbox refuses other machines",
@@ -64,25 +67,25 @@ fn sandbox(folder: Option<&Path>) -> Finding {
     }
 }
 
-fn host_paths(settings: &Settings) -> Finding {
+fn host_paths(settings: &Settings) -> CheckFinding {
     let roots: Vec<String> = settings.allow_paths.iter().map(|path| path.display().to_string()).collect();
     if roots.is_empty() {
         let none = "objects may name no folder of this machine: none was given with --allow-path";
-        return Finding::ok("host paths", none);
+        return CheckFinding::ok("host paths", none);
     }
-    Finding::ok("host paths", format!("objects may name folders below {}", roots.join(", ")))
+    CheckFinding::ok("host paths", format!("objects may name folders below {}", roots.join(", ")))
 }
 
-fn plugins(engine: &Path) -> Finding {
+fn plugins(engine: &Path) -> CheckFinding {
     let cache = engine.join("plugins");
     let hosts = std::fs::read_dir(&cache).map(Iterator::count);
     match hosts {
-        Ok(0) => Finding::ok(
+        Ok(0) => CheckFinding::ok(
             "plugins",
             format!("{} is empty: no module has needed a provider yet", cache.display()),
         ),
-        Ok(_) => Finding::ok("plugins", format!("cache {}", cache.display())),
-        Err(error) => Finding::fail(
+        Ok(_) => CheckFinding::ok("plugins", format!("cache {}", cache.display())),
+        Err(error) => CheckFinding::fail(
             "plugins",
             format!("{}: {error}", cache.display()),
             "run capt as the user whom the data folder belongs to",
@@ -90,7 +93,7 @@ fn plugins(engine: &Path) -> Finding {
     }
 }
 
-fn engine(folder: &Path, visit: &Inspection) -> Vec<Finding> {
+fn engine(folder: &Path, visit: &Inspection) -> Vec<CheckFinding> {
     let running = visit.engine();
     let mut findings = Vec::new();
     let (workspaces, unreadable) = match visit.workspaces() {
@@ -98,14 +101,14 @@ fn engine(folder: &Path, visit: &Inspection) -> Vec<Finding> {
         Err(error) => return vec![cannot_read(folder, &error)],
     };
     findings.push(match running {
-        Some(pid) => Finding::ok(
+        Some(pid) => CheckFinding::ok(
             "data folder",
             format!("{}: {}, used by process {pid}", folder.display(), Count(workspaces.len(), "workspace")),
         ),
         None if workspaces.is_empty() => {
-            Finding::ok("data folder", format!("{}: no workspaces", folder.display()))
+            CheckFinding::ok("data folder", format!("{}: no workspaces", folder.display()))
         }
-        None => Finding::warn(
+        None => CheckFinding::warn(
             "data folder",
             format!(
                 "{}: {}, and no controller uses it",
@@ -116,7 +119,7 @@ fn engine(folder: &Path, visit: &Inspection) -> Vec<Finding> {
         ),
     });
     for path in unreadable {
-        findings.push(Finding::fail(
+        findings.push(CheckFinding::fail(
             "data folder",
             format!(
                 "{} cannot be read: it is damaged, or of a newer version",
@@ -127,7 +130,7 @@ fn engine(folder: &Path, visit: &Inspection) -> Vec<Finding> {
     }
     for workspace in &workspaces {
         if let Some(lock) = workspace.stale_lock() {
-            findings.push(Finding::warn(
+            findings.push(CheckFinding::warn(
                 "locks",
                 format!("{}: {} was left behind by a process that is gone", workspace.id(), lock.display()),
                 if running.is_some() {
@@ -142,7 +145,7 @@ fn engine(folder: &Path, visit: &Inspection) -> Vec<Finding> {
             .into_iter()
             .find(|run| matches!(run.state, RunState::UnderWay { lives: false, .. }));
         if let Some(run) = dead.filter(|_| running.is_none()) {
-            findings.push(Finding::warn(
+            findings.push(CheckFinding::warn(
                 "runs",
                 format!("{}: run {} was interrupted and is not settled", workspace.id(), run.id),
                 "start the controller: it takes the run up, and saves what was made",
@@ -152,8 +155,8 @@ fn engine(folder: &Path, visit: &Inspection) -> Vec<Finding> {
     findings
 }
 
-fn cannot_read(folder: &Path, error: &io::Error) -> Finding {
-    Finding::fail(
+fn cannot_read(folder: &Path, error: &io::Error) -> CheckFinding {
+    CheckFinding::fail(
         "data folder",
         format!("{}: {error}", folder.display()),
         "run capt as the user whom the folder belongs to",

@@ -1,4 +1,4 @@
-//! What has to be right with objects: credentials that exist, deletions that get somewhere, workspaces that do not fail.
+//! Checks of objects: credentials that exist, deletions that make progress, workspaces that do not fail.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -17,14 +17,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::super::client::{Connection, in_words};
-use super::super::object::{Kind, Reference};
+use super::super::object::{Reference, ResourceKind};
 use super::super::{place, table};
-use super::Finding;
+use super::CheckFinding;
 
 /// A deletion that takes longer is worth a look.
 const LONG: i64 = 60;
 
-pub async fn look(connection: &Connection, namespace: Option<&str>) -> Vec<Finding> {
+pub async fn look(connection: &Connection, namespace: Option<&str>) -> Vec<CheckFinding> {
     let configs = list(connection, namespace).await;
     let mut findings = credentials(connection, &configs).await;
     findings.extend(mirrors(connection, &configs));
@@ -50,13 +50,13 @@ where
 }
 
 /// Control planes that were asked, and did not answer as they should.
-fn silent(planes: &[CAPTControlPlane]) -> Vec<Finding> {
+fn silent(planes: &[CAPTControlPlane]) -> Vec<CheckFinding> {
     let findings = planes.iter().filter_map(|plane| {
         let conditions = plane.status.as_ref().map(|status| status.conditions.as_slice());
         let probe = find(conditions.unwrap_or_default(), types::REMOTE_CONNECTION_PROBE)?;
         let name = plane.name_any();
         (probe.status == "False").then(|| {
-            Finding::warn(
+            CheckFinding::warn(
                 "control planes",
                 format!("{name}: {}", probe.message),
                 format!("see where it is, and what it said: kubectl describe captcontrolplane {name}"),
@@ -67,7 +67,7 @@ fn silent(planes: &[CAPTControlPlane]) -> Vec<Finding> {
 }
 
 /// Folders of plugins that are named, where the controller is on this machine.
-fn mirrors(connection: &Connection, configs: &[WorkspaceProviderConfig]) -> Vec<Finding> {
+fn mirrors(connection: &Connection, configs: &[WorkspaceProviderConfig]) -> Vec<CheckFinding> {
     let engine = connection.folder.as_deref().and_then(|folder| Inspection::to(&place::engine(folder)));
     if engine.is_none() {
         return Vec::new();
@@ -76,8 +76,8 @@ fn mirrors(connection: &Connection, configs: &[WorkspaceProviderConfig]) -> Vec<
         let mirror = config.spec.plugins.as_ref()?.mirror.as_ref()?;
         let name = format!("{}/{}", config.namespace().unwrap_or_default(), config.name_any());
         Some(match std::fs::read_dir(mirror) {
-            Ok(_) => Finding::ok("plugins", format!("{name}: mirror {mirror}")),
-            Err(error) => Finding::fail(
+            Ok(_) => CheckFinding::ok("plugins", format!("{name}: mirror {mirror}")),
+            Err(error) => CheckFinding::fail(
                 "plugins",
                 format!("{name}: mirror {mirror}: {error}"),
                 "fill it with terraform providers mirror, or take plugins.mirror out to download them",
@@ -87,7 +87,7 @@ fn mirrors(connection: &Connection, configs: &[WorkspaceProviderConfig]) -> Vec<
     named.collect()
 }
 
-async fn credentials(connection: &Connection, configs: &[WorkspaceProviderConfig]) -> Vec<Finding> {
+async fn credentials(connection: &Connection, configs: &[WorkspaceProviderConfig]) -> Vec<CheckFinding> {
     let client = connection.client.clone();
     let mut findings = Vec::new();
     for config in configs {
@@ -106,7 +106,7 @@ async fn credentials(connection: &Connection, configs: &[WorkspaceProviderConfig
                     Err(error) => {
                         let message =
                             format!("{name}: Secret {place}/{}: {}", reference.name, in_words(error));
-                        findings.push(Finding::warn(
+                        findings.push(CheckFinding::warn(
                             "credentials",
                             message,
                             "ask for the right to get secrets",
@@ -130,10 +130,10 @@ async fn credentials(connection: &Connection, configs: &[WorkspaceProviderConfig
                 1 => "1 named, and there".to_owned(),
                 count => format!("{count} named, all there"),
             };
-            Finding::ok("credentials", format!("{name}: {text}"))
+            CheckFinding::ok("credentials", format!("{name}: {text}"))
         } else {
             let todo = "create it: kubectl create secret generic NAME --from-literal KEY=VALUE";
-            Finding::fail("credentials", format!("{name}: {}", missing.join("; ")), todo)
+            CheckFinding::fail("credentials", format!("{name}: {}", missing.join("; ")), todo)
         });
     }
     findings
@@ -143,11 +143,11 @@ fn has(secret: &Secret, key: &str) -> bool {
     secret.data.as_ref().is_some_and(|data| data.contains_key(key))
 }
 
-async fn deletions(connection: &Connection, namespace: Option<&str>) -> Vec<Finding> {
+async fn deletions(connection: &Connection, namespace: Option<&str>) -> Vec<CheckFinding> {
     let now = Timestamp::now();
     let mut findings = Vec::new();
     let mut under_way = 0;
-    for kind in Kind::all() {
+    for kind in ResourceKind::all() {
         let Ok(api) = kind.api(connection, namespace).await else { continue };
         let Ok(listed) = api.list(&ListParams::default()).await else { continue };
         for object in &listed.items {
@@ -159,7 +159,7 @@ async fn deletions(connection: &Connection, namespace: Option<&str>) -> Vec<Find
                 Some(why) => {
                     let reference = Reference { kind, name: object.name_any() };
                     let message = format!("{reference} has been going for {}: {why}", table::age(since, now));
-                    findings.push(Finding::warn("deletions", message, todo(&reference, object)));
+                    findings.push(CheckFinding::warn("deletions", message, todo(&reference, object)));
                 }
             }
         }
@@ -169,12 +169,12 @@ async fn deletions(connection: &Connection, namespace: Option<&str>) -> Vec<Find
             0 => "none is under way".to_owned(),
             count => format!("{count} under way"),
         };
-        findings.push(Finding::ok("deletions", text));
+        findings.push(CheckFinding::ok("deletions", text));
     }
     findings
 }
 
-/// What holds a deletion that takes long; nothing while Terraform destroys.
+/// Reason why a deletion takes long; `None` while Terraform destroys.
 fn stuck(object: &DynamicObject, since: Timestamp, now: Timestamp) -> Option<String> {
     let failed =
         object.data.pointer("/status/consecutiveFailures").and_then(Value::as_i64).unwrap_or_default();

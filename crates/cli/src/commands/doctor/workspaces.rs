@@ -2,7 +2,7 @@
 
 use capt_api::workspace::WorkspaceTemplateApply;
 
-use super::Finding;
+use super::CheckFinding;
 use crate::tree::judge::Verdict;
 use crate::tree::object_summary::{Kind, ObjectSummary};
 use crate::tree::{State, judge as tree};
@@ -11,7 +11,7 @@ use crate::tree::{State, judge as tree};
 const NAMED: usize = 5;
 
 /// One line for those that fail, one for those that are blocked, one for plans that await approval, or one for all where none is.
-pub fn judge(workspaces: &[WorkspaceTemplateApply], namespaces: bool) -> Vec<Finding> {
+pub fn judge(workspaces: &[WorkspaceTemplateApply], namespaces: bool) -> Vec<CheckFinding> {
     let judged: Vec<(Name, Verdict)> = workspaces.iter().filter_map(of).collect();
     let of_state = |wanted: State| {
         judged.iter().filter(|(_, verdict)| verdict.state == wanted).collect::<Vec<&(Name, Verdict)>>()
@@ -28,16 +28,16 @@ pub fn judge(workspaces: &[WorkspaceTemplateApply], namespaces: bool) -> Vec<Fin
         let command = |verb: &str| name.command(verb, namespaces);
         let todo = format!("see why: {}; once it is fixed: {}", command("logs"), command("retry"));
         let verb = if failed.len() == 1 { "fails" } else { "fail" };
-        findings.push(Finding {
+        findings.push(CheckFinding {
             details: details(&failed, namespaces),
-            ..Finding::fail("workspaces", format!("{} of {all} {verb}", failed.len()), todo)
+            ..CheckFinding::fail("workspaces", format!("{} of {all} {verb}", failed.len()), todo)
         });
     }
     if let Some((name, _)) = blocked.first() {
         let verb = if blocked.len() == 1 { "is" } else { "are" };
-        findings.push(Finding {
+        findings.push(CheckFinding {
             details: details(&blocked, namespaces),
-            ..Finding::warn(
+            ..CheckFinding::warn(
                 "workspaces",
                 format!("{} of {all} {verb} blocked", blocked.len()),
                 format!("see it: {}", name.command("status wtapply/", namespaces)),
@@ -47,9 +47,9 @@ pub fn judge(workspaces: &[WorkspaceTemplateApply], namespaces: bool) -> Vec<Fin
     if let Some((name, _)) = waiting.first() {
         let command = |verb: &str| name.command(verb, namespaces);
         let verb = if waiting.len() == 1 { "awaits" } else { "await" };
-        findings.push(Finding {
+        findings.push(CheckFinding {
             details: details(&waiting, namespaces),
-            ..Finding::warn(
+            ..CheckFinding::warn(
                 "workspaces",
                 format!("{} of {all} {verb} approval", waiting.len()),
                 format!("see the plan: {}; then: {}", command("plan"), command("approve")),
@@ -57,7 +57,7 @@ pub fn judge(workspaces: &[WorkspaceTemplateApply], namespaces: bool) -> Vec<Fin
         });
     }
     if findings.is_empty() {
-        findings.push(Finding::ok("workspaces", format!("{all}, none failing")));
+        findings.push(CheckFinding::ok("workspaces", format!("{all}, none failing")));
     }
     findings
 }
@@ -98,7 +98,7 @@ fn details(some: &[&(Name, Verdict)], namespaces: bool) -> Vec<String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::Verdict as Finds;
+    use super::super::CheckStatus as Finds;
     use super::*;
 
     fn workspace(name: &str, status: &str, reason: &str, message: &str) -> WorkspaceTemplateApply {

@@ -1,11 +1,11 @@
-//! What objects of Crossplane's provider-terraform become. Pure.
+//! Converts objects of Crossplane's provider-terraform. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use capt_terraform::module::{self, Format};
 use serde_json::{Value, json};
 
-/// Where the provider of Crossplane keeps states.
+/// Location of the states that Crossplane's provider keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum States {
     /// In its own folder: they were lost with each of its pods.
@@ -38,9 +38,9 @@ pub struct Converted {
     pub spec: Value,
     /// Namespaces and names of the Secrets that it reads.
     pub secrets: BTreeSet<(String, String)>,
-    /// Where states are.
+    /// Location of the states.
     pub states: States,
-    /// What a person has to see to.
+    /// Tasks left to the user.
     pub notes: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ fn credentials(
     (all, secrets)
 }
 
-/// Where states are, and the configuration without what says so, if CAPT keeps them now.
+/// Returns the location of the states, and the configuration without the backend, if CAPT keeps them from now on.
 fn states(name: &str, text: &str, file: Option<&str>, notes: &mut Vec<String>) -> (States, String) {
     let Ok(declared) = module::declared(text, Format::Hcl) else {
         notes.push(format!("ProviderConfig {name}: its configuration is no HCL; look for a backend in it"));

@@ -1,4 +1,4 @@
-//! What is there, and the steps from there.
+//! Observed objects, and the steps to migrate them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const MANAGER: &str = "capt-migrate";
 /// Name of the annotation by which Crossplane calls something outside by another name.
 const EXTERNAL_NAME: &str = "crossplane.io/external-name";
 
-/// What there is of the old version.
+/// Existing objects of the old version.
 pub struct World {
     /// CRDs of a name of ours whose kind is spelled otherwise: it cannot be changed in place.
     misspelt: Vec<CustomResourceDefinition>,
@@ -37,11 +37,11 @@ pub struct World {
     workspaces: BTreeMap<String, DynamicObject>,
 }
 
-/// What is to be done.
+/// Steps to take.
 #[derive(Default)]
-pub struct Plan {
+pub struct MigrationPlan {
     pub steps: Vec<Step>,
-    /// What a person has to know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -176,8 +176,8 @@ impl World {
     }
 
     /// The steps.
-    pub async fn plan(&self, client: &Client) -> io::Result<Plan> {
-        let mut plan = Plan::default();
+    pub async fn plan(&self, client: &Client) -> io::Result<MigrationPlan> {
+        let mut plan = MigrationPlan::default();
         plan.steps.extend(self.misspelt.iter().map(|crd| Step::Replace(Box::new(crd.clone()))));
         plan.steps.push(Step::Crds);
         let mut converted = BTreeMap::new();
@@ -194,7 +194,7 @@ impl World {
     }
 
     /// A provider config beside each template that names it, and leave to read its Secrets.
-    fn provider_configs(&self, converted: &BTreeMap<&str, Converted>, plan: &mut Plan) {
+    fn provider_configs(&self, converted: &BTreeMap<&str, Converted>, plan: &mut MigrationPlan) {
         let used: BTreeSet<(String, String)> = self
             .templates
             .iter()
@@ -220,13 +220,13 @@ impl World {
         }
     }
 
-    /// What becomes of one instance.
+    /// Plans the migration of one instance.
     async fn instance(
         &self,
         client: &Client,
         apply: &DynamicObject,
         converted: &BTreeMap<&str, Converted>,
-        plan: &mut Plan,
+        plan: &mut MigrationPlan,
     ) -> io::Result<()> {
         let (namespace, name) = (apply.namespace().unwrap_or_default(), apply.name_any());
         let called = apply.data["status"]["workspaceName"].as_str();

@@ -5,7 +5,7 @@ use std::io;
 
 use kube::api::DynamicObject;
 
-use super::Kind;
+use super::ResourceKind;
 use crate::commands::client::{Connection, in_words};
 
 /// The help text about objects: what is particular to a command, and what is the same for all.
@@ -47,13 +47,13 @@ impl Accepts {
         kinds: &[],
         help: help!("NAME of a WorkspaceTemplateApply, KIND/NAME, or KIND NAME…"),
     };
-    /// What workspaces belong to; a name alone is that of a workspace.
+    /// Objects that workspaces belong to; a name alone is that of a workspace.
     pub const WORKSPACES: Self = Self {
         default: Some("WorkspaceTemplateApply"),
         kinds: WITH_WORKSPACES,
         help: help!("NAME of a WorkspaceTemplateApply, or KIND/NAME or KIND NAME of what it belongs to"),
     };
-    /// What the tree shows; a name alone is that of a cluster.
+    /// Objects that the tree shows; a name alone is that of a cluster.
     pub const TREE: Self = Self {
         default: Some("Cluster"),
         kinds: WITH_WORKSPACES,
@@ -71,7 +71,7 @@ impl Accepts {
         kinds: &["CaptMachineDeployment"],
         help: help!("NAME of a CaptMachineDeployment, KIND/NAME, or KIND NAME"),
     };
-    /// What has replicas; a name alone is that of a deployment.
+    /// Objects with replicas; a name alone is that of a deployment.
     pub const SCALABLE: Self = Self {
         default: Some("CaptMachineDeployment"),
         kinds: &["CaptMachineDeployment", "CaptMachineSet"],
@@ -90,35 +90,37 @@ impl Accepts {
     }
 
     /// The kind of a name without one.
-    pub fn default_kind(&self) -> Option<&'static Kind> {
-        self.default.map(Kind::named)
+    pub fn default_kind(&self) -> Option<&'static ResourceKind> {
+        self.default.map(ResourceKind::named)
     }
 
     /// The kinds that are accepted.
-    pub fn kinds(&self) -> Vec<&'static Kind> {
+    pub fn kinds(&self) -> Vec<&'static ResourceKind> {
         if self.kinds.is_empty() {
-            return Kind::all().iter().collect();
+            return ResourceKind::all().iter().collect();
         }
-        self.kinds.iter().map(|name| Kind::named(name)).collect()
+        self.kinds.iter().map(|name| ResourceKind::named(name)).collect()
     }
 
-    /// Whether objects of a kind are accepted.
-    pub fn admits(&self, kind: &Kind) -> bool {
+    /// Returns true if objects of a kind are accepted.
+    pub fn admits(&self, kind: &ResourceKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind.name.as_str())
     }
 
     fn parse(&self, words: &[String], one: bool) -> Result<Vec<Reference>, NameError> {
         let all = match words {
-            [first, names @ ..] if !names.is_empty() && !first.contains('/') => match Kind::meant(first) {
-                Some(kind) => names.iter().map(|name| of_kind(kind, name)).collect(),
-                // Two words of which the first must be a kind.
-                None if one || self.default.is_none() => Err(NameError::unknown(first)),
-                None => words.iter().map(|word| self.word(word)).collect(),
-            },
+            [first, names @ ..] if !names.is_empty() && !first.contains('/') => {
+                match ResourceKind::meant(first) {
+                    Some(kind) => names.iter().map(|name| of_kind(kind, name)).collect(),
+                    // Two words of which the first must be a kind.
+                    None if one || self.default.is_none() => Err(NameError::unknown(first)),
+                    None => words.iter().map(|word| self.word(word)).collect(),
+                }
+            }
             _ => words.iter().map(|word| self.word(word)).collect::<Result<Vec<_>, _>>(),
         }?;
         if let Some(other) = all.iter().find(|reference| !self.admits(reference.kind)) {
-            let kinds: Vec<&str> = self.kinds().into_iter().map(Kind::word).collect();
+            let kinds: Vec<&str> = self.kinds().into_iter().map(ResourceKind::word).collect();
             return Err(NameError::Unsuitable(other.to_string(), kinds.join(", ")));
         }
         if one && all.len() != 1 {
@@ -133,14 +135,14 @@ impl Accepts {
             let kind = self.default_kind().ok_or_else(|| NameError::NoKind(word.to_owned()))?;
             return of_kind(kind, word);
         };
-        let kind = Kind::meant(kind).ok_or_else(|| NameError::unknown(kind))?;
+        let kind = ResourceKind::meant(kind).ok_or_else(|| NameError::unknown(kind))?;
         of_kind(kind, name)
     }
 }
 
-fn of_kind(kind: &'static Kind, name: &str) -> Result<Reference, NameError> {
+fn of_kind(kind: &'static ResourceKind, name: &str) -> Result<Reference, NameError> {
     if let Some((inner, _)) = name.split_once('/') {
-        return Err(match Kind::meant(inner) {
+        return Err(match ResourceKind::meant(inner) {
             Some(_) => NameError::TwoKinds(kind.word().to_owned(), name.to_owned()),
             None => NameError::BadName(name.to_owned()),
         });
@@ -154,7 +156,7 @@ fn of_kind(kind: &'static Kind, name: &str) -> Result<Reference, NameError> {
 /// An object that a user named.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    pub kind: &'static Kind,
+    pub kind: &'static ResourceKind,
     pub name: String,
 }
 
@@ -185,7 +187,7 @@ enum NameError {
 
 impl NameError {
     fn unknown(word: &str) -> Self {
-        let suggestion = Kind::similar(word).map(|kind| kind.word().to_owned());
+        let suggestion = ResourceKind::similar(word).map(|kind| kind.word().to_owned());
         Self::UnknownKind { word: word.to_owned(), suggestion }
     }
 }
@@ -195,7 +197,7 @@ fn suggested(kind: Option<&str>) -> String {
 }
 
 fn known() -> String {
-    Kind::all().iter().map(Kind::word).collect::<Vec<_>>().join(", ")
+    ResourceKind::all().iter().map(ResourceKind::word).collect::<Vec<_>>().join(", ")
 }
 
 impl Reference {
@@ -292,7 +294,7 @@ mod tests {
     fn an_unknown_kind_is_answered_with_those_there_are() {
         let error = NameError::unknown("pod").to_string();
         assert!(error.starts_with("unknown kind \"pod\"\n  kinds: cluster, "), "{error}");
-        for kind in Kind::all() {
+        for kind in ResourceKind::all() {
             assert!(error.contains(kind.word()), "{}: {error}", kind.name);
         }
     }

@@ -79,7 +79,7 @@ fn write_fields(
     Ok(())
 }
 
-/// What is in a list or a map has its fields, too.
+/// Writes the fields of the items of a list or a map, too.
 fn write_below(
     text: &mut String,
     path: &str,

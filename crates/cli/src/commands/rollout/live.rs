@@ -19,7 +19,7 @@ use super::super::object::{Accepts, Reference};
 use super::super::{Outcome, block_on, completion};
 use super::Format;
 
-/// How often a rollout is looked at.
+/// Interval of checks of a rollout.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Say how a rollout goes, and why it does not, until it is done: the new machines are available, and no old one is left.
@@ -30,9 +30,9 @@ const EVERY: Duration = Duration::from_millis(500);
 ///   capt rollout status workers --no-wait
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub struct Status {
+pub struct RolloutStatus {
     #[command(flatten)]
-    which: Which,
+    which: DeploymentArgs,
     /// Say how it stands now, and do not wait.
     #[arg(long)]
     no_wait: bool,
@@ -47,7 +47,7 @@ pub struct Status {
 #[command(verbatim_doc_comment)]
 pub struct History {
     #[command(flatten)]
-    which: Which,
+    which: DeploymentArgs,
     /// Show the template of this revision.
     #[arg(long, value_name = "NUMBER")]
     revision: Option<i64>,
@@ -65,7 +65,7 @@ pub struct History {
 #[command(verbatim_doc_comment)]
 pub struct Undo {
     #[command(flatten)]
-    which: Which,
+    which: DeploymentArgs,
     /// The revision [default: the one before the current].
     #[arg(long, value_name = "NUMBER")]
     to_revision: Option<i64>,
@@ -79,18 +79,18 @@ pub struct Undo {
 #[command(verbatim_doc_comment)]
 pub struct Restart {
     #[command(flatten)]
-    which: Which,
+    which: DeploymentArgs,
 }
 
-/// Hold a rollout where it is. Scaling goes on.
+/// Pause a rollout. Scaling still works.
 ///
 /// Examples:
 ///   capt rollout pause workers
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub struct Pause {
+pub struct PauseRollout {
     #[command(flatten)]
-    which: Which,
+    which: DeploymentArgs,
 }
 
 /// Go on with a rollout that was held.
@@ -99,50 +99,50 @@ pub struct Pause {
 ///   capt rollout resume workers
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
-pub struct Resume {
+pub struct ResumeRollout {
     #[command(flatten)]
-    which: Which,
+    which: DeploymentArgs,
 }
 
 /// The deployment that is meant.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct DeploymentArgs {
     #[arg(required = true, num_args = 1..=2, value_name = "OBJECT", help = Accepts::DEPLOYMENT.help, add = completion::objects(&Accepts::DEPLOYMENT))]
     object: Vec<String>,
     #[command(flatten)]
     target: Target,
 }
 
-impl Which {
-    async fn find(&self) -> io::Result<Found> {
+impl DeploymentArgs {
+    async fn find(&self) -> io::Result<FoundDeployment> {
         let reference = Accepts::DEPLOYMENT.read_one(&self.object)?;
         deployment(&self.target.connect().await?, &reference).await
     }
 }
 
 /// A deployment, and where it was found.
-pub struct Found {
+pub struct FoundDeployment {
     api: Api<CaptMachineDeployment>,
     client: Client,
     namespace: String,
     pub object: CaptMachineDeployment,
 }
 
-impl Found {
+impl FoundDeployment {
     fn name(&self) -> String {
         self.object.name_any()
     }
 }
 
 /// Finds a deployment.
-pub async fn deployment(connection: &Connection, reference: &Reference) -> io::Result<Found> {
+pub async fn deployment(connection: &Connection, reference: &Reference) -> io::Result<FoundDeployment> {
     let object = reference.get(connection).await?.try_parse().map_err(in_words)?;
     let Connection { client, namespace, .. } = connection.clone();
-    Ok(Found { api: connection.api(), client, namespace, object })
+    Ok(FoundDeployment { api: connection.api(), client, namespace, object })
 }
 
 /// The sets that a deployment owns.
-async fn sets(found: &Found) -> io::Result<Vec<CaptMachineSet>> {
+async fn sets(found: &FoundDeployment) -> io::Result<Vec<CaptMachineSet>> {
     let api: Api<CaptMachineSet> = Api::namespaced(found.client.clone(), &found.namespace);
     let mut all = api.list(&ListParams::default()).await.map_err(in_words)?.items;
     all.retain(|set| {
@@ -152,26 +152,28 @@ async fn sets(found: &Found) -> io::Result<Vec<CaptMachineSet>> {
     Ok(all)
 }
 
-async fn change(found: &Found, spec: Value) -> io::Result<()> {
+async fn change(found: &FoundDeployment, spec: Value) -> io::Result<()> {
     let body = json!({ "spec": spec });
     let params = PatchParams { field_manager: Some("capt-cli".into()), ..PatchParams::default() };
     found.api.patch(&found.name(), &params, &Patch::Merge(&body)).await.map_err(in_words)?;
     Ok(())
 }
 
-/// How a rollout stands.
+/// State of a rollout.
 #[derive(Debug, PartialEq)]
-enum Stand {
+enum RolloutState {
     Under(String),
     Done(String),
     Failed(String),
 }
 
-fn stand(object: &CaptMachineDeployment) -> Stand {
+fn stand(object: &CaptMachineDeployment) -> RolloutState {
     let wanted = object.spec.replicas;
-    let Some(status) = &object.status else { return Stand::Under("waiting for the controller".into()) };
+    let Some(status) = &object.status else {
+        return RolloutState::Under("waiting for the controller".into());
+    };
     if status.observed_generation != object.metadata.generation {
-        return Stand::Under("waiting for the controller to see the change".into());
+        return RolloutState::Under("waiting for the controller to see the change".into());
     }
     let condition = |kind: &str| find(&status.conditions, kind);
     let counts = format!(
@@ -181,7 +183,7 @@ fn stand(object: &CaptMachineDeployment) -> Stand {
     let done = condition(types::READY).is_some_and(|ready| ready.status == "True");
     // The new machines are there; old ones may still be, and cost.
     if done && status.terminating_replicas > 0 {
-        return Stand::Under(format!(
+        return RolloutState::Under(format!(
             "{} up to date and available; {} still being destroyed",
             machines_are(wanted),
             machines_are(status.terminating_replicas)
@@ -190,46 +192,47 @@ fn stand(object: &CaptMachineDeployment) -> Stand {
     if done {
         let revision = status.current_revision.unwrap_or_default();
         let (machines, are) = (Count(wanted, "machine"), if wanted == 1 { "is" } else { "are" });
-        return Stand::Done(format!("rolled out: {machines} of revision {revision} {are} available"));
+        return RolloutState::Done(format!("rolled out: {machines} of revision {revision} {are} available"));
     }
     // What its machines say of themselves.
     let why_not = condition(types::READY).and_then(|ready| cause::of(&ready.message));
     if let Some(failed) = condition(types::PROGRESSING)
         && failed.reason == reasons::PROGRESS_DEADLINE_EXCEEDED
     {
-        return Stand::Failed(format!("failed: {}", failed.message));
+        return RolloutState::Failed(format!("failed: {}", failed.message));
     }
     if object.spec.paused {
         let counts = cause::with(counts, why_not);
-        return Stand::Failed(format!("paused: {counts}; capt rollout resume goes on"));
+        return RolloutState::Failed(format!("paused: {counts}; continue with capt rollout resume"));
     }
     let why = condition(types::ROLLING_OUT).filter(|rolling| rolling.status == "True");
     let counts = match why {
         Some(why) => format!("{counts}; {}", why.message),
         None => counts,
     };
-    Stand::Under(cause::with(counts, why_not))
+    RolloutState::Under(cause::with(counts, why_not))
 }
 
 fn machines_are(number: i32) -> String {
     format!("{} {}", Count(number, "machine"), if number == 1 { "is" } else { "are" })
 }
 
-pub fn status(args: &Status) -> io::Result<Outcome> {
+pub fn status(args: &RolloutStatus) -> io::Result<Outcome> {
     block_on(async {
-        let mut found: Found = args.which.find().await?;
+        let mut found: FoundDeployment = args.which.find().await?;
         let mut said = None;
         loop {
             let stand = stand(&found.object);
             if said.as_ref() != Some(&stand) {
-                let (Stand::Under(words) | Stand::Done(words) | Stand::Failed(words)) = &stand;
+                let (RolloutState::Under(words) | RolloutState::Done(words) | RolloutState::Failed(words)) =
+                    &stand;
                 writeln!(anstream::stdout(), "{words}")?;
             }
             match &stand {
-                Stand::Done(_) => return Ok(Outcome::Good),
-                Stand::Failed(_) => return Ok(Outcome::Bad),
-                Stand::Under(_) if args.no_wait => return Ok(Outcome::Good),
-                Stand::Under(_) => {}
+                RolloutState::Done(_) => return Ok(Outcome::Good),
+                RolloutState::Failed(_) => return Ok(Outcome::Bad),
+                RolloutState::Under(_) if args.no_wait => return Ok(Outcome::Good),
+                RolloutState::Under(_) => {}
             }
             said = Some(stand);
             tokio::time::sleep(EVERY).await;
@@ -240,7 +243,7 @@ pub fn status(args: &Status) -> io::Result<Outcome> {
 
 pub fn history(args: &History) -> io::Result<Outcome> {
     block_on(async {
-        let found: Found = args.which.find().await?;
+        let found: FoundDeployment = args.which.find().await?;
         let sets = sets(&found).await?;
         let entries = revision::history(&found.object, &sets.iter().collect::<Vec<_>>());
         let mut out = anstream::stdout().lock();
@@ -276,7 +279,7 @@ pub fn history(args: &History) -> io::Result<Outcome> {
 
 pub fn undo(args: &Undo) -> io::Result<Outcome> {
     block_on(async {
-        let found: Found = args.which.find().await?;
+        let found: FoundDeployment = args.which.find().await?;
         let sets = sets(&found).await?;
         let sets: Vec<&CaptMachineSet> = sets.iter().collect();
         let (number, template) =
@@ -293,7 +296,7 @@ pub fn undo(args: &Undo) -> io::Result<Outcome> {
 
 pub fn restart(args: &Restart) -> io::Result<Outcome> {
     block_on(async {
-        let mut found: Found = args.which.find().await?;
+        let mut found: FoundDeployment = args.which.find().await?;
         capt_planner::deployment::restart(&mut found.object, Timestamp::now());
         let after = json!({"rolloutAfter": found.object.spec.rollout_after});
         change(&found, after).await?;
@@ -302,17 +305,17 @@ pub fn restart(args: &Restart) -> io::Result<Outcome> {
     })
 }
 
-pub fn pause(args: &Pause) -> io::Result<Outcome> {
+pub fn pause(args: &PauseRollout) -> io::Result<Outcome> {
     set_paused(&args.which, true, "is paused")
 }
 
-pub fn resume(args: &Resume) -> io::Result<Outcome> {
-    set_paused(&args.which, false, "goes on")
+pub fn resume(args: &ResumeRollout) -> io::Result<Outcome> {
+    set_paused(&args.which, false, "is resumed")
 }
 
-fn set_paused(which: &Which, paused: bool, words: &str) -> io::Result<Outcome> {
+fn set_paused(which: &DeploymentArgs, paused: bool, words: &str) -> io::Result<Outcome> {
     block_on(async {
-        let found: Found = which.find().await?;
+        let found: FoundDeployment = which.find().await?;
         if found.object.spec.paused == paused {
             let already = if paused { "is paused already" } else { "is not paused" };
             return Err(io::Error::other(format!("{} {already}", found.name())));
@@ -354,13 +357,13 @@ mod tests {
         let counts = |going: i32| json!({"updatedReplicas": 3, "availableReplicas": 3, "replicas": 3, "terminatingReplicas": going});
         assert_eq!(
             stand(&deployment(&ready, &counts(1))),
-            Stand::Under(
+            RolloutState::Under(
                 "3 machines are up to date and available; 1 machine is still being destroyed".into()
             )
         );
         assert_eq!(
             stand(&deployment(&ready, &counts(0))),
-            Stand::Done("rolled out: 3 machines of revision 4 are available".into())
+            RolloutState::Done("rolled out: 3 machines of revision 4 are available".into())
         );
     }
 
@@ -373,8 +376,8 @@ mod tests {
             stand(&one)
         };
         let words = "1 machine is up to date and available; 2 machines are still being destroyed";
-        assert_eq!(of_one(2), Stand::Under(words.into()));
-        assert_eq!(of_one(0), Stand::Done("rolled out: 1 machine of revision 4 is available".into()));
+        assert_eq!(of_one(2), RolloutState::Under(words.into()));
+        assert_eq!(of_one(0), RolloutState::Done("rolled out: 1 machine of revision 4 is available".into()));
     }
 
     #[test]
@@ -384,11 +387,11 @@ mod tests {
         let ready = json!({"status": "False", "reason": "InProgress", "message": format!("3 of 3 machines are available and 1 up to date; {cause}")});
         let rolling = json!({"status": "True", "reason": "InProgress", "message": "3 machines are of an old revision; waiting for machines"});
         let under = stand(&deployment(&json!({"Ready": ready, "RollingOut": rolling}), &counts));
-        let Stand::Under(words) = under else { panic!("{under:?}") };
+        let RolloutState::Under(words) = under else { panic!("{under:?}") };
         assert!(words.ends_with(&format!("waiting for machines; {cause}")), "{words}");
         let late = json!({"status": "False", "reason": "ProgressDeadlineExceeded", "message": format!("no progress for 600 seconds; 1 of 3 machines are up to date; {cause}")});
         let failed = stand(&deployment(&json!({"Ready": ready, "Progressing": late}), &counts));
-        let Stand::Failed(words) = failed else { panic!("{failed:?}") };
+        let RolloutState::Failed(words) = failed else { panic!("{failed:?}") };
         assert!(words.starts_with("failed: no progress") && words.ends_with(cause), "{words}");
     }
 }

@@ -32,7 +32,7 @@ const DEPLOYMENT: &str = "CaptMachineDeployment";
 /// Column behind the time in a list of steps.
 const AFTER_TIME: usize = 9;
 
-/// When to stop a rollout that nobody gave a time to.
+/// Time limit of a simulated rollout without one.
 const WEEK: u32 = 7 * 24 * 3600;
 
 /// Run a rollout on an imagined clock, with the decisions that the controllers would take.
@@ -68,13 +68,13 @@ pub struct Simulate {
     /// Change a field of the deployment's spec at the beginning: template.spec.instanceType=t3.large. May be repeated.
     #[arg(long, value_name = "FIELD=VALUE", value_parser = patch)]
     set: Vec<Value>,
-    /// How long a machine takes until it is ready: 4m, 90s [default: 60s].
+    /// Time until a machine is ready: 4m, 90s [default: 60s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     ready_after: Option<Duration>,
-    /// How long a machine takes until it is destroyed [default: 30s].
+    /// Time until a machine is destroyed [default: 30s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     gone_after: Option<Duration>,
-    /// When to stop at the latest [default: 1h with -f alone, else a week].
+    /// Time limit of the simulation [default: 1h with -f alone, else a week].
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     until: Option<Duration>,
     /// Format of the report.

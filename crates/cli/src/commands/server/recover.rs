@@ -11,10 +11,10 @@ use capt_terraform::inspect::Inspection;
 use super::super::client::in_words;
 use super::super::{Outcome, place};
 
-/// How many of what was lost, or of what knows resources, are named.
+/// Maximum number of names printed, of lost objects or of objects that know resources.
 const NAMED: usize = 20;
 
-/// Recover a damaged store: show what can be read, keep the damaged files, go on with the last good commit.
+/// Recover a damaged store: show what can be read, keep the damaged files, continue with the last good commit.
 ///
 /// A server does not start on a store that lacks anything of what it answered. This shows what is wrong, what can be
 /// read and what would be lost, and asks. Nothing is changed before that; the damaged files are kept as copies in the
@@ -82,7 +82,7 @@ fn tell(recovery: &Recovery, workspaces: &[String]) -> io::Result<()> {
             recovery.revision().get().saturating_add(1)
         )?,
         Some(_) => writeln!(out, "lost: what is named here, and what cannot be read")?,
-        None => writeln!(out, "lost: nobody can tell, as the head record is missing or not whole")?,
+        None => writeln!(out, "lost: unknown, as the head record is missing or not whole")?,
     }
     named(&mut out, recovery.lost().iter().map(in_a_line))?;
     if !workspaces.is_empty() && !recovery.is_complete() {
@@ -119,7 +119,9 @@ fn in_a_line(lost: &Lost) -> String {
 fn agreed() -> io::Result<bool> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
-        return Err(io::Error::other("no terminal to confirm on: use --yes to go on with what can be read"));
+        return Err(io::Error::other(
+            "no terminal to confirm on: use --yes to continue with what can be read",
+        ));
     }
     let mut out = anstream::stderr();
     write!(out, "Go on with what can be read? [y/N] ")?;
@@ -159,7 +161,10 @@ pub fn open_store(folder: &Path) -> io::Result<Store> {
         OpenError::Damaged { .. } => io::Error::other(format!(
             "{}\n  put back a copy of the folder{}",
             in_words(StartError::Store(error)),
-            advice(folder, "shows what can be read and would be lost, and goes on with the last good commit")
+            advice(
+                folder,
+                "shows what can be read and would be lost, and continues with the last good commit"
+            )
         )),
         error => in_words(StartError::Store(error)),
     })

@@ -25,14 +25,14 @@ const MANAGER: &str = "capt-up";
 /// Objects that are applied at the same time: the store writes them together.
 const AT_ONCE: usize = 4;
 
-/// What was applied, and may become ready: kind, namespace and name.
+/// Applied objects that may become ready: kind, namespace and name.
 pub type Applied = Vec<(Kind, String, String)>;
 
 /// Objects of files that are all in order.
 #[derive(Debug, Default)]
 pub struct Manifests {
     objects: Vec<Value>,
-    /// What the check said of the files, though it found nothing wrong.
+    /// Warnings of the check of the files.
     pub warnings: Report,
 }
 
@@ -57,7 +57,7 @@ impl Manifests {
         Ok(Self { objects, warnings })
     }
 
-    /// Whether one of them names a path below a folder.
+    /// Returns true if one of them names a path below a folder.
     pub fn name(&self, folder: &Path) -> bool {
         let folder = folder.to_string_lossy();
         self.objects.iter().any(|object| object.to_string().contains(&*folder))
@@ -83,7 +83,7 @@ impl Manifests {
     }
 }
 
-/// What has no place on the API.
+/// Objects that the API cannot hold.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Homeless {
     /// An object whose kind nobody serves.
@@ -133,7 +133,7 @@ impl Manifests {
         refuse(homeless)
     }
 
-    /// Whether a namespace is among the objects.
+    /// Returns true if a namespace is among the objects.
     fn brings(&self, namespace: &str) -> bool {
         self.objects
             .iter()
@@ -151,7 +151,7 @@ fn refuse(mut homeless: Vec<Homeless>) -> io::Result<()> {
     Err(io::Error::other(format!("nothing was applied:{}", lines.collect::<String>())))
 }
 
-/// Whether a CRD among the objects defines a kind, and whether its objects are in namespaces.
+/// Returns true if a CRD among the objects defines a kind whose objects are in namespaces, false if they are not.
 fn defined(objects: &[Value], gvk: &GroupVersionKind) -> Option<bool> {
     let crds = objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition");
     let defines = |spec: &&Value| {
@@ -191,7 +191,7 @@ fn together(objects: &[Value]) -> Vec<&[Value]> {
     parts
 }
 
-/// What others live in or are kinds of comes first.
+/// Rank in the order of applying: namespaces and CRDs come before their objects.
 fn rank(object: &Value) -> u8 {
     match object["kind"].as_str() {
         Some("Namespace") => 0,
@@ -200,7 +200,7 @@ fn rank(object: &Value) -> u8 {
     }
 }
 
-/// How the API serves each kind, and whether its objects are in namespaces.
+/// Kinds as the API serves them; true for those in namespaces.
 type Kinds = HashMap<GroupVersionKind, (ApiResource, bool)>;
 
 async fn find_all(client: &Client, objects: &[Value]) -> io::Result<Kinds> {
@@ -258,13 +258,13 @@ fn gvk(object: &Value) -> GroupVersionKind {
     GroupVersionKind::gvk(group, version, &text(object, "/kind"))
 }
 
-/// How the API serves a kind, which it must.
+/// Finds the served version of a kind, which must exist.
 async fn find(client: &Client, gvk: &GroupVersionKind) -> io::Result<(ApiResource, bool)> {
     let unknown = || io::Error::other(format!("the API knows no {} of {}", gvk.kind, gvk.api_version()));
     served(client, gvk).await?.ok_or_else(unknown)
 }
 
-/// How the API serves a kind. Those of the tree are known; of others it is asked.
+/// Finds the served version of a kind. Those of the tree are known; for others the API is asked.
 async fn served(client: &Client, gvk: &GroupVersionKind) -> io::Result<Option<(ApiResource, bool)>> {
     let known = Kind::find(&gvk.group, &gvk.kind).map(Kind::resource);
     if let Some(resource) = known.filter(|resource| resource.version == gvk.version) {

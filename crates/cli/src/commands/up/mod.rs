@@ -33,7 +33,7 @@ const DEMO: [&str; 3] = [
     include_str!("../../../../../examples/cluster/20-workers.yaml"),
 ];
 
-/// When a run has told the version of Terraform, if one does.
+/// Time limit for a run to report the version of Terraform.
 const HEARD: Duration = Duration::from_secs(1);
 
 /// Start the API, the controllers and Terraform in this process.
@@ -87,7 +87,7 @@ pub struct Args {
     /// Stop when all that was applied is ready, or cannot become ready.
     #[arg(long)]
     wait: bool,
-    /// How long to wait: 1h, 30m, 90s; 0 disables the timeout.
+    /// Time limit of the wait: 1h, 30m, 90s; 0 disables the timeout.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration::parse, requires = "wait")]
     timeout: Duration,
     /// Print events for programs.

@@ -29,7 +29,7 @@ use super::super::metrics::{Address, Process, Storage};
 use super::super::tenants::CrossNamespace;
 use super::super::{controller, logging, place, server};
 
-/// How a plane is opened.
+/// Settings of a plane.
 pub struct Settings<'a> {
     pub folder: &'a Path,
     pub listen: SocketAddr,
@@ -131,7 +131,7 @@ impl Plane {
         std::path::absolute(&path).unwrap_or(path)
     }
 
-    /// Whether Terraform or OpenTofu is installed, whatever is the matter with it.
+    /// Returns true if Terraform or OpenTofu is installed, even if it does not work.
     pub async fn has_terraform(&self) -> bool {
         self.engine.has_binary(&Choice::default()).await
     }
@@ -237,7 +237,7 @@ async fn keep_lease(lease: &mut Held, store: &Store) -> io::Error {
     }
 }
 
-/// Who applies the CRDs of CAPT.
+/// Field manager that applies the CRDs of CAPT.
 const MANAGER: &str = "capt-up";
 
 /// Installs the CRDs of CAPT, that of Cluster and those that belong to it, or brings them up to date.

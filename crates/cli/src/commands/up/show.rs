@@ -16,7 +16,7 @@ use crate::tree::fold::{Folded, fit};
 use crate::tree::render::{Look, height, lines};
 use crate::tree::{Cause, Kind, Node, State};
 
-/// What is worth telling.
+/// Events to print.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Event<'a> {
@@ -58,7 +58,7 @@ const TREE: usize = 6;
 /// Prints what happens.
 pub struct Show {
     json: bool,
-    /// Whether the output is a terminal that a live view can be opened on.
+    /// True if the output is a terminal that a live view can be opened on.
     live: bool,
     view: Option<LiveView>,
     /// Text above and below the tree of the live view.
@@ -68,7 +68,7 @@ pub struct Show {
     /// Line that says when all was ready for the first time; shown while it is still so.
     ready: Option<String>,
     look: Look,
-    /// What was last said of each object.
+    /// Last printed line of each object.
     said: HashMap<Key, (State, String, String, Option<String>)>,
 }
 
@@ -326,7 +326,7 @@ fn print_json(event: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
-/// How one object stands, for people who read a log.
+/// Prints the state of one object as a log line.
 fn print_line(node: &Node) -> io::Result<()> {
     let time = Timestamp::now().strftime("%H:%M:%S");
     let title = format!("{} {}", node.kind.word(), node.name);

@@ -14,7 +14,7 @@ use crate::tree::object_summary::{Kind, ObjectSummary};
 use crate::tree::source::Follower;
 use crate::tree::{Cause, Node, State, build};
 
-/// How long the tree waits for the first look of the controllers: a large fleet takes longer, and should be seen meanwhile.
+/// Time that the tree waits for the first reconciles: a large fleet takes longer, and should be shown meanwhile.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Why it ends.
@@ -28,16 +28,16 @@ pub enum End {
     NotReady,
 }
 
-/// What is waited for.
+/// Objects to wait for.
 pub struct Waiting {
     applied: Applied,
-    /// Whether the end of waiting is the end of the process.
+    /// True if the process ends with the wait.
     ends: bool,
     timeout: Duration,
     demo: bool,
 }
 
-/// How what was applied stands.
+/// State of what was applied.
 #[derive(Debug, PartialEq)]
 enum Stand {
     Ready,

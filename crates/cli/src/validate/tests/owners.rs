@@ -18,7 +18,7 @@ fn object(kind: &str, name: &str, rest: &str) -> String {
     format!("kind: {kind}\nmetadata: {{name: {name}}}\n{rest}")
 }
 
-/// What is said of these objects, without its place.
+/// Findings about these objects, without their positions.
 fn told(objects: &[String]) -> Vec<String> {
     let objects: Vec<&str> = objects.iter().map(String::as_str).collect();
     said(&objects).iter().filter_map(|line| Some(line.split_once(' ')?.1.to_owned())).collect()
@@ -150,7 +150,7 @@ fn groups_and_networks() -> Vec<Row> {
 fn a_variable_that_nobody_gives_is_an_error() {
     let missing = |path: &str, variable: &str, first: &str| {
         format!(
-            "error {path}: WorkspaceTemplate t requires variable {variable}, and nobody gives it [{first}; or give it in the template, or a default in the module]"
+            "error {path}: WorkspaceTemplate t requires variable {variable}, and no value is given [{first}; or give it in the template, or a default in the module]"
         )
     };
     for (user, passed, path, missed, first) in machines().into_iter().chain(groups_and_networks()) {
@@ -192,7 +192,7 @@ fn outputs_of_a_group_reach_its_machines() {
     // A group, or its module, that is not among the files: it may give anything.
     let maybe = |help: &str| {
         [format!(
-            "warning spec.workspaceTemplateRef: WorkspaceTemplate t requires variable subnet, and nobody in these files gives it [fine if {help} gives it]"
+            "warning spec.workspaceTemplateRef: WorkspaceTemplate t requires variable subnet, and no value is given in these files [fine if {help} gives it]"
         )]
     };
     assert_eq!(told(&[wants("subnet"), machine.clone()]), maybe("an output of NodeGroup g"));

@@ -13,7 +13,7 @@ fn state(serial: u64, lineage: &str) -> Vec<u8> {
 }
 
 /// Names and contents.
-type Files<'a> = &'a [(&'a str, &'a [u8])];
+type FileTable<'a> = &'a [(&'a str, &'a [u8])];
 
 struct Case {
     _folder: tempfile::TempDir,
@@ -49,7 +49,7 @@ const LEFT: &str = "guest/work/errored.tfstate";
 fn the_newest_whole_state_is_taken_in() {
     let half = b"{\"vers".as_slice();
     let (two, three, four) = (state(2, "a"), state(3, "a"), state(4, "a"));
-    let table: &[(Files<'_>, Option<u64>)] = &[
+    let table: &[(FileTable<'_>, Option<u64>)] = &[
         (&[], None),
         (&[(RUN, b"")], None),
         (&[(RUN, &three)], Some(3)),
@@ -147,7 +147,7 @@ fn a_state_of_too_many_objects_is_none() {
 fn a_run_that_changed_something_leaves_a_state_that_tells_of_it() {
     let half = b"{\"vers".as_slice();
     let (two, three, four) = (state(2, "a"), state(3, "a"), state(4, "a"));
-    let table: &[(Files<'_>, Option<u64>)] = &[
+    let table: &[(FileTable<'_>, Option<u64>)] = &[
         (&[(STATE, &three), (RUN, &four)], Some(4)),
         // It was looked at while the run went on.
         (&[(STATE, &four), (RUN, &four)], Some(4)),
@@ -211,7 +211,7 @@ fn the_lock_of_a_dead_process_goes() {
 #[tokio::test]
 async fn a_run_is_followed_by_whole_states_only() {
     let case = case(&[(RUN, &state(1, "a"))]);
-    let mut following = Following::new(&case.workspace);
+    let mut following = StateWatch::new(&case.workspace);
     following.look().await;
     let here = || read(&case.workspace).expect("whole").map(|state| state.serial);
     assert_eq!(here(), Some(1));
@@ -272,7 +272,7 @@ fn the_last_good_states_are_kept_and_damaged_copies_left_out() {
 #[test]
 fn a_state_that_was_printed_is_kept_where_it_goes_on_from_the_one_of_record() {
     let (two, three, four, foreign) = (state(2, "a"), state(3, "a"), state(4, "a"), state(9, "b"));
-    let files: Files<'_> = &[(STATE, &three)];
+    let files: FileTable<'_> = &[(STATE, &three)];
     for (dump, kept) in [
         (Some(&four), &four),
         (Some(&three), &three),
@@ -318,12 +318,12 @@ fn what_changes_nothing_leaves_no_state() {
             max_destroy: None,
             shared: false,
         };
-        let mut told = Told::default();
-        told.dump = Some(four.clone());
-        let left = after(&case.workspace, &journal, &told).expect("settled").expect("a state");
+        let mut report = StreamReport::default();
+        report.dump = Some(four.clone());
+        let left = after(&case.workspace, &journal, &report).expect("settled").expect("a state");
         assert_eq!(left.serial, expected, "{stage:?}");
         let changes = stage.changes();
-        let kept = newest(&case.workspace, told.dump.as_deref(), changes);
+        let kept = newest(&case.workspace, report.dump.as_deref(), changes);
         assert_eq!(kept, if changes { four.clone() } else { three.clone() }, "{stage:?}");
         assert!(!case.workspace.0.join("guest/state/.terraform.tfstate.lock.info").exists(), "{stage:?}");
     }

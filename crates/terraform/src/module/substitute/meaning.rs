@@ -43,7 +43,7 @@ pub fn changed_by(text: &str, format: Format, values: &BTreeMap<String, String>)
 
 /// All names in a text, in order; nothing where it cannot be read.
 fn names(text: &str, format: Format) -> Option<Vec<String>> {
-    let mut found = Names(Vec::new());
+    let mut found = Interpolated(Vec::new());
     match format {
         Format::Hcl => visit_body(&mut found, &hcl::parse(hcl::without_mark(text).0).ok()?),
         Format::Json => found.json(&serde_json::from_str(text).ok()?)?,
@@ -51,9 +51,9 @@ fn names(text: &str, format: Format) -> Option<Vec<String>> {
     Some(found.0)
 }
 
-struct Names(Vec<String>);
+struct Interpolated(Vec<String>);
 
-impl Names {
+impl Interpolated {
     /// Of a module in JSON every string is a template.
     fn json(&mut self, value: &serde_json::Value) -> Option<()> {
         match value {
@@ -69,7 +69,7 @@ impl Names {
     }
 }
 
-impl Visit for Names {
+impl Visit for Interpolated {
     fn visit_ident(&mut self, node: &Decorated<Ident>) {
         self.0.push(node.to_string());
     }

@@ -12,7 +12,7 @@ pub(super) fn placeholder<'v>(text: &str, values: &'v BTreeMap<String, String>) 
     Some((end + 3, value))
 }
 
-/// What the scanner is in. Frames lie in each other: a string in an interpolation in a heredoc.
+/// Syntactic context of the scanner. Frames nest: a string in an interpolation in a heredoc.
 pub(super) struct Frame<'t> {
     kind: Kind<'t>,
     /// Names that a `for` binds here.

@@ -90,7 +90,7 @@ fn values_go_where_they_fit() {
     }
 }
 
-/// Who gives values is not always who wrote the module.
+/// The author of a value is not always the author of the module.
 #[test]
 fn values_are_no_code() {
     let values = values(&[
@@ -237,7 +237,7 @@ fn tricky() -> impl Strategy<Value = String> {
     prop::collection::vec(statement, 1..3).prop_map(|statements| statements.concat())
 }
 
-/// What somebody would try who wants more than a value.
+/// Injections that try to be more than a value.
 const HOSTILE: [&str; 17] = [
     "*/ o = f(x) /*",
     "\n o = f(x) \n",
