@@ -68,6 +68,9 @@ pub enum StateBackendError {
     /// What is kept is cut, altered, or none of this workspace. Somebody has to look at it.
     #[error("{0}")]
     Damaged(String),
+    /// It is not kept any more: the place itself goes away, with all that is in it.
+    #[error("{0}")]
+    Closed(String),
     /// It is not kept, however often it is tried: there is too much of it.
     #[error("{0}")]
     TooLarge(String),

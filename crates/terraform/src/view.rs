@@ -97,6 +97,8 @@ pub struct Running {
     pub progress: Progress,
     /// When it was ordered, then when its first process started.
     pub since: Timestamp,
+    /// What it waits for at the place where its state is kept.
+    pub waits_for: Option<String>,
 }
 
 /// What a run is at.

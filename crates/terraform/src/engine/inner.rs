@@ -151,6 +151,7 @@ impl Inner {
             phase: Phase::Queued,
             progress: crate::stream::Progress::default(),
             since: Timestamp::now(),
+            waits_for: None,
         });
         let urgency = order.urgency();
         let (workspace, group) = (order.workspace.clone(), order.group.clone());

@@ -3,6 +3,7 @@
 mod adopt;
 mod alone;
 mod arguments;
+mod backend_wait;
 mod end;
 mod errors;
 mod executor;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use capt_api::conditions::{reasons, types};
 use capt_api::names::annotations;
 use capt_api::workspace::{PlanSummary, RunProgress, WorkspaceTemplateApplyStatus};
+use capt_terraform::failure::Reason;
 use capt_terraform::order::Operation;
 use capt_terraform::stream::{Action, Change};
 use capt_terraform::view::{Outcome, Phase as RunPhase, Plan};
@@ -354,6 +355,10 @@ fn words(observed: &Observed, phase: &Phase) -> (&'static str, String) {
 }
 
 fn running(observed: &Observed, operation: &Operation, phase: RunPhase) -> (&'static str, String) {
+    if let Some(why) = observed.view.run.as_ref().and_then(|run| run.waits_for.as_ref()) {
+        let what = format!("the {} waits until its state is kept: {why}", operation.as_str());
+        return (Reason::StateNotKept.as_str(), what);
+    }
     let progress = observed.view.run.as_ref().map(|run| &run.progress).filter(|progress| progress.total > 0);
     let far = progress.map_or_else(String::new, |progress| {
         let current =

@@ -106,6 +106,7 @@ fn running(mut observed: Observed, operation: Operation, of: &str, phase: RunPha
         phase,
         progress: capt_terraform::stream::Progress::default(),
         since: at(995),
+        waits_for: None,
     });
     observed
 }
