@@ -61,6 +61,27 @@ pub enum LeaseError {
     },
 }
 
+/// The claim of a holder on its Lease, for whoever writes in its name.
+#[derive(Clone)]
+pub struct Claim {
+    api: Api<Lease>,
+    name: String,
+    holder: String,
+}
+
+impl Claim {
+    /// The holder: no two terms have one of the same name.
+    pub fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    /// Returns true if the Lease names this holder now, also where its time is over.
+    pub async fn is_held(&self) -> Result<bool, kube::Error> {
+        let found = self.api.get_opt(&self.name).await?;
+        Ok(found.as_ref().and_then(holder_of).is_some_and(|holder| holder == self.holder))
+    }
+}
+
 /// A Lease that is held.
 pub struct Held {
     api: Api<Lease>,
@@ -131,7 +152,12 @@ impl Held {
         &self.namespace
     }
 
-    /// Higher than that of every holder before.
+    /// What its holder goes by.
+    pub fn claim(&self) -> Claim {
+        Claim { api: self.api.clone(), name: self.name.clone(), holder: self.holder.clone() }
+    }
+
+    /// Higher than that of the holder before, as far as this Lease tells: one that was deleted begins anew.
     pub fn fence(&self) -> u64 {
         let transitions =
             self.lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default();
@@ -198,8 +224,7 @@ impl Held {
 
     /// Whether the Lease still names this holder, also where its time is over.
     pub async fn is_held(&self) -> bool {
-        let found = self.api.get_opt(&self.name).await.ok().flatten();
-        found.and_then(|lease| lease.spec?.holder_identity).is_some_and(|holder| holder == self.holder)
+        self.claim().is_held().await.unwrap_or_default()
     }
 
     fn renewed(&mut self, asked: Moment) {
@@ -257,12 +282,14 @@ async fn write(
 ) -> Result<Lease, kube::Error> {
     let old = found.and_then(|lease| lease.spec.clone()).unwrap_or_default();
     let ours = old.holder_identity.as_deref() == Some(holder);
+    // Anybody may have written it: where it cannot count on, terms are told apart by their holders.
+    let transitions = old.lease_transitions.unwrap_or_default().max(0);
     let spec = LeaseSpec {
         holder_identity: Some(holder.to_owned()),
         lease_duration_seconds: i32::try_from(lasts.as_secs().max(1)).ok(),
         acquire_time: if ours { old.acquire_time } else { Some(MicroTime(now)) },
         renew_time: Some(MicroTime(now)),
-        lease_transitions: Some(old.lease_transitions.unwrap_or_default() + i32::from(!ours)),
+        lease_transitions: Some(transitions.saturating_add(i32::from(!ours))),
         ..LeaseSpec::default()
     };
     let metadata = ObjectMeta {

@@ -17,6 +17,7 @@ mod forged;
 mod given;
 mod holds;
 mod kept;
+mod lease;
 mod probes;
 mod references;
 mod surface;
