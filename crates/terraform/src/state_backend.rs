@@ -1,8 +1,8 @@
 //! The durable place beside the folder: Secrets in a cluster, where the folder may be gone after a restart.
 
-use std::time::Duration;
+use std::{future::ready, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 
 use crate::order::WorkspaceId;
 
@@ -23,6 +23,13 @@ pub trait StateBackend: Send + Sync + 'static {
     /// Whether a workspace is kept at all, so that somebody else can go on with it.
     fn shares(&self, _workspace: &WorkspaceId) -> bool {
         true
+    }
+    /// Returns true if the place itself goes away: that a workspace is not kept there then does not say that somebody ended it.
+    fn is_closing<'a>(
+        &'a self,
+        _workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<bool, StateBackendError>> {
+        ready(Ok(false)).boxed()
     }
     /// Forgets it.
     fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>>;

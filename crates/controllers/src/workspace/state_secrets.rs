@@ -195,6 +195,23 @@ impl StateBackend for SecretStateBackend {
         chosen.get(workspace).copied().unwrap_or(self.auto)
     }
 
+    fn is_closing<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<bool, StateBackendError>> {
+        async move {
+            if !self.keeps(workspace).await? {
+                return Ok(false);
+            }
+            match self.drawer(workspace)?.try_to_create().await {
+                Ok(()) => Ok(false),
+                Err(StateBackendError::Closed(_)) => Ok(true),
+                Err(error) => Err(error),
+            }
+        }
+        .boxed()
+    }
+
     fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async move {
             self.drawer(workspace)?.remove(&self.term).await?;

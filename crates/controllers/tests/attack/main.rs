@@ -18,6 +18,7 @@ mod given;
 mod holds;
 mod kept;
 mod lease;
+mod namespaces;
 mod probes;
 mod references;
 mod surface;

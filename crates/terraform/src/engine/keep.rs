@@ -186,7 +186,7 @@ impl Job {
         if !journal.shared || self.inner.options.state_backend.is_none() {
             return Ok(Since::Nothing);
         }
-        let kept = self.kept().await?;
+        let Some(kept) = self.kept_unless_closing().await? else { return Ok(Since::Nothing) };
         let running = kept.as_ref().and_then(|kept| kept.running.as_ref());
         if running.is_some_and(|running| running.run == journal.id.as_str()) {
             return Ok(Since::Nothing);
@@ -208,11 +208,24 @@ impl Job {
 
     /// Loads the kept copy; retries until the state backend answers.
     pub async fn kept(&self) -> Result<Option<Kept>, Halt> {
-        let Some(state_backend) = &self.inner.options.state_backend else { return Ok(None) };
+        Ok(self.kept_unless_closing().await?.flatten())
+    }
+
+    /// The same; nothing where the place took it along.
+    async fn kept_unless_closing(&self) -> Result<Option<Option<Kept>>, Halt> {
+        let Some(state_backend) = &self.inner.options.state_backend else { return Ok(Some(None)) };
         let mut wait = Wait::new(self, Moment::End);
         loop {
-            match state_backend.load(&self.workspace).await {
-                Ok(kept) => return Ok(kept),
+            let loaded = match state_backend.load(&self.workspace).await {
+                Ok(None) => match state_backend.is_closing(&self.workspace).await {
+                    Ok(true) => return Ok(None),
+                    Ok(false) => Ok(None),
+                    Err(error) => Err(error),
+                },
+                loaded => loaded,
+            };
+            match loaded {
+                Ok(kept) => return Ok(Some(kept)),
                 Err(StateBackendError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
                 Err(error) => wait.pause(error).await?,
             }
@@ -258,7 +271,11 @@ impl Inner {
             Some(state_backend) if !known || removed => {
                 let kept = state_backend.load(workspace).await?;
                 settled(here.as_ref(), kept.as_ref())?;
-                let (into, shared) = (folder.clone(), state_backend.shares(workspace));
+                // What a namespace took along with itself was ended by nobody: what is here is gone on with.
+                let taken_along = kept.is_none()
+                    && here.as_ref().is_some_and(|here| here.seen.is_some())
+                    && state_backend.is_closing(workspace).await?;
+                let (into, shared) = (folder.clone(), state_backend.shares(workspace) && !taken_along);
                 blocking(move || restored(&into, here, kept.as_ref(), shared)).await.map_err(trouble)?
             }
             _ => here,

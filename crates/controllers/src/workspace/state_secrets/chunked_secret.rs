@@ -209,6 +209,16 @@ impl ChunkedSecret {
         Ok(())
     }
 
+    /// Finds out whether it could be created. It is not.
+    pub async fn try_to_create(&self) -> Result<(), StateBackendError> {
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        match self.api.create(&params, &self.secret(&self.head, &[])).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     async fn read_chunk(&self, head: &Head, number: usize) -> Result<Option<Secret>, StateBackendError> {
         match self.api.get_opt(&self.chunk_name(head, number)).await.map_err(failed)? {
             // As earlier versions called it.
