@@ -34,6 +34,8 @@ use crate::{
 pub(super) struct Inner {
     pub options: Options,
     pub folders: Folders,
+    /// The id of the data folder; `None` where it cannot be written down.
+    pub place: Option<String>,
     pub binaries: Binaries,
     pub shapes: Shapes,
     pub changes: broadcast::Sender<WorkspaceId>,

@@ -7,6 +7,7 @@ use capt_api::workspace::{DeletionPolicy, WorkspaceTemplateApply};
 use capt_planner::Count;
 use capt_terraform::executor::Interruption;
 use capt_terraform::order::{Operation, Order, Refused, RunId};
+use capt_terraform::state_backend::StateBackend as _;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 use super::super::context::{Context, MANAGER, workspace_id};
 use super::super::state_secrets;
 use super::decide::{Decision, Phase, Step};
-use super::observe::{Lost, Observed, is_destroyed};
+use super::observe::{Lost, Observed, first_apply_note, in_backend, is_destroyed};
 use super::{approval, connection};
 use crate::runtime::events::Note;
 use crate::runtime::status::PATIENCE;
@@ -39,7 +40,7 @@ pub struct Acted {
 /// Does what was decided.
 pub async fn act(context: &Context, observed: &Observed, decision: &Decision) -> Result<Acted, Error> {
     if !observed.deleting && !matches!(decision.phase, Phase::Paused(_)) {
-        ensure_metadata(context, observed, matches!(decision.step, Step::Run(_))).await?;
+        ensure_metadata(context, observed, &decision.step).await?;
     }
     match &decision.step {
         Step::Rest => {
@@ -73,8 +74,9 @@ fn interrupt(context: &Context, observed: &Observed, why: Interruption) {
 
 /// Puts on the finalizer, and what must be known when the template is gone. What people asked is taken off when it is
 /// about to be done: done twice it is harmless, forgotten it is not. A request to cancel goes when no run is left.
-async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -> Result<(), Error> {
+async fn ensure_metadata(context: &Context, observed: &Observed, step: &Step) -> Result<(), Error> {
     let object = &observed.object;
+    let starts = matches!(step, Step::Run(_));
     let mut metadata = Map::new();
     if !observed.finalizer {
         let mut all = object.finalizers().to_vec();
@@ -98,6 +100,9 @@ async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -
         }
         notes.insert(annotations::CONNECTION_SECRET.into(), json!(wanted.map(|name| name.to_string())));
     }
+    if let Some(note) = first_apply(context, observed, step) {
+        notes.insert(annotations::FIRST_APPLY.into(), note.into());
+    }
     if starts && observed.asked.retry {
         notes.insert(annotations::RETRY.into(), Value::Null);
     }
@@ -108,6 +113,20 @@ async fn ensure_metadata(context: &Context, observed: &Observed, starts: bool) -
         metadata.insert("annotations".into(), notes.into());
     }
     if metadata.is_empty() { Ok(()) } else { patch_metadata(context, object, metadata).await }
+}
+
+/// What is to be noted before a first apply that is recorded in the data folder alone, where it is not yet: the status tells of it only
+/// some time after it began.
+fn first_apply(context: &Context, observed: &Observed, step: &Step) -> Option<String> {
+    let builds = matches!(step, Step::Run(operation) if operation.changes());
+    let workspace = workspace_id(&observed.name);
+    let is_kept =
+        context.state_backend.as_ref().is_some_and(|state_backend| state_backend.shares(&workspace));
+    if !builds || is_kept || observed.view.touched || in_backend(&observed.prepared) {
+        return None;
+    }
+    let note = first_apply_note(context, &observed.object)?;
+    (observed.object.annotations().get(annotations::FIRST_APPLY) != Some(&note)).then_some(note)
 }
 
 /// Changes metadata of exactly the object that was observed.
