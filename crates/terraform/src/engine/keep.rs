@@ -115,7 +115,7 @@ impl Job {
                 match state_backend.keep(&workspace, Kept { state, ..kept.clone() }).await {
                     // The end of the run tells of one that is not kept.
                     Ok(()) | Err(StateBackendError::TooLarge(_) | StateBackendError::Closed(_)) => {
-                        due = false
+                        due = false;
                     }
                     Err(
                         StateBackendError::Failed(_)

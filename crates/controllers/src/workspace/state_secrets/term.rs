@@ -25,7 +25,7 @@ enum Holder {
     /// Its name; it may be the holder no more.
     Former(String),
     /// It can be asked for.
-    Claimed(Claim),
+    Claimed(Box<Claim>),
 }
 
 impl Term {
@@ -38,7 +38,7 @@ impl Term {
     }
 
     pub fn claimed(fence: u64, claim: Claim) -> Self {
-        Self { fence, holder: Holder::Claimed(claim) }
+        Self { fence, holder: Holder::Claimed(Box::new(claim)) }
     }
 
     fn name(&self) -> Option<&str> {
