@@ -89,6 +89,9 @@ pub mod annotations {
     /// On a WorkspaceTemplateApply that is being deleted: its own uid, once nothing of its infrastructure is left and before
     /// CAPT forgets its state. Without it, a controller that never saw the end could not tell it from a loss.
     pub const DESTROYED: &str = "infrastructure.cluster.x-k8s.io/destroyed";
+    /// On a WorkspaceTemplateApply whose state is kept in the data folder alone: its own uid and that folder's id, from before its first
+    /// apply begins. A controller with another folder does not build it a second time.
+    pub const FIRST_APPLY: &str = "infrastructure.cluster.x-k8s.io/first-apply";
     /// On a Workspace of Crossplane: namespace and name of the WorkspaceTemplateApply that has its state now. Written by `capt migrate`,
     /// which leaves such a Workspace alone.
     pub const HANDED_OVER: &str = "infrastructure.cluster.x-k8s.io/handed-over";

@@ -67,6 +67,11 @@ pub trait WorkspaceStore: Send + Sync + 'static {
         true
     }
 
+    /// Names the place that states are in, if it knows all that was ever begun there; `None` where that cannot be told.
+    fn place(&self) -> Option<String> {
+        None
+    }
+
     /// Imports an existing state. Refused where one with resources is there, and where it is another workspace's.
     fn import_state<'a>(
         &'a self,

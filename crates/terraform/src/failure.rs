@@ -76,6 +76,8 @@ reasons! {
     NotInitialised,
     /// Somebody else holds the state's lock.
     StateLocked,
+    /// The state cannot be kept where others would find it.
+    StateNotKept,
     /// The state would be in the place of another workspace's.
     BackendInUse,
     /// The state is encrypted, or of a newer format.
@@ -153,6 +155,7 @@ impl Reason {
             | Self::Credentials
             | Self::NotInitialised
             | Self::StateLocked
+            | Self::StateNotKept
             | Self::BackendInUse
             | Self::Throttled
             | Self::Network

@@ -3,6 +3,7 @@
 //! ```text
 //! FOLDER/                          0700
 //!   lock                           held by the engine
+//!   id                             names the folder, wherever it is
 //!   engine.json                    what the engine was started with, for who looks at the folder
 //!   plugins/ cli/                  downloaded plugins, CLI configurations; runs only read them
 //!   scratch/HASH/                  HOME and TMPDIR of one workspace's runs; emptied before and after each
@@ -29,15 +30,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::private_files::{make_private, write_private};
+use crate::private_files::{make_private, write_durable, write_private};
 use crate::{
-    beneath::{Dir, remove},
+    beneath::{Dir, read_optional, remove},
     guard::term::Term,
     hash::sha256,
     inputs::Inputs,
     order::{RunId, WorkspaceId},
 };
 
+/// Length of the id of a folder.
+const ID: usize = 16;
 /// Name of the file in a run's folder that says how the run ended.
 pub(crate) const END: &str = "end.json";
 
@@ -77,6 +80,25 @@ impl Folders {
 
     pub fn lock(&self) -> PathBuf {
         self.root.join("lock")
+    }
+
+    /// Names the folder, whatever path or machine it is at: who finds no record in it of what it began knows that nothing was begun.
+    pub fn id(&self) -> io::Result<String> {
+        let path = self.root.join("id");
+        if let Some(bytes) = read_optional(&path)?
+            && let Ok(id) = String::from_utf8(bytes)
+            && id.len() == ID
+            && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+        {
+            return Ok(id);
+        }
+        let now = jiff::Timestamp::now().as_nanosecond().to_string();
+        let process = std::process::id().to_string();
+        let root = self.root.as_os_str().as_encoded_bytes();
+        let host = fs::read("/proc/sys/kernel/random/uuid").unwrap_or_default();
+        let id = sha256([now.as_bytes(), b" ", process.as_bytes(), b" ", root, &host])[..ID].to_owned();
+        write_durable(&path, id.as_bytes())?;
+        Ok(id)
     }
 
     /// Settings that the engine was started with.

@@ -182,7 +182,7 @@ impl Operation {
     }
 
     /// It can make or destroy things, or change the state.
-    pub(crate) const fn changes(&self) -> bool {
+    pub const fn changes(&self) -> bool {
         match self {
             Self::Apply | Self::ApplyPlan(_) | Self::Destroy | Self::Import { .. } => true,
             Self::Plan | Self::Refresh => false,

@@ -1,8 +1,8 @@
 //! The durable place beside the folder: Secrets in a cluster, where the folder may be gone after a restart.
 
-use std::time::Duration;
+use std::{future::ready, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 
 use crate::order::WorkspaceId;
 
@@ -23,6 +23,13 @@ pub trait StateBackend: Send + Sync + 'static {
     /// Returns true if a workspace is stored at all, so that another controller can continue with it.
     fn shares(&self, _workspace: &WorkspaceId) -> bool {
         true
+    }
+    /// Returns true if the place itself goes away: that a workspace is not kept there then does not say that somebody ended it.
+    fn is_closing<'a>(
+        &'a self,
+        _workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<bool, StateBackendError>> {
+        ready(Ok(false)).boxed()
     }
     /// Deletes it.
     fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>>;
@@ -68,6 +75,9 @@ pub enum StateBackendError {
     /// The stored content is cut, altered, or none of this workspace. A user has to inspect it.
     #[error("{0}")]
     Damaged(String),
+    /// It is not kept any more: the place itself goes away, with all that is in it.
+    #[error("{0}")]
+    Closed(String),
     /// The content is too large to be stored, however often it is tried.
     #[error("{0}")]
     TooLarge(String),

@@ -97,6 +97,8 @@ pub struct Running {
     pub progress: Progress,
     /// Time of the order, then of the start of its first process.
     pub since: Timestamp,
+    /// What it waits for at the place where its state is kept.
+    pub waits_for: Option<String>,
 }
 
 /// Phase of a run.

@@ -132,8 +132,9 @@ async fn work(args: &Args) -> io::Result<Outcome> {
     hand_in::prepare(&options.folder, args.kubeconfig.as_deref(), &args.data_dir, &lease)?;
     lease.bind(term)?;
     options.lease = Some(Lease { lasts });
-    let state_backend =
-        Arc::new(SecretStateBackend::new(client.clone(), lease.fence(), auto, lease.namespace()));
+    let state_backend = SecretStateBackend::new(client.clone(), lease.fence(), auto, lease.namespace())
+        .claimed(lease.claim());
+    let state_backend = Arc::new(state_backend);
     options.state_backend = Some(Arc::clone(&state_backend) as Arc<dyn StateBackend>);
     if args.cluster_api == Clusters::Own
         && install::install(&client).await.map_err(in_words)? == Installed::Theirs

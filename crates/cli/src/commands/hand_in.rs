@@ -29,6 +29,7 @@ pub fn prepare(engine: &Path, kubeconfig: Option<&Path>, data_dir: &Path, lease:
     let args = vec![
         ROLE.to_owned(),
         lease.fence().to_string(),
+        lease.claim().holder().to_owned(),
         lease.namespace().to_owned(),
         kubeconfig,
         text(std::path::absolute(data_dir)?),
@@ -44,15 +45,16 @@ pub fn dispatch() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     args.next().filter(|role| role == ROLE)?;
     let args: Vec<_> = args.collect();
-    let [fence, own, kubeconfig, data_dir, workspace] = args.as_slice() else {
+    let [fence, holder, own, kubeconfig, data_dir, workspace] = args.as_slice() else {
         return Some(ExitCode::FAILURE);
     };
-    let done = hand_in(fence, own, Path::new(kubeconfig), Path::new(data_dir), Path::new(workspace));
+    let term = (fence.as_os_str(), holder.as_os_str());
+    let done = hand_in(term, own, Path::new(kubeconfig), Path::new(data_dir), Path::new(workspace));
     Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn hand_in(
-    fence: &OsStr,
+    (fence, holder): (&OsStr, &OsStr),
     own: &OsStr,
     kubeconfig: &Path,
     data_dir: &Path,
@@ -69,6 +71,7 @@ fn hand_in(
         let client = connect(kubeconfig, data_dir).await?;
         // Kept where it was when the run began: nobody says anything else.
         SecretStateBackend::new(client, fence, false, &own.to_string_lossy())
+            .former(holder.to_string_lossy().into_owned())
             .keep(&id, kept)
             .await
             .map_err(in_words)

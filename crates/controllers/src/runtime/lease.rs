@@ -69,6 +69,27 @@ pub enum LeaseError {
     },
 }
 
+/// The claim of a holder on its Lease, for whoever writes in its name.
+#[derive(Clone)]
+pub struct Claim {
+    api: Api<Lease>,
+    name: String,
+    holder: String,
+}
+
+impl Claim {
+    /// The holder: no two terms have one of the same name.
+    pub fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    /// Returns true if the Lease names this holder now, also where its time is over.
+    pub async fn is_held(&self) -> Result<bool, kube::Error> {
+        let found = self.api.get_opt(&self.name).await?;
+        Ok(found.as_ref().and_then(holder_of).is_some_and(|holder| holder == self.holder))
+    }
+}
+
 /// Somebody who wants a Lease.
 pub struct Candidate {
     /// Where the Lease is: the controllers' own namespace.
@@ -141,12 +162,14 @@ impl Candidate {
         let old = found.and_then(|lease| lease.spec.clone()).unwrap_or_default();
         let ours = old.holder_identity.as_ref() == Some(&self.holder);
         let now = self.clock.now();
+        // Anybody may have written it: where it cannot count on, terms are told apart by their holders.
+        let transitions = old.lease_transitions.unwrap_or_default().max(0);
         let spec = LeaseSpec {
             holder_identity: Some(self.holder.clone()),
             lease_duration_seconds: i32::try_from(self.lasts.as_secs().max(1)).ok(),
             acquire_time: if ours { old.acquire_time } else { Some(MicroTime(now)) },
             renew_time: Some(MicroTime(now)),
-            lease_transitions: Some(old.lease_transitions.unwrap_or_default() + i32::from(!ours)),
+            lease_transitions: Some(transitions.saturating_add(i32::from(!ours))),
             ..LeaseSpec::default()
         };
         let metadata = ObjectMeta {
@@ -183,7 +206,13 @@ impl Held {
         &self.candidate.namespace
     }
 
-    /// Higher than that of every holder before.
+    /// What its holder goes by.
+    pub fn claim(&self) -> Claim {
+        let Candidate { name, holder, .. } = &self.candidate;
+        Claim { api: self.api.clone(), name: name.clone(), holder: holder.clone() }
+    }
+
+    /// Higher than that of the holder before, as far as this Lease tells: one that was deleted begins anew.
     pub fn fence(&self) -> u64 {
         let transitions =
             self.lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default();
@@ -260,9 +289,7 @@ impl Held {
     /// Whether the Lease still names this holder, also where its time is over. Where nobody else can have taken it meanwhile, as in
     /// an API of its own process that cannot write, [`Self::keep`] may go on then, and tries again for as long.
     pub async fn confirm(&mut self) -> bool {
-        let found = self.api.get_opt(&self.candidate.name).await.ok().flatten();
-        let holder = found.as_ref().and_then(holder_of);
-        let is_held = holder.as_ref() == Some(&self.candidate.holder);
+        let is_held = self.claim().is_held().await.unwrap_or_default();
         if is_held {
             self.begun = Instant::now();
             self.candidate.health.confirmed(self.begun);

@@ -14,10 +14,11 @@
 mod chunked_secret;
 mod pack;
 mod seal;
+mod term;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use capt_api::workspace::BackendKind;
 use capt_terraform::order::WorkspaceId;
@@ -26,13 +27,16 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use kube::core::Status;
 use kube::{Api, Client};
 use serde::Deserialize;
 
-use self::chunked_secret::{ChunkedSecret, Run};
+use self::chunked_secret::{ChunkedSecret, Head, Run};
 use self::seal::Keyring;
+use self::term::Term;
 use super::context::instance_of;
 use crate::runtime::Name;
+use crate::runtime::lease::Claim;
 use crate::runtime::name::{is_object_name, not_a_name};
 
 /// Type of these Secrets.
@@ -42,12 +46,14 @@ const TYPE: &str = "infrastructure.cluster.x-k8s.io/state";
 pub struct SecretStateBackend {
     client: Client,
     keyring: Keyring,
-    fence: u64,
+    term: Term,
     /// When this controller had its lease: no earlier one could renew its own since.
     since: Instant,
     /// What `Auto` means.
     auto: bool,
     chosen: Mutex<HashMap<WorkspaceId, bool>>,
+    /// Heads of other controllers as they were read: nothing else of theirs is written over.
+    read: Mutex<HashMap<WorkspaceId, Option<Head>>>,
 }
 
 impl SecretStateBackend {
@@ -55,7 +61,24 @@ impl SecretStateBackend {
     /// say are kept in Secrets. `own`: the controllers' namespace, where no tenant reads Secrets, for the key of their inputs.
     pub fn new(client: Client, fence: u64, auto: bool, own: &str) -> Self {
         let keyring = Keyring::new(client.clone(), own);
-        Self { client, keyring, fence, since: Instant::now(), auto, chosen: Mutex::default() }
+        let (term, since) = (Term::new(fence), Instant::now());
+        Self { client, keyring, term, since, auto, chosen: Mutex::default(), read: Mutex::default() }
+    }
+
+    /// The same of the holder of a Lease, which may begin to count anew.
+    #[must_use]
+    pub fn claimed(self, claim: Claim) -> Self {
+        Self { term: Term::claimed(self.term.fence, claim), ..self }
+    }
+
+    /// The same in the name of a holder that may have lost its Lease.
+    #[must_use]
+    pub fn former(self, holder: String) -> Self {
+        Self { term: Term::of(self.term.fence, holder), ..self }
+    }
+
+    fn heads(&self) -> MutexGuard<'_, HashMap<WorkspaceId, Option<Head>>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the provider config of a workspace says.
@@ -109,16 +132,20 @@ impl StateBackend for SecretStateBackend {
                 return Ok(None);
             }
             let drawer = self.drawer(workspace)?;
-            let Some((bytes, head)) = drawer.load().await? else { return Ok(None) };
+            let Some((bytes, head)) = drawer.load().await? else {
+                self.heads().insert(workspace.clone(), None);
+                return Ok(None);
+            };
+            self.heads().insert(workspace.clone(), Some(head.clone()));
             let damaged = |problem: String| drawer.damaged(&format!("is damaged: {problem}"));
             let seal = self.keyring.seal(workspace).await?;
             let kept = pack::unpack(bytes, Some(seal)).await.map_err(damaged)?;
             if is_of_another(&kept.record, workspace) {
                 return Err(damaged("its record is that of another workspace".into()));
             }
-            let running = head.running.map(|run| {
-                let ends_within = ends_within(head.fence, &run, self.fence, self.since.elapsed());
-                if head.fence < self.fence && ends_within.is_zero() {
+            let running = head.running.clone().map(|run| {
+                let ends_within = self.term.ends_within(&head, &run, self.since.elapsed());
+                if !self.term.wrote(&head) && ends_within.is_zero() {
                     let (workspace, run) = (workspace.as_str(), &run.id);
                     tracing::warn!(
                         workspace,
@@ -155,7 +182,10 @@ impl StateBackend for SecretStateBackend {
                 }
                 StateBackendError::TooLarge(format!("{workspace} is not kept: {problem}"))
             })?;
-            self.drawer(workspace)?.store(&packed, self.fence, running).await
+            let read = self.heads().get(workspace).cloned();
+            self.drawer(workspace)?.store(&packed, &self.term, read.as_ref(), running).await?;
+            self.heads().remove(workspace);
+            Ok(())
         }
         .boxed()
     }
@@ -165,9 +195,27 @@ impl StateBackend for SecretStateBackend {
         chosen.get(workspace).copied().unwrap_or(self.auto)
     }
 
+    fn is_closing<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+    ) -> BoxFuture<'a, Result<bool, StateBackendError>> {
+        async move {
+            if !self.keeps(workspace).await? {
+                return Ok(false);
+            }
+            match self.drawer(workspace)?.try_to_create().await {
+                Ok(()) => Ok(false),
+                Err(StateBackendError::Closed(_)) => Ok(true),
+                Err(error) => Err(error),
+            }
+        }
+        .boxed()
+    }
+
     fn remove<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), StateBackendError>> {
         async move {
-            self.drawer(workspace)?.remove(self.fence).await?;
+            self.drawer(workspace)?.remove(&self.term).await?;
+            self.heads().remove(workspace);
             self.chosen.lock().unwrap_or_else(PoisonError::into_inner).remove(workspace);
             Ok(())
         }
@@ -199,7 +247,7 @@ pub async fn write_import(
     let drawer = ChunkedSecret { api: Api::namespaced(client.clone(), namespace), head: secret.to_owned() };
     let kept = Kept { state, ..Kept::default() };
     let packed = pack::pack(kept, None).await?;
-    drawer.store(&packed, 0, None).await.map_err(|error| error.to_string())
+    drawer.store(&packed, &Term::new(0), None, None).await.map_err(|error| error.to_string())
 }
 
 /// Reads a state that somebody put there. What a workspace is kept in is none: its resources would have two owners.
@@ -239,18 +287,22 @@ pub async fn remove_import(client: &Client, namespace: &str, instance: &str) -> 
     if !found.is_some_and(|secret| is_import(&secret)) {
         return Ok(());
     }
-    drawer.remove(0).await.map_err(|error| error.to_string())
-}
-
-/// How long a run can still be under way for one who took over so long ago. The run of an earlier controller alone: nobody else's
-/// is waited for.
-fn ends_within(of: u64, run: &Run, fence: u64, since: Duration) -> Duration {
-    if of >= fence { Duration::ZERO } else { Duration::from_secs(run.seconds).saturating_sub(since) }
+    drawer.remove(&Term::new(0)).await.map_err(|error| error.to_string())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it by value")]
 fn failed(error: kube::Error) -> StateBackendError {
-    StateBackendError::Failed(error.to_string())
+    match &error {
+        kube::Error::Api(status) if is_terminating(status) => StateBackendError::Closed(error.to_string()),
+        _ => StateBackendError::Failed(error.to_string()),
+    }
+}
+
+/// Returns true if nothing is created since the namespace is being deleted. The embedded API gives no cause.
+fn is_terminating(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    let told = causes.any(|cause| cause.reason == "NamespaceTerminating");
+    status.code == 403 && (told || status.message.contains("because it is being terminated"))
 }
 
 /// Whether a record says that it is another workspace's. One that says nothing is the engine's to refuse.
@@ -281,24 +333,6 @@ mod tests {
                 expected,
                 "{record}"
             );
-        }
-    }
-
-    #[test]
-    fn the_run_of_an_earlier_controller_is_waited_for() {
-        let run = Run { id: "r".into(), seconds: 100 };
-        let rows = [
-            // Fence of the head, ours, since we have the lease -> wait.
-            (1, 2, 0, 100),
-            (1, 2, 40, 60),
-            (1, 2, 100, 0),
-            (1, 2, 1000, 0),
-            (2, 2, 0, 0),
-            (3, 2, 0, 0),
-        ];
-        for (of, fence, since, wait) in rows {
-            let left = ends_within(of, &run, fence, Duration::from_secs(since));
-            assert_eq!(left.as_secs(), wait, "{of} {fence} {since}");
         }
     }
 }

@@ -17,6 +17,8 @@ mod forged;
 mod given;
 mod holds;
 mod kept;
+mod lease;
+mod namespaces;
 mod probes;
 mod references;
 mod surface;

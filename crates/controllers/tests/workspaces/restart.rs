@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use capt_api::names::annotations;
 use capt_api::workspace::WorkspaceTemplateApply;
 use capt_controllers::runtime::lease::{Candidate, LASTS, LeaseError};
 use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_e2e::until;
 use capt_terraform::order::WorkspaceId;
 use capt_terraform::state_backend::{Kept, StateBackend, StateBackendError};
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::fixture::{Fixture, Harness, SOON, condition, truth};
@@ -232,8 +234,7 @@ async fn states_in_secrets() {
         state_backend(1).keep(&workspace, kept.clone()).await.unwrap();
         assert!(state_backend(1).load(&workspace).await.unwrap() == Some(kept), "{size}");
     }
-    let secrets: kube::Api<k8s_openapi::api::core::v1::Secret> =
-        kube::Api::default_namespaced(client.clone());
+    let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::default_namespaced(client.clone());
     assert_eq!(secrets.list(&ListParams::default()).await.unwrap().items.len(), 1, "old chunks are swept");
 
     // A later controller writes; the earlier one, which does not know yet, may not any more.
@@ -267,7 +268,7 @@ async fn a_folder_that_is_gone_is_told_and_nothing_is_built_again() {
     fixture.reason("a", "StateLost").await;
     // Neither a change nor a retry nor a deletion goes on without the state.
     fixture.apply("a", "thing", json!({"variables": {"name": "b"}})).await;
-    fixture.annotate("a", capt_api::names::annotations::RETRY, "now").await;
+    fixture.annotate("a", annotations::RETRY, "now").await;
     fixture.delete("a").await;
     let held = fixture.when("a", "held", |object| truth(object, "Deleting") == "True").await;
     assert_eq!(condition(&held, "Ready").0, "StateLost", "{:?}", held.status);
@@ -312,7 +313,7 @@ async fn a_first_apply_that_was_lost_is_told() {
     let fixture = back(Arc::new(harness));
     fixture.reason("a", "StateLost").await;
     // It stays: the next look knows no more than the first.
-    fixture.annotate("a", capt_api::names::annotations::RETRY, "now").await;
+    fixture.annotate("a", annotations::RETRY, "now").await;
     fixture.apply("a", "thing", json!({"variables": {"name": "b"}})).await;
     let seen = |object: &WorkspaceTemplateApply| {
         object.status.as_ref().and_then(|status| status.observed_generation) == object.metadata.generation
@@ -320,6 +321,54 @@ async fn a_first_apply_that_was_lost_is_told() {
     let held = fixture.when("a", "seen", seen).await;
     assert_eq!(condition(&held, "Ready").0, "StateLost", "{:?}", held.status);
     assert_eq!(fixture.traces(), ["created a 1"]);
+}
+
+/// A controller stands still in the first moments of a first apply, of which the status tells nothing yet, and another one takes over with
+/// a folder of its own. Where nothing was begun, the folder that would know of it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_apply_that_no_status_tells_of_is_not_begun_again() {
+    if !crate::scenarios::can_run("embedded") {
+        return;
+    }
+    let (fixture, harness) = fixture("moments").await;
+    let gate = fixture.trace.with_extension("gate");
+    let waits = format!("command = \"until test -e {}; do sleep 0.1; done; echo created", gate.display());
+    fixture.template("slow", &fixture.module().replace("command = \"echo created", &waits)).await;
+    fixture.apply("a", "slow", json!({"variables": {"name": "a"}})).await;
+    let working = |object: &WorkspaceTemplateApply| {
+        let progress = object.status.as_ref().and_then(|status| status.progress.as_ref());
+        progress.is_some_and(|progress| progress.current.is_some())
+    };
+    fixture.when("a", "a resource is being made", working).await;
+    let applies: Api<WorkspaceTemplateApply> = Api::namespaced(fixture.client.clone(), &fixture.namespace);
+    // As the status was a moment before.
+    let (mut harness, back) = alone(fixture, harness);
+    harness.stop().await;
+    let mut early = applies.get("a").await.unwrap();
+    early.status = None;
+    early.metadata.managed_fields = None;
+    applies.replace_status("a", &PostParams::default(), &early).await.unwrap();
+    let folder = harness.folder.path().join("engine");
+    harness.restart(&folder.with_file_name("elsewhere"), None).await;
+    let harness = Arc::new(harness);
+    let fixture = back(Arc::clone(&harness));
+    fixture.reason("a", "StateLost").await;
+
+    // The run of another one was ordered, and nothing of it was begun.
+    let (mut harness, back) = alone(fixture, harness);
+    harness.stop().await;
+    let folder_id = early.annotations()[annotations::FIRST_APPLY].split_once('/').unwrap().1.to_owned();
+    early.metadata = ObjectMeta { name: Some("b".into()), ..ObjectMeta::default() };
+    let uid = applies.create(&PostParams::default(), &early).await.unwrap().metadata.uid.unwrap();
+    let note = json!({"metadata": {"annotations": {annotations::FIRST_APPLY: format!("{uid}/{folder_id}")}}});
+    applies.patch("b", &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
+    std::fs::write(&gate, "").unwrap();
+    harness.restart(&folder, None).await;
+    let fixture = back(Arc::new(harness));
+    for name in ["a", "b"] {
+        fixture.ready(name).await;
+    }
+    assert_eq!(fixture.traces(), ["created a 1", "created a 1"], "one for each");
 }
 
 /// A state that somebody cut is told, and restored by `capt state restore`.
@@ -343,7 +392,7 @@ async fn a_damaged_state_is_told_and_restored() {
     fixture.apply("a", "thing", json!({"variables": {"name": "a"}, "timeout": "2h"})).await;
     fixture.reason("a", "StateDamaged").await;
     assert_eq!(fixture.traces(), ["created a 1"]);
-    fixture.annotate("a", capt_api::names::annotations::RESTORE_STATE, "newest").await;
+    fixture.annotate("a", annotations::RESTORE_STATE, "newest").await;
     fixture.ready("a").await;
     assert_eq!(fixture.traces(), ["created a 1"], "what exists is known again");
     fixture.event("a", "RestoredState").await;

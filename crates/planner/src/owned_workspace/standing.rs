@@ -38,8 +38,17 @@ pub struct WorkspaceFailure {
 }
 
 /// Faults of the world around a run: they pass, and say nothing about what is being built.
-const PASSING: [&str; 8] =
-    ["Network", "Throttled", "Credentials", "StateLocked", "DiskFull", "Killed", "PlanStale", "Cancelled"];
+const PASSING: [&str; 9] = [
+    "Network",
+    "Throttled",
+    "Credentials",
+    "StateLocked",
+    "StateNotKept",
+    "DiskFull",
+    "Killed",
+    "PlanStale",
+    "Cancelled",
+];
 /// Reasons of a workspace between two runs that fail.
 const UNDER_WAY: [&str; 5] =
     [reasons::QUEUED, reasons::PLANNING, reasons::APPLYING, reasons::REFRESHING, reasons::DESTROYING];

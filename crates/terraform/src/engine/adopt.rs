@@ -75,6 +75,7 @@ impl Inner {
                 phase: super::job::phase(journal.stage, false),
                 progress: crate::stream::Progress::default(),
                 since: journal.started,
+                waits_for: None,
             });
         }
         let room = self.taken(journal.estimate);

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fs, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
+    backend_wait::Moment,
     job::{Halt, Job, Verdict},
     origin,
     prepare::RunContext,
@@ -75,7 +76,7 @@ impl Job {
         }
         self.conclude(&mut context, &mut verdict, state.as_ref());
         if self.operation.changes() && ran {
-            match self.keep(&mut context.record, None, false).await {
+            match self.keep(&mut context.record, None, Moment::End).await {
                 Ok(()) => {}
                 // It is only here, which is less than was asked for.
                 Err(Halt::Failed(failure)) => verdict.outcome = Outcome::Failed(failure),
@@ -132,7 +133,7 @@ impl Job {
     /// The end of a run whose state could not be taken in: its record and its files stay as they are, and whoever comes next,
     /// a run or an engine, finds all that it told in them.
     async fn end_unwritten(&self, context: &RunContext, mut verdict: Verdict) {
-        match self.keep(&mut context.record.clone(), context.report.dump.as_deref(), false).await {
+        match self.keep(&mut context.record.clone(), context.report.dump.as_deref(), Moment::End).await {
             Ok(()) | Err(Halt::Failed(_)) => {}
             Err(Halt::Stopped(why)) => verdict.outcome = stopped(why),
             Err(Halt::Stopping) => return self.leave(),

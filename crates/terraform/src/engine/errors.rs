@@ -40,6 +40,9 @@ impl Failure {
             WorkspaceError::StateBackend(StateBackendError::Failed(_)) => {
                 Self::new(Reason::Network, error.to_string())
             }
+            WorkspaceError::StateBackend(StateBackendError::Closed(_)) => {
+                Self::new(Reason::StateNotKept, error.to_string())
+            }
             WorkspaceError::StateBackend(StateBackendError::TooLarge(_)) => {
                 Self::new(Reason::StateUnreadable, error.to_string())
             }

@@ -54,6 +54,10 @@ impl Executor for Engine {
 }
 
 impl WorkspaceStore for Engine {
+    fn place(&self) -> Option<String> {
+        self.inner.place.clone()
+    }
+
     fn import_state<'a>(
         &'a self,
         workspace: &'a WorkspaceId,

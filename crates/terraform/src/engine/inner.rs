@@ -34,6 +34,8 @@ use crate::{
 pub(super) struct Inner {
     pub options: Options,
     pub folders: Folders,
+    /// The id of the data folder; `None` where it cannot be written down.
+    pub place: Option<String>,
     pub binaries: Binaries,
     pub init_cache: InitCache,
     pub changes: broadcast::Sender<WorkspaceId>,
@@ -151,6 +153,7 @@ impl Inner {
             phase: Phase::Queued,
             progress: crate::stream::Progress::default(),
             since: Timestamp::now(),
+            waits_for: None,
         });
         let urgency = order.urgency();
         let (workspace, group) = (order.workspace.clone(), order.group.clone());

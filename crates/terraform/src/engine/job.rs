@@ -190,7 +190,7 @@ impl Job {
         let held = context.as_mut().expect("set by the caller");
         self.await_beside().await?;
         let files = self.files(journal.stage);
-        let since = self.since(&held.record, &journal).await?;
+        let (since, room) = self.since_with(&held.record, &journal, room).await?;
         if !matches!(since, Since::Nothing) {
             self.inner.fence(&self.workspace, SINCE.to_owned());
         }

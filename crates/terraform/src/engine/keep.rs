@@ -6,7 +6,8 @@ use tokio::{task::JoinHandle, time::sleep};
 
 use super::{
     WorkspaceError,
-    inner::Inner,
+    backend_wait::{LONGEST, Moment, Wait},
+    inner::{Inner, Room},
     job::{Halt, Job},
     latest::{Latest, latest, restored},
     prepare::RunContext,
@@ -43,20 +44,18 @@ pub(super) enum Since {
 
 /// Interval of checks of the state during a run.
 const LOOK: Duration = Duration::from_millis(200);
-/// The longest wait before it is tried again.
-const LONGEST: Duration = Duration::from_secs(5);
 
 impl Job {
-    /// Keeps record and state, or what was printed of it where it could not be written. Tries until it succeeds: a run whose state is only in one place is not over.
-    /// `under_way`: the run is not over yet.
-    pub async fn keep(&self, record: &mut Record, dump: Option<&[u8]>, under_way: bool) -> Result<(), Halt> {
+    /// Keeps record and state, or what was printed of it where it could not be written. Where the run is over, tries until it succeeds: a
+    /// run whose state is only in one place is not over. Where a process is to start, gives up before it does.
+    pub async fn keep(&self, record: &mut Record, dump: Option<&[u8]>, at: Moment) -> Result<(), Halt> {
         let Some(state_backend) = &self.inner.options.state_backend else { return Ok(()) };
-        let mut wait = Duration::from_millis(100);
+        let mut wait = Wait::new(self, at);
         let changes = record.current.as_ref().is_none_or(|journal| journal.stage.changes());
         loop {
             let (folder, dump) = (self.folder.clone(), dump.map(<[u8]>::to_vec));
             let state = blocking(move || state_recovery::newest(&folder, dump.as_deref(), changes)).await;
-            let running = under_way.then(|| self.running());
+            let running = (at == Moment::Start).then(|| self.running());
             let kept = record.kept(state, running);
             let seen = Seen::written(&kept);
             match state_backend.keep(&self.workspace, kept).await {
@@ -68,23 +67,27 @@ impl Job {
                 }
                 Err(StateBackendError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
                 // What goes away needs no place.
-                Err(StateBackendError::TooLarge(_)) if self.operation == Operation::Destroy => return Ok(()),
+                Err(StateBackendError::TooLarge(_) | StateBackendError::Closed(_))
+                    if self.operation == Operation::Destroy =>
+                {
+                    return Ok(());
+                }
                 Err(StateBackendError::TooLarge(why)) => {
                     return Err(Failure::new(Reason::StateUnreadable, why).into());
                 }
+                Err(StateBackendError::Closed(why)) if at == Moment::End => {
+                    // The object goes as well, and what is here is what its destroy needs.
+                    tracing::warn!(workspace = %self.workspace, why, "the last state is in the data folder alone");
+                    return Ok(());
+                }
                 // What is damaged there is not written over by a run: nobody knows who wrote it last.
                 Err(
-                    StateBackendError::Failed(_)
+                    error @ (StateBackendError::Failed(_)
                     | StateBackendError::Unsettled(_)
-                    | StateBackendError::Damaged(_),
-                ) => {}
+                    | StateBackendError::Closed(_)
+                    | StateBackendError::Damaged(_)),
+                ) => wait.pause(error).await?,
             }
-            let mut stopping = self.inner.stopping.subscribe();
-            tokio::select! {
-                () = sleep(wait) => {}
-                _ = stopping.wait_for(|stopping| *stopping) => return Err(Halt::Stopping),
-            }
-            wait = (wait * 2).min(LONGEST);
         }
     }
 
@@ -110,8 +113,10 @@ impl Job {
                 // Half written: the next look sees the whole of it.
                 let Some(state) = following.whole().await else { continue };
                 match state_backend.keep(&workspace, Kept { state, ..kept.clone() }).await {
-                    // The end of the run tells of one that is too large.
-                    Ok(()) | Err(StateBackendError::TooLarge(_)) => due = false,
+                    // The end of the run tells of one that is not kept.
+                    Ok(()) | Err(StateBackendError::TooLarge(_) | StateBackendError::Closed(_)) => {
+                        due = false;
+                    }
                     Err(
                         StateBackendError::Failed(_)
                         | StateBackendError::Unsettled(_)
@@ -157,12 +162,31 @@ impl Job {
         })
     }
 
+    /// The same as `since`, with the room of the run as long as a process of it lives: what damages the Secret of one workspace takes
+    /// none from others.
+    pub async fn since_with(
+        &self,
+        here: &Record,
+        journal: &Journal,
+        room: Room,
+    ) -> Result<(Since, Option<Room>), Halt> {
+        let files = self.files(journal.stage);
+        let mut room = Some(room).filter(|_| files.lives());
+        let mut since = Box::pin(self.since(here, journal));
+        loop {
+            tokio::select! {
+                since = &mut since => return Ok((since?, room)),
+                () = sleep(LONGEST), if room.is_some() => room = room.filter(|_| files.lives()),
+            }
+        }
+    }
+
     /// Looks for changes by other controllers since this run was begun.
     pub async fn since(&self, here: &Record, journal: &Journal) -> Result<Since, Halt> {
         if !journal.shared || self.inner.options.state_backend.is_none() {
             return Ok(Since::Nothing);
         }
-        let kept = self.kept().await?;
+        let Some(kept) = self.kept_unless_closing().await? else { return Ok(Since::Nothing) };
         let running = kept.as_ref().and_then(|kept| kept.running.as_ref());
         if running.is_some_and(|running| running.run == journal.id.as_str()) {
             return Ok(Since::Nothing);
@@ -184,25 +208,27 @@ impl Job {
 
     /// Loads the kept copy; retries until the state backend answers.
     pub async fn kept(&self) -> Result<Option<Kept>, Halt> {
-        let Some(state_backend) = &self.inner.options.state_backend else { return Ok(None) };
-        let mut wait = Duration::from_millis(100);
+        Ok(self.kept_unless_closing().await?.flatten())
+    }
+
+    /// The same; nothing where the place took it along.
+    async fn kept_unless_closing(&self) -> Result<Option<Option<Kept>>, Halt> {
+        let Some(state_backend) = &self.inner.options.state_backend else { return Ok(Some(None)) };
+        let mut wait = Wait::new(self, Moment::End);
         loop {
-            match state_backend.load(&self.workspace).await {
-                Ok(kept) => return Ok(kept),
+            let loaded = match state_backend.load(&self.workspace).await {
+                Ok(None) => match state_backend.is_closing(&self.workspace).await {
+                    Ok(true) => return Ok(None),
+                    Ok(false) => Ok(None),
+                    Err(error) => Err(error),
+                },
+                loaded => loaded,
+            };
+            match loaded {
+                Ok(kept) => return Ok(Some(kept)),
                 Err(StateBackendError::Fenced(who)) => return Err(Halt::Stopped(Why::Fenced(who))),
-                Err(
-                    StateBackendError::Failed(_)
-                    | StateBackendError::Unsettled(_)
-                    | StateBackendError::Damaged(_)
-                    | StateBackendError::TooLarge(_),
-                ) => {}
+                Err(error) => wait.pause(error).await?,
             }
-            let mut stopping = self.inner.stopping.subscribe();
-            tokio::select! {
-                () = sleep(wait) => {}
-                _ = stopping.wait_for(|stopping| *stopping) => return Err(Halt::Stopping),
-            }
-            wait = (wait * 2).min(LONGEST);
         }
     }
 }
@@ -245,7 +271,11 @@ impl Inner {
             Some(state_backend) if !known || removed => {
                 let kept = state_backend.load(workspace).await?;
                 settled(here.as_ref(), kept.as_ref())?;
-                let (into, shared) = (folder.clone(), state_backend.shares(workspace));
+                // What a namespace took along with itself was ended by nobody: what is here is gone on with.
+                let taken_along = kept.is_none()
+                    && here.as_ref().is_some_and(|here| here.seen.is_some())
+                    && state_backend.is_closing(workspace).await?;
+                let (into, shared) = (folder.clone(), state_backend.shares(workspace) && !taken_along);
                 blocking(move || restored(&into, here, kept.as_ref(), shared)).await.map_err(trouble)?
             }
             _ => here,

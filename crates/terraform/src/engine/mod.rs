@@ -3,6 +3,7 @@
 mod adopt;
 mod alone;
 mod arguments;
+mod backend_wait;
 mod end;
 mod errors;
 mod executor;
@@ -168,12 +169,14 @@ impl Engine {
         .await
         .map_err(trouble)?;
         let Some(lock) = lock else { return Err(StartError::InUse(folder)) };
-        let (place, settings) = (
-            folders.settings(),
-            Settings { sandbox: options.sandbox, allow_paths: options.allow_paths.clone() },
-        );
-        // For people who look: no reason not to start on a full disk.
-        let _ = blocking(move || settings.write(&place)).await;
+        let settings = Settings { sandbox: options.sandbox, allow_paths: options.allow_paths.clone() };
+        let of_place = folders.clone();
+        // No reason not to start on a full disk: the one is for people who look, and without the other nothing is noted.
+        let place = blocking(move || {
+            let _ = settings.write(&of_place.settings());
+            of_place.id().ok()
+        })
+        .await;
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
         let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox);
         let init_cache =
@@ -183,6 +186,7 @@ impl Engine {
             table: Mutex::new(Table::new(options.slots)),
             options,
             folders,
+            place,
             binaries,
             init_cache,
             changes: broadcast::channel(4096).0,

@@ -5,6 +5,7 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
+    backend_wait::Moment,
     inner::{Inner, files_of},
     job::{Halt, Job},
     origin, state_recovery,
@@ -347,6 +348,7 @@ impl Job {
             return Err(Failure::new(Reason::InvalidModule, "nothing was prepared".to_owned()).into());
         };
         let estimate = context.estimate();
+        let before = context.record.clone();
         let record = &mut context.record;
         let changes = stage.changes();
         if changes {
@@ -393,8 +395,8 @@ impl Job {
         })
         .await
         .map_err(|error| Failure::io("record the run", &error))?;
-        if changes {
-            self.keep(&mut context.record, None, true).await?;
+        if changes && let Err(halt) = self.keep(&mut context.record, None, Moment::Start).await {
+            return Err(self.undo(context, before, halt));
         }
         self.inner.update(&self.workspace, |view| {
             view.touched |= changes;
@@ -405,6 +407,17 @@ impl Job {
             }
         });
         Ok(())
+    }
+
+    /// Takes back what was intended, where it is not kept and so nothing is started.
+    fn undo(&self, context: &mut RunContext, before: Record, halt: Halt) -> Halt {
+        if !matches!(halt, Halt::Stopping) {
+            context.record = Record { current: None, ..before };
+            // What is kept is looked at again, where it may be damaged or another controller's.
+            let looked_at = matches!(&halt, Halt::Failed(failure) if failure.reason == Reason::StateNotKept);
+            self.inner.table().entry(&self.workspace).known &= looked_at;
+        }
+        halt
     }
 }
 

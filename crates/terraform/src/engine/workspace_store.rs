@@ -91,7 +91,11 @@ impl Inner {
     pub async fn has_forgotten(&self, workspace: &WorkspaceId) -> bool {
         let folder = self.folders.workspace(workspace);
         let state_backend = self.options.state_backend.as_ref();
-        let shared = state_backend.is_some_and(|state_backend| state_backend.shares(workspace));
+        let shared = match state_backend.filter(|state_backend| state_backend.shares(workspace)) {
+            // A place that goes away takes along what nobody has ended.
+            Some(state_backend) => matches!(state_backend.is_closing(workspace).await, Ok(false)),
+            None => false,
+        };
         // What this engine knew of one that is kept no more may be all that is left of it.
         blocking(move || folder.forgotten().exists() || (shared && !folder.gone_record().exists())).await
     }

@@ -7,6 +7,7 @@ mod lab;
 mod arguments;
 mod damaged;
 mod fence;
+mod held_up;
 mod links;
 mod origins;
 mod plugins;

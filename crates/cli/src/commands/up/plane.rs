@@ -85,8 +85,9 @@ impl Plane {
             None => CrossNamespace::of_users(&client).await,
         };
         policy.tell(&mut lease).await.map_err(in_words)?;
-        let state_backend =
-            Arc::new(SecretStateBackend::new(client.clone(), lease.fence(), false, lease.namespace()));
+        let state_backend = SecretStateBackend::new(client.clone(), lease.fence(), false, lease.namespace())
+            .claimed(lease.claim());
+        let state_backend = Arc::new(state_backend);
         let mut options = capt_terraform::Options::new(place::engine(folder));
         if let Some(slots) = settings.slots {
             options.slots = slots;

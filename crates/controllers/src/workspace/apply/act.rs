@@ -8,6 +8,7 @@ use capt_planner::Count;
 use capt_planner::workspace::{WorkspaceDecision, WorkspacePhase, WorkspaceStep};
 use capt_terraform::executor::Interruption;
 use capt_terraform::order::{Operation, Order, Refused, RunId};
+use capt_terraform::state_backend::StateBackend as _;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Map, Value, json};
@@ -15,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::super::context::{MANAGER, WorkspaceContext, workspace_id};
 use super::super::state_secrets;
 use super::facts::ordered;
-use super::observe::{Lost, ObservedWorkspace, is_destroyed};
+use super::observe::{Lost, ObservedWorkspace, first_apply_note, in_backend, is_destroyed};
 use super::{approval, connection};
 use crate::runtime::events::Note;
 use crate::runtime::status::PATIENCE;
@@ -44,7 +45,7 @@ pub async fn act(
     decision: &WorkspaceDecision,
 ) -> Result<WorkspaceChanges, Error> {
     if !observed.deleting && !matches!(decision.phase, WorkspacePhase::Paused(_)) {
-        ensure_metadata(context, observed, matches!(decision.step, WorkspaceStep::Run(_))).await?;
+        ensure_metadata(context, observed, &decision.step).await?;
     }
     match &decision.step {
         WorkspaceStep::Rest => {
@@ -84,9 +85,10 @@ fn interrupt(context: &WorkspaceContext, observed: &ObservedWorkspace, why: Inte
 async fn ensure_metadata(
     context: &WorkspaceContext,
     observed: &ObservedWorkspace,
-    starts: bool,
+    step: &WorkspaceStep,
 ) -> Result<(), Error> {
     let object = &observed.object;
+    let starts = matches!(step, WorkspaceStep::Run(_));
     let mut metadata = Map::new();
     if !observed.finalizer {
         let mut all = object.finalizers().to_vec();
@@ -110,6 +112,9 @@ async fn ensure_metadata(
         }
         notes.insert(annotations::CONNECTION_SECRET.into(), json!(wanted.map(|name| name.to_string())));
     }
+    if let Some(note) = first_apply(context, observed, step) {
+        notes.insert(annotations::FIRST_APPLY.into(), note.into());
+    }
     if starts && observed.asked.retry {
         notes.insert(annotations::RETRY.into(), Value::Null);
     }
@@ -120,6 +125,24 @@ async fn ensure_metadata(
         metadata.insert("annotations".into(), notes.into());
     }
     if metadata.is_empty() { Ok(()) } else { patch_metadata(context, object, metadata).await }
+}
+
+/// What is to be noted before a first apply that is recorded in the data folder alone, where it is not yet: the status tells of it only
+/// some time after it began.
+fn first_apply(
+    context: &WorkspaceContext,
+    observed: &ObservedWorkspace,
+    step: &WorkspaceStep,
+) -> Option<String> {
+    let builds = matches!(step, WorkspaceStep::Run(operation) if ordered(operation).is_some_and(|operation| operation.changes()));
+    let workspace = workspace_id(&observed.name);
+    let is_kept =
+        context.state_backend.as_ref().is_some_and(|state_backend| state_backend.shares(&workspace));
+    if !builds || is_kept || observed.view.touched || in_backend(&observed.prepared) {
+        return None;
+    }
+    let note = first_apply_note(context, &observed.object)?;
+    (observed.object.annotations().get(annotations::FIRST_APPLY) != Some(&note)).then_some(note)
 }
 
 /// Changes metadata of exactly the object that was observed.

@@ -113,6 +113,7 @@ pub fn running(
         phase,
         progress: capt_terraform::stream::Progress::default(),
         since: at(995),
+        waits_for: None,
     });
     observed
 }

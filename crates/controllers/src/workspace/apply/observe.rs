@@ -220,7 +220,10 @@ async fn lost(
             || status.progress.as_ref().is_some_and(built)
             || told(status)
     };
-    let status = status.filter(applied)?;
+    let status = status.filter(applied);
+    if status.is_none() && !began_elsewhere(context, object) {
+        return None;
+    }
     // A run that has changed nothing knows nothing, whatever became of it; but that it destroyed all is known.
     let destroyed = view
         .last
@@ -233,17 +236,37 @@ async fn lost(
     if known || forgotten || !context.executor.is_durable() {
         return None;
     }
-    let apply = match status.resources {
-        Some(resources) if resources > 0 => format!("an apply with {}", Count(resources, "resource")),
-        _ if status.applied => "an apply".to_owned(),
-        _ => "an apply that was under way".to_owned(),
+    let apply = match status {
+        Some(WorkspaceTemplateApplyStatus { resources: Some(resources), .. }) if *resources > 0 => {
+            format!("the status tells of an apply with {}", Count(*resources, "resource"))
+        }
+        Some(status) if status.applied => "the status tells of an apply".to_owned(),
+        Some(_) => "the status tells of an apply that was under way".to_owned(),
+        None => format!("the annotation {} tells of an apply that was to begin", annotations::FIRST_APPLY),
     };
     let message = format!(
-        "the status tells of {apply}, and neither state nor record of it are here; nothing is built or destroyed \
+        "{apply}, and neither state nor record of it are here; nothing is built or destroyed \
          until they are: restore the data folder, give the state with `capt import-state`, or set retainWorkspaceOnDelete, delete the \
          object and create it again"
     );
     Some(Failure::new(Reason::StateLost, message))
+}
+
+/// The note that the first apply of an object may begin here: it is of that object alone, wherever its manifest is copied to, and of the
+/// place that has a record as soon as it has begun.
+pub(super) fn first_apply_note(
+    context: &WorkspaceContext,
+    object: &WorkspaceTemplateApply,
+) -> Option<String> {
+    Some(format!("{}/{}", object.metadata.uid.as_ref()?, context.executor.place()?))
+}
+
+/// Returns true if the first apply of an object may have begun with another data folder, which nothing else tells of yet.
+fn began_elsewhere(context: &WorkspaceContext, object: &WorkspaceTemplateApply) -> bool {
+    let noted = object.annotations().get(annotations::FIRST_APPLY);
+    let its =
+        noted.filter(|noted| noted.split_once('/').map(|(uid, _)| uid) == object.metadata.uid.as_deref());
+    its.is_some_and(|its| first_apply_note(context, object).is_some_and(|here| here != *its))
 }
 
 /// Returns true if a controller has noted on an object that is being deleted that nothing is left of its infrastructure. The note is of that object
@@ -254,7 +277,7 @@ pub fn is_destroyed(object: &WorkspaceTemplateApply) -> bool {
 }
 
 /// Whether inputs keep the state in a backend, as far as can be told before the module is fetched.
-fn in_backend(prepared: &Result<Prepared, Blocked>) -> bool {
+pub(super) fn in_backend(prepared: &Result<Prepared, Blocked>) -> bool {
     prepared.as_ref().is_ok_and(|prepared| prepared.inputs.place() != Place::Here)
 }
 

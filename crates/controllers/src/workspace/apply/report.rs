@@ -7,6 +7,7 @@ use capt_api::conditions::{reasons, types};
 use capt_api::names::annotations;
 use capt_api::workspace::{PlanSummary, RunProgress, WorkspaceTemplateApplyStatus};
 use capt_planner::workspace::{Blocked, Drift, RunOperation, WorkspaceDecision, WorkspacePhase};
+use capt_terraform::failure::Reason;
 use capt_terraform::order::Operation;
 use capt_terraform::stream::{Action, Change};
 use capt_terraform::view::{Outcome, Phase as RunPhase, Plan};
@@ -365,6 +366,10 @@ fn words(observed: &ObservedWorkspace, phase: &WorkspacePhase) -> (&'static str,
 }
 
 fn running(observed: &ObservedWorkspace, operation: &RunOperation) -> (&'static str, String) {
+    if let Some(why) = observed.view.run.as_ref().and_then(|run| run.waits_for.as_ref()) {
+        let what = format!("the {} waits until its state is kept: {why}", operation.as_str());
+        return (Reason::StateNotKept.as_str(), what);
+    }
     // One that is about to be ordered waits first.
     let phase = observed.view.run.as_ref().map_or(RunPhase::Queued, |run| run.phase);
     let progress = observed.view.run.as_ref().map(|run| &run.progress).filter(|progress| progress.total > 0);

@@ -16,6 +16,7 @@ use kube::{Api, ResourceExt};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::term::Term;
 use super::{TYPE, failed, pack};
 use crate::runtime::hex::hex;
 
@@ -29,24 +30,27 @@ const OF: &str = "infrastructure.cluster.x-k8s.io/state-of";
 const MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
 
 /// What a head says about its chunks.
-#[derive(Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Head {
     /// Counts the writes.
-    generation: u64,
+    pub generation: u64,
     /// How many chunks, the one in the head included.
-    chunks: usize,
+    pub chunks: usize,
     /// Of all chunks together.
-    sha256: String,
-    /// The lease term that wrote it.
+    pub sha256: String,
+    /// Counts the holders of the Lease that wrote it.
     pub fence: u64,
+    /// The holder of the Lease that wrote it; earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The run that was under way then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<Run>,
 }
 
 /// A run that is under way.
-#[derive(Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Run {
     pub id: String,
     /// By then it has ended, after its controller lost its lease.
@@ -98,17 +102,26 @@ impl ChunkedSecret {
     pub async fn store(
         &self,
         bytes: &[u8],
-        fence: u64,
+        term: &Term,
+        read: Option<&Option<Head>>,
         running: Option<Run>,
     ) -> Result<(), StateBackendError> {
-        let mut next = Head { generation: 0, chunks: 0, sha256: checksum(bytes), fence, running };
+        let (sha256, by) = (checksum(bytes), term.holder());
+        let mut next = Head { generation: 0, chunks: 0, sha256, fence: 0, by, running };
         for _ in 0..TRIES {
             let found = self.read_head().await?;
-            if let Some((_, head)) = &found {
-                self.gives_way(head, fence)?;
-            }
+            next.fence = match &found {
+                Some((_, head)) => {
+                    let fence = term.over(&self.head, head).await?;
+                    self.is_as_read(head, term, read)?;
+                    fence
+                }
+                None => term.fence,
+            };
             let same = |head: &Head| {
-                head.sha256 == next.sha256 && head.fence == fence && head.running == next.running
+                head.sha256 == next.sha256
+                    && (head.fence, &head.by) == (next.fence, &next.by)
+                    && head.running == next.running
             };
             if found.as_ref().is_some_and(|(_, head)| same(head)) {
                 return Ok(());
@@ -130,13 +143,14 @@ impl ChunkedSecret {
     }
 
     /// Removes all of it, unless a later controller wrote it. One that holds no state is removed, too.
-    pub async fn remove(&self, fence: u64) -> Result<(), StateBackendError> {
+    pub async fn remove(&self, term: &Term) -> Result<(), StateBackendError> {
         for _ in 0..TRIES {
+            let mut fence = term.fence;
             let chunks = self.chunks().await?;
             let found = self.api.get_opt(&self.head).await.map_err(failed)?;
             if let Some(found) = &found {
                 if let Some(head) = head_in(found) {
-                    self.gives_way(&head, fence)?;
+                    fence = term.over(&self.head, &head).await?;
                 }
                 if !self.delete(&self.head, found.uid(), found.resource_version()).await? {
                     continue;
@@ -161,14 +175,18 @@ impl ChunkedSecret {
         ))
     }
 
-    /// Refuses to write over a later controller.
-    fn gives_way(&self, head: &Head, fence: u64) -> Result<(), StateBackendError> {
-        if head.fence <= fence {
+    /// Refuses to write over what another controller wrote after it was read.
+    fn is_as_read(
+        &self,
+        head: &Head,
+        term: &Term,
+        read: Option<&Option<Head>>,
+    ) -> Result<(), StateBackendError> {
+        if term.wrote(head) || read.is_none_or(|read| read.as_ref() == Some(head)) {
             return Ok(());
         }
-        let text =
-            format!("Secret {} was written by a later controller ({} > {fence})", self.head, head.fence);
-        Err(StateBackendError::Fenced(text))
+        let text = format!("Secret {} was written by another controller since it was read", self.head);
+        Err(StateBackendError::Unsettled(text))
     }
 
     pub async fn read_head(&self) -> Result<Option<(Secret, Head)>, StateBackendError> {
@@ -189,6 +207,16 @@ impl ChunkedSecret {
             None => drop(self.api.create(&PostParams::default(), &secret).await?),
         }
         Ok(())
+    }
+
+    /// Finds out whether it could be created. It is not.
+    pub async fn try_to_create(&self) -> Result<(), StateBackendError> {
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        match self.api.create(&params, &self.secret(&self.head, &[])).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     async fn read_chunk(&self, head: &Head, number: usize) -> Result<Option<Secret>, StateBackendError> {
@@ -324,13 +352,13 @@ mod tests {
     #[tokio::test]
     async fn an_old_holder_changes_nothing_any_more() {
         let (_server, drawer) = begin().await;
-        drawer.store(&large(1), 1, None).await.unwrap();
+        drawer.store(&large(1), &Term::new(1), None, None).await.unwrap();
         let (before, head) = drawer.read_head().await.unwrap().unwrap();
-        drawer.store(&large(2), 2, None).await.unwrap();
+        drawer.store(&large(2), &Term::new(2), None, None).await.unwrap();
         // It had read the head, and now writes its chunks and its head.
         let bytes = large(3);
         let (generation, sha256) = (head.generation + 1, checksum(&bytes));
-        let old = Head { generation, chunks: 3, sha256, fence: 1, running: None };
+        let old = Head { generation, chunks: 3, sha256, fence: 1, by: None, running: None };
         for number in [1, 2] {
             drawer.write_chunk(&drawer.chunk_name(&old, number), &bytes[..CHUNK]).await.unwrap();
         }
@@ -341,14 +369,14 @@ mod tests {
         drawer.sweep(&Head { generation: generation + 5, ..old }).await.unwrap();
         assert_eq!(loaded(&drawer).await, Some(2));
         // It forgets the workspace.
-        assert!(matches!(drawer.remove(1).await, Err(StateBackendError::Fenced(_))));
+        assert!(matches!(drawer.remove(&Term::new(1)).await, Err(StateBackendError::Fenced(_))));
         assert!(!drawer.delete(&drawer.head, before.uid(), before.resource_version()).await.unwrap());
         assert!(!drawer.delete(&drawer.head, Some("another".into()), None).await.unwrap());
         assert_eq!(loaded(&drawer).await, Some(2));
         // What it left goes with the next write.
-        drawer.store(&large(4), 2, None).await.unwrap();
+        drawer.store(&large(4), &Term::new(2), None, None).await.unwrap();
         assert_eq!(drawer.chunks().await.unwrap().len(), 2);
-        drawer.remove(2).await.unwrap();
+        drawer.remove(&Term::new(2)).await.unwrap();
         assert!(drawer.api.list(&ListParams::default()).await.unwrap().items.is_empty());
     }
 
@@ -360,10 +388,11 @@ mod tests {
             let name = format!("capt-chunk-{}-7-{number}", drawer.key());
             drawer.write_chunk(&name, rest).await.unwrap();
         }
-        let head = Head { generation: 7, chunks: 3, sha256: checksum(&bytes), fence: 4, running: None };
+        let head =
+            Head { generation: 7, chunks: 3, sha256: checksum(&bytes), fence: 4, by: None, running: None };
         drawer.write_head(None, &head, &bytes[..CHUNK]).await.unwrap();
         assert_eq!(loaded(&drawer).await, Some(1));
-        drawer.store(&large(2), 5, None).await.unwrap();
+        drawer.store(&large(2), &Term::new(5), None, None).await.unwrap();
         assert_eq!(loaded(&drawer).await, Some(2));
         assert_eq!(drawer.chunks().await.unwrap().len(), 2, "they are swept");
     }
@@ -371,7 +400,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_damaged_is_told_as_damaged() {
         let (_server, drawer) = begin().await;
-        drawer.store(&large(1), 1, None).await.unwrap();
+        drawer.store(&large(1), &Term::new(1), None, None).await.unwrap();
         let (good, head) = drawer.read_head().await.unwrap().unwrap();
         let told = async |drawer: &ChunkedSecret| match drawer.load().await {
             Err(StateBackendError::Damaged(text)) => text,
@@ -397,7 +426,7 @@ mod tests {
         assert!(told(&drawer).await.contains("do not belong together"));
         // Nobody has to tell who wrote what is none before it can go.
         put(&Secret { data: None, ..good }).await;
-        drawer.remove(1).await.unwrap();
+        drawer.remove(&Term::new(1)).await.unwrap();
         assert!(drawer.api.list(&ListParams::default()).await.unwrap().items.is_empty());
     }
 }

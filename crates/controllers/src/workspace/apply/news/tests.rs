@@ -117,6 +117,7 @@ fn a_failure_is_the_same_event_each_time() {
                 phase: capt_terraform::view::Phase::Applying,
                 progress: capt_terraform::stream::Progress::default(),
                 since: at(995),
+                waits_for: None,
             });
         })
     };
