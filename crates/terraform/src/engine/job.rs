@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     blocking::blocking,
+    environment::Use,
     failure::{Failure, Reason},
     folders::{WorkspaceFolder, guest},
     init_cache::Shape,
@@ -273,10 +274,8 @@ impl Job {
             program: binary.path.clone(),
             args: arguments(stage, &self.operation, inputs, &self.folder, ground.remote),
             folder: ground.start.clone(),
-            env: environment
-                .of_run(inputs, &data, &scratch, !shape.plugins)
-                .map_err(|error| Failure::io("write a CLI configuration", &error))?,
-            sandbox: self.confinement(shape, inputs),
+            env: environment.of_run(inputs, &data, &scratch, !shape.plugins)?,
+            sandbox: self.confinement(shape, inputs)?,
             reserve: if stage.changes() { self.reserve() } else { 0 },
         };
         self.inner.table().numbers.processes += 1;
@@ -368,11 +367,11 @@ impl Job {
     }
 
     /// The run writes its guest folder and its scratch, and nothing else.
-    pub fn confinement(&self, shape: &Shape, inputs: &Inputs) -> Option<Rules> {
+    pub fn confinement(&self, shape: &Shape, inputs: &Inputs) -> Result<Option<Rules>, Failure> {
         let environment = &self.inner.shapes.initializer().environment;
         let (guest, scratch) = (self.folder.guest(), self.scratch());
         let shared = self.inner.folders.shape(&shape.key);
-        environment.sandbox(&[&guest, &scratch], &[&shared], inputs, false)
+        environment.sandbox(&[&guest, &scratch], &[&shared], inputs, Use::default())
     }
 
     pub fn log(&self) -> PathBuf {

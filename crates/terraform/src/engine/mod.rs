@@ -170,12 +170,17 @@ impl Engine {
         let Some(lock) = lock else { return Err(StartError::InUse(folder)) };
         let (place, settings) = (
             folders.settings(),
-            Settings { sandbox: options.sandbox, allow_paths: options.allow_paths.clone() },
+            Settings {
+                sandbox: options.sandbox,
+                allow_paths: options.allow_paths.clone(),
+                refuse_paths: options.refuse_paths.clone(),
+            },
         );
         // For people who look: no reason not to start on a full disk.
         let _ = blocking(move || settings.write(&place)).await;
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
-        let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox);
+        let environment =
+            Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox, options.roots());
         let shapes = Shapes::new(Initializer::new(folders.clone(), environment, options.guard.clone()));
         let runtime = tokio::runtime::Handle::current();
         let inner = Arc::new_cyclic(|own| Inner {

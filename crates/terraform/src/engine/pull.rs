@@ -244,7 +244,7 @@ impl Job {
             args: args.to_vec(),
             folder: ground.start.clone(),
             env: environment.of_run(inputs, &data, &scratch, false).ok()?,
-            sandbox: self.confinement(shape, inputs),
+            sandbox: self.confinement(shape, inputs).ok()?,
             reserve: 0,
         };
         let files = Files::new(self.folder.run(&self.id), name);

@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Files, SetUp, Shape, is_plain, key, local_folder, open_local, plugins};
+use super::{Files, SetUp, Shape, is_plain, key, local_folder, plugins};
 use crate::generated::{CALL, FETCHED};
 use crate::{
     beneath::{Dir, copy_tree, hash, read_optional, remove},
     binary::{OLDEST, Program},
     blocking::in_place,
-    environment::{CLI_VARIABLE, Environment},
+    environment::{CLI_VARIABLE, Environment, Use},
     failure::{self, Failure, Reason},
     folders::Folders,
     inputs::{Backend, Inputs},
@@ -176,7 +176,7 @@ impl Initializer {
             // Off the runtime's threads: it may be large, and its disk slow.
             let from = files.map_or(from, |files| files.folder.clone());
             let into = package.clone();
-            let copied = tokio::task::spawn_blocking(move || copy(&open_local(&from)?, &into)).await;
+            let copied = tokio::task::spawn_blocking(move || copy(&Dir::real(&from)?, &into)).await;
             let copied = copied.unwrap_or_else(|error| Err(io::Error::other(error)));
             let whole = match copied {
                 Ok(()) => holds(&package, files),
@@ -223,6 +223,7 @@ impl Initializer {
                 start: &scratch,
                 data: &scratch.join("data"),
                 cache: Cache::Read,
+                fetches: true,
                 args,
             },
             inputs,
@@ -278,7 +279,16 @@ impl Initializer {
         args.extend(inputs.args.init.iter().map(OsString::from));
         self.inits.fetch_add(1, Ordering::Relaxed);
         let cache = if staged.is_some() { Cache::Staged } else { Cache::Read };
-        let step = Step { stage: "init", folder, top: &start, start: &root, data: &data, cache, args };
+        let step = Step {
+            stage: "init",
+            folder,
+            top: &start,
+            start: &root,
+            data: &data,
+            cache,
+            fetches: false,
+            args,
+        };
         let initialised = self.step(step, inputs, binary).await;
         match (fetched, initialised) {
             // Of a module that is wrong `init` says where.
@@ -300,7 +310,7 @@ impl Initializer {
     /// Makes the folder that an `init` of a module installs into, and the CLI configuration that names it.
     async fn stage(&self, folder: &Path, inputs: &Inputs) -> Result<PathBuf, Failure> {
         let io = |error: io::Error| Failure::io("look into the plugin cache", &error);
-        let (cache, staged) = (self.folders.make_plugins_of(inputs).map_err(io)?, folder.join("plugins"));
+        let (cache, staged) = (self.environment.make_plugins_of(inputs)?, folder.join("plugins"));
         let text = Environment::cli_text(None, &staged);
         write_private(&folder.join(STAGED_CLI), text.map_err(io)?.as_bytes()).map_err(io)?;
         // Not while another one is being installed.
@@ -320,7 +330,8 @@ impl Initializer {
     ) -> Result<(), Failure> {
         let io = |error: io::Error| Failure::io("install plugins", &error);
         let forged = || Failure::new(Reason::InitFailed, "init wrote a lock file that names no providers");
-        let (chosen, cache) = (plugins::chosen(lock).ok_or_else(forged)?, self.folders.plugins_of(inputs));
+        let (chosen, cache) =
+            (plugins::chosen(lock).ok_or_else(forged)?, self.environment.plugins_of(inputs)?);
         let turns = self.turns(cache.clone());
         let turn = turns.lock().await;
         let missing = plugins::missing(&cache, &chosen);
@@ -331,8 +342,16 @@ impl Initializer {
                 .map_err(io)?;
             let args = ["init", "-input=false", "-no-color", "-backend=false"].map(OsString::from).to_vec();
             let (data, cache) = (start.join("data"), Cache::Filled);
-            let step =
-                Step { stage: "install", folder, top: &start, start: &start, data: &data, cache, args };
+            let step = Step {
+                stage: "install",
+                folder,
+                top: &start,
+                start: &start,
+                data: &data,
+                cache,
+                fetches: false,
+                args,
+            };
             self.step(step, inputs, binary).await?;
             remove(&start).map_err(io)?;
         }
@@ -353,7 +372,16 @@ impl Initializer {
         let update = inputs.args.init.iter().any(|arg| arg.trim_start_matches('-') == "upgrade");
         let args = ["get", "-no-color"].into_iter().chain(update.then_some("-update"));
         let (args, data) = (args.map(OsString::from).collect(), folder.join("data"));
-        let step = Step { stage: "get", folder, top, start: root, data: &data, cache: Cache::Read, args };
+        let step = Step {
+            stage: "get",
+            folder,
+            top,
+            start: root,
+            data: &data,
+            cache: Cache::Read,
+            fetches: false,
+            args,
+        };
         self.step(step, inputs, binary).await.map_err(|failure| match failure.reason {
             Reason::InitFailed => Failure::new(Reason::ModuleNotFound, failure.message),
             _ => failure,
@@ -384,8 +412,7 @@ impl Initializer {
             folder: step.start.to_owned(),
             env: self
                 .environment
-                .of(inputs, step.data, &scratch, false)
-                .map_err(|error| Failure::io("write a CLI configuration", &error))?
+                .of(inputs, step.data, &scratch, false)?
                 .into_iter()
                 .chain(git())
                 .chain((step.cache == Cache::Staged).then_some((CLI_VARIABLE.into(), cli.into())))
@@ -394,8 +421,8 @@ impl Initializer {
                 if step.cache == Cache::Staged { &write } else { &write[..3] },
                 &[step.folder],
                 inputs,
-                step.cache == Cache::Filled,
-            ),
+                Use { fetches: step.fetches, fills: step.cache == Cache::Filled },
+            )?,
             reserve: 0,
         };
         let mut process =
@@ -472,6 +499,8 @@ struct Step<'a> {
     start: &'a Path,
     data: &'a Path,
     cache: Cache,
+    /// It brings the module itself, which may lie on this machine.
+    fetches: bool,
     args: Vec<OsString>,
 }
 

@@ -1,9 +1,6 @@
 //! When two workspaces are of one shape.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{io, path::PathBuf};
 
 use serde_json::json;
 
@@ -36,16 +33,10 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Those of a module as they are now.
-    pub fn of(module: &Module) -> io::Result<Option<Self>> {
-        let Some((folder, _)) = local_folder(module) else { return Ok(None) };
-        Ok(Some(Self { hash: hash(&open_local(&folder)?)?, folder }))
+    /// Those in a folder as they are now. Its path has no links.
+    pub fn of(folder: PathBuf) -> io::Result<Self> {
+        Ok(Self { hash: hash(&Dir::real(&folder)?)?, folder })
     }
-}
-
-/// Opens the folder of a module on this machine. Whoever gives a path may give one with links.
-pub(crate) fn open_local(package: &Path) -> io::Result<Dir> {
-    Dir::open(&fs::canonicalize(package)?)
 }
 
 /// Whether nothing has to be initialised, as far as the inputs tell: then any version of the binary does the same.

@@ -18,7 +18,7 @@ use super::Visited;
 use crate::{
     beneath::remove,
     binary::Binaries,
-    environment::Environment,
+    environment::{Environment, Use},
     executor::PlanFormat,
     failure::Failure,
     folders::{Folders, guest},
@@ -27,10 +27,11 @@ use crate::{
         term::{self, Moment},
         veiled,
     },
-    inputs::Inputs,
+    inputs::{Inputs, Roots},
     private_files::make_private,
     record::Planned,
     secrets,
+    settings::Settings,
 };
 
 /// Most bytes that are read of what a binary shows: a plan of some ten thousand resources. Plugins of the module have a say in it.
@@ -112,6 +113,15 @@ impl Visited {
         self.show(format, inputs, self.folder.drift())
     }
 
+    /// What of the host inputs may name, as the engine has it that was started last.
+    fn roots(&self) -> Roots {
+        let settings = Settings::read(&self.folders.settings());
+        let (allowed, mut never) =
+            settings.map(|known| (known.allow_paths, known.refuse_paths)).unwrap_or_default();
+        never.push(self.folders.root().to_owned());
+        Roots { allowed, never }
+    }
+
     fn show(&self, format: &PlanFormat, inputs: &Inputs, plan: PathBuf) -> Result<String, ShowError> {
         let binaries = Binaries::new(None, VERSION);
         let binary = binaries.find(&inputs.binary)?;
@@ -128,9 +138,10 @@ impl Visited {
         let scratch = Scratch::new(&self.folders).map_err(started)?;
         // Without what lets a run reach the cloud: nothing is asked there.
         let without = Inputs { env: BTreeMap::new(), files: BTreeMap::new(), ..inputs.clone() };
-        let environment = Environment::new(self.folders.clone(), binaries.path().to_owned(), true);
+        let environment =
+            Environment::new(self.folders.clone(), binaries.path().to_owned(), true, self.roots());
         let folder = self.folder.guest();
-        let rules = environment.sandbox(&[&scratch.0], &[&folder, &data, &plan], &without, false);
+        let rules = environment.sandbox(&[&scratch.0], &[&folder, &data, &plan], &without, Use::default())?;
         let spec = Spec {
             exit: scratch.beside(EXIT),
             fence: Some(scratch.fence(format.limit).map_err(started)?),
@@ -143,7 +154,7 @@ impl Visited {
                 .collect(),
             ..Spec::default()
         };
-        let env = environment.of(&without, &data, &scratch.0, false).map_err(started)?;
+        let env = environment.of(&without, &data, &scratch.0, false)?;
         let mut command = Command::new(&self.guard);
         command
             .arg0("capt")
