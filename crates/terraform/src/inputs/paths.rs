@@ -20,6 +20,7 @@ use super::Inputs;
 use crate::{
     failure::{Failure, Reason},
     module::Module,
+    redact::one_line,
 };
 
 /// Getters that Terraform and OpenTofu know by name, as in `git::https://…`.
@@ -41,6 +42,9 @@ pub(crate) enum Place {
 
 /// Tells where a source leads, as Terraform would take it.
 pub(crate) fn place(source: &str) -> Place {
+    if !is_plain(source) {
+        return Place::Unclear;
+    }
     let mut rest = source;
     let fetched = rest.contains("::");
     while let Some((getter, after)) = rest.split_once("::") {
@@ -72,6 +76,11 @@ pub(crate) fn place(source: &str) -> Place {
     }
 }
 
+/// Whether a text can be shown as it is.
+fn is_plain(text: &str) -> bool {
+    one_line(text, usize::MAX) == text
+}
+
 /// The part of a local source that is fetched: without the folder below it, and without options.
 fn package(path: &str) -> PathBuf {
     let path = path.split_once("//").map_or(path, |(package, _)| package);
@@ -88,7 +97,8 @@ pub(crate) struct Roots {
 impl Roots {
     /// Where a path leads, without links, if it may be named.
     fn real(&self, path: &Path) -> Option<PathBuf> {
-        let path = resolved(path)?;
+        // What steers terminals is no path that anybody means.
+        let path = path.to_str().filter(|text| is_plain(text)).map(Path::new).and_then(resolved)?;
         let below = |root: &PathBuf| fs::canonicalize(root).is_ok_and(|root| path.starts_with(root));
         let touches = |own: &PathBuf| fs::canonicalize(own).is_ok_and(|own| touch(&own, &path));
         (self.allowed.iter().any(below) && !self.never.iter().any(touches)).then_some(path)
@@ -257,6 +267,9 @@ mod tests {
             ("/srv/x?/../../etc", Place::Unclear),
             ("git::file:///srv#/../etc", Place::Unclear),
             ("ext::sh", Place::Unclear),
+            ("/srv/x\u{1b}[31m", Place::Unclear),
+            ("https://example.com/\u{202e}x.zip", Place::Unclear),
+            ("/srv/x\0", Place::Unclear),
             ("git::ext::sh", Place::Unclear),
             ("git::--upload-pack=x", Place::Unclear),
             ("..\\x", Place::Unclear),
