@@ -630,12 +630,11 @@ fn of_source(failure: Failure, source: &str) -> Failure {
     // Told without its folder (`//a`), which is not fetched by itself; a module within it is told by its name, in quotes.
     let told = failure.message.contains(source)
         || failure.message.starts_with("module ") && !failure.message.starts_with("module \"");
-    let message = if told {
-        failure.message
-    } else {
-        format!("module {source} cannot be fetched: {}", failure.message)
-    };
-    Failure { message, ..failure }
+    if told {
+        return failure;
+    }
+    let message = format!("module {source} cannot be fetched: {}", failure.message);
+    failure.saying(&message)
 }
 
 fn not_found(module: &Module, error: &io::Error) -> Failure {
