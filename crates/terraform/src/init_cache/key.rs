@@ -1,6 +1,6 @@
 //! When two workspaces are of one shape.
 
-use std::{io, path::PathBuf};
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 use serde_json::json;
 
@@ -72,6 +72,13 @@ pub(crate) fn key(
         "workspace": workspace, "tenant": tenant, "origin": origin, "binary": binary.path, "version": version,
         "plugins": inputs.plugins, "init": inputs.args.init,
     });
+    // OpenTofu takes the sources of modules, and settings of backends, from values of variables.
+    let is_value = |name: &str| name.starts_with("TF_VAR_") && binary.name == "tofu" && !is_plain(inputs);
+    let values = inputs.env.iter().filter(|(name, _)| is_value(name));
+    let values: BTreeMap<_, _> = values.map(|(name, value)| (name, &value.value)).collect();
+    if !values.is_empty() {
+        all["values"] = json!(values);
+    }
     // Its plugins are linked from a cache of their own.
     if inputs.registry_tokens_of().is_some() {
         all["tokens"] = json!(true);
