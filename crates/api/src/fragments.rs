@@ -183,7 +183,7 @@ pub(crate) fn cidrs(_: &mut SchemaGenerator) -> Schema {
 /// Further arguments of `terraform init`. The engine has the same list, with reasons: `capt_terraform::inputs::allowed`.
 pub(crate) fn init_arguments(_: &mut SchemaGenerator) -> Schema {
     arguments(
-        "^--?((upgrade|reconfigure|no-color)(=(true|false))?|lock-timeout=[0-9]+(ms|s|m|h)|backend-config=[A-Za-z_][A-Za-z0-9_.-]*=[^\\n]*)$",
+        "^--?((upgrade|reconfigure|no-color)(=(true|false))?|lock-timeout=([0-9]{1,8}ms|[0-9]{1,5}s|[0-9]{1,4}m|[0-9]{1,2}h)|backend-config=[A-Za-z_][A-Za-z0-9_.-]*=[^[:cntrl:]]*)$",
         "terraform init takes -upgrade, -reconfigure, -lock-timeout=60s, -backend-config=KEY=VALUE and -no-color, each as one item; modules, plugins and the state are named in their own fields",
     )
 }
@@ -191,7 +191,7 @@ pub(crate) fn init_arguments(_: &mut SchemaGenerator) -> Schema {
 /// Further arguments of `terraform plan`, `apply` and `destroy`.
 pub(crate) fn run_arguments(_: &mut SchemaGenerator) -> Schema {
     arguments(
-        "^--?((compact-warnings|no-color)(=(true|false))?|refresh=(true|false)|parallelism=[1-9][0-9]{0,3}|lock-timeout=[0-9]+(ms|s|m|h))$",
+        "^--?((compact-warnings|no-color)(=(true|false))?|refresh=(true|false)|parallelism=[1-9][0-9]{0,3}|lock-timeout=([0-9]{1,8}ms|[0-9]{1,5}s|[0-9]{1,4}m|[0-9]{1,2}h))$",
         "a run takes -parallelism=N, -refresh=false, -lock-timeout=60s, -compact-warnings and -no-color, each as one item; values go to vars, varmap or varFiles, the state to a WorkspaceProviderConfig",
     )
 }

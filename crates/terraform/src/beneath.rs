@@ -5,6 +5,7 @@
 //! place, so that a link (hard or soft) that stands there is replaced and not written through.
 
 mod copy;
+mod real;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -24,6 +25,7 @@ use rustix::{
 };
 
 pub(crate) use copy::{copy_tree, hash};
+pub(crate) use real::open_real;
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// Opening a FIFO for reading waits for a writer, without this.

@@ -9,18 +9,20 @@
 //! Nothing above knows whether a run is a process, or where its files are: runs are named by their workspace and their id. Whatever may
 //! take long here is a future, so that no thread of the caller's runtime waits for it.
 
+mod error;
+
 use std::{io, time::Duration};
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
+pub(crate) use self::error::LARGEST;
+pub use self::error::{ShowError, WorkspaceError};
 use crate::{
     binary::Binary,
-    engine::WorkspaceError,
     failure::Failure,
     inputs::{Choice, Inputs, Revision},
-    inspect::ShowError,
     order::{Operation, Order, PlanId, Refused, RunId, WorkspaceId},
     state::State,
     stream::Change,

@@ -12,7 +12,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::stream::{Diagnostic, Severity};
+use crate::{
+    redact,
+    stream::{Diagnostic, Severity},
+};
 
 /// Class of a failure, which decides about the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -206,6 +209,9 @@ impl Step {
     }
 }
 
+/// The longest message. It may name what a manifest says, of any length and with any characters.
+const LONGEST: usize = 1024;
+
 /// A failure, ready to be shown; clean its message of secrets first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
@@ -224,7 +230,13 @@ pub struct Failure {
 impl Failure {
     /// A failure that no diagnostic tells of.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { class: reason.class(), reason, message: message.into(), variable: None }
+        let message = redact::one_line(&message.into(), LONGEST);
+        Self { class: reason.class(), reason, message, variable: None }
+    }
+
+    /// The same in other words.
+    pub(crate) fn saying(self, message: &str) -> Self {
+        Self { message: redact::one_line(message, LONGEST), ..self }
     }
 
     /// The same in the words of whoever gave the variables: `place` is where the value is written, or would be.
@@ -232,7 +244,8 @@ impl Failure {
     pub fn given_as(self, place: impl FnOnce(&str) -> String) -> Self {
         let Some(name) = &self.variable else { return self };
         let Some(rest) = self.message.strip_prefix(&inputs::subject(name)) else { return self };
-        Self { message: place(name) + rest, ..self }
+        let message = place(name) + rest;
+        self.saying(&message)
     }
 }
 

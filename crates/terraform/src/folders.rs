@@ -78,6 +78,10 @@ impl Folders {
         Self { root }
     }
 
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub fn lock(&self) -> PathBuf {
         self.root.join("lock")
     }
@@ -140,22 +144,12 @@ impl Folders {
         self.scratch_root().join(&sha256([name.as_bytes()])[..16])
     }
 
-    /// The plugin cache of inputs. What is installed with tokens of registries is for those who have the tokens.
+    /// The plugin cache of inputs that name none. What is installed with tokens of registries is for those who have the tokens.
     pub fn plugins_of(&self, inputs: &Inputs) -> PathBuf {
-        let own = inputs.plugins.cache.clone();
-        own.unwrap_or_else(|| match inputs.registry_tokens_of() {
+        match inputs.registry_tokens_of() {
             Some(owner) => self.root.join("plugins-of").join(&sha256([owner.as_bytes()])[..16]),
             None => self.root.join("plugins"),
-        })
-    }
-
-    /// The same, where it is there. That of an object is the operator's to make: who names a path is not to choose where folders are made.
-    pub fn make_plugins_of(&self, inputs: &Inputs) -> io::Result<PathBuf> {
-        let cache = self.plugins_of(inputs);
-        if inputs.plugins.cache.is_none() {
-            make_private(&cache)?;
         }
-        Ok(cache)
     }
 
     pub fn cli(&self) -> PathBuf {

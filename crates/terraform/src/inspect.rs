@@ -11,7 +11,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use self::show::ShowError;
 use crate::{
     beneath::read_optional,
     executor::{Run, RunState},

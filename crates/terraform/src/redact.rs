@@ -25,6 +25,23 @@ use self::{
     printable::printable,
 };
 
+/// A text in one line of at most so many characters that steers no terminal: control characters, escape sequences and changes of
+/// direction are taken out.
+pub fn one_line(text: &str, longest: usize) -> String {
+    let text = printable(text, false);
+    let mut line = if text.contains(['\n', '\t']) {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    } else {
+        text.into_owned()
+    };
+    if line.chars().count() > longest {
+        let end = line.char_indices().nth(longest.saturating_sub(1)).map_or(line.len(), |(at, _)| at);
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
+
 /// Replacement for a secret.
 const MASK: &str = "(sensitive)";
 

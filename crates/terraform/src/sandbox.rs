@@ -10,14 +10,18 @@ mod calls;
 
 use std::{
     ffi::OsStr,
-    fs,
+    fs, io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::beneath::open_real;
 
 /// Folders and files of the system that programs read. Not all of `/etc`, `/run` and `/dev`: with the rights of root those hold
 /// passwords, tokens of service accounts and whole disks.
@@ -72,11 +76,20 @@ const DEVICES: [&str; 5] = ["/dev/full", "/dev/null", "/dev/random", "/dev/urand
 /// The newest version whose meaning is known here; older kernels do what they can.
 const VERSION: ABI = ABI::V6;
 
+/// Paths that a process may write and read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grants {
+    pub write: Vec<PathBuf>,
+    pub read: Vec<PathBuf>,
+}
+
 /// Paths that a process may write and read, besides the system's folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub write: Vec<PathBuf>,
     pub read: Vec<PathBuf>,
+    /// Paths without links that somebody else can put links into: these are not followed.
+    pub real: Grants,
 }
 
 impl Rules {
@@ -92,6 +105,7 @@ impl Rules {
         Self {
             write: write.map(Path::to_path_buf).filter(absolute).collect(),
             read: read.chain(std::env::split_paths(path)).filter(absolute).collect(),
+            real: Grants::default(),
         }
     }
 
@@ -103,7 +117,7 @@ impl Rules {
 
     /// Shuts this thread in, and what it starts or becomes. Where the kernel has no Landlock, its files are all open.
     pub fn enter(&self) -> Result<(), String> {
-        enter(&self.write, &self.read).map_err(|error| error.to_string())?;
+        enter(self).map_err(|error| error.to_string())?;
         calls::enter()
     }
 }
@@ -111,7 +125,10 @@ impl Rules {
 /// Returns true if the kernel can confine a process. Tries it, in a thread of its own that ends.
 pub fn available() -> bool {
     std::thread::spawn(|| {
-        matches!(enter(&[], &[]), Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced))
+        matches!(
+            enter(&Rules::default()),
+            Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced)
+        )
     })
     .join()
     .unwrap_or(false)
@@ -170,24 +187,38 @@ fn gaps_where(supports: impl Fn(ABI) -> bool) -> Vec<&'static str> {
     promises.into_iter().filter(|(version, _)| !supports(*version)).map(|(_, gap)| gap).collect()
 }
 
-fn enter(write: &[PathBuf], read: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
+fn enter(granted: &Rules) -> Result<RulesetStatus, RulesetError> {
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
         .scope(Scope::from_all(VERSION))?
         .create()?;
-    let devices: BitFlags<AccessFs> = AccessFs::from_read(VERSION) | AccessFs::WriteFile | AccessFs::IoctlDev;
-    let grants = write
+    let (read, write) = (AccessFs::from_read(VERSION), AccessFs::from_all(VERSION));
+    let devices: BitFlags<AccessFs> = read | AccessFs::WriteFile | AccessFs::IoctlDev;
+    let Rules { write: written, read: readable, real } = granted;
+    let followed = written
         .iter()
-        .map(|path| (path.as_path(), AccessFs::from_all(VERSION)))
-        .chain(read.iter().map(|path| (path.as_path(), AccessFs::from_read(VERSION))))
-        .chain(DEVICES.iter().map(|path| (Path::new(path), devices)));
-    for (path, access) in grants {
+        .map(|path| (path.as_path(), write))
+        .chain(readable.iter().map(|path| (path.as_path(), read)))
+        .chain(DEVICES.iter().map(|path| (Path::new(path), devices)))
+        .map(|(path, access)| (place(path), access));
+    let real = real.write.iter().map(|path| (path, write)).chain(real.read.iter().map(|path| (path, read)));
+    let real = real.map(|(path, access)| (open_real(path), access));
+    for (opened, access) in followed.chain(real) {
         // What is not there needs no grant.
-        let Ok(opened) = PathFd::new(path) else { continue };
-        let access = if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) };
+        let Ok(opened) = opened else { continue };
+        let access = if is_folder(&opened) { access } else { access & AccessFs::from_file(VERSION) };
         rules = rules.add_rule(PathBeneath::new(opened, access))?;
     }
     Ok(rules.restrict_self()?.ruleset)
+}
+
+/// A handle of the place that a path leads to.
+fn place(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn is_folder(place: &OwnedFd) -> bool {
+    rustix::fs::fstat(place).is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ pub struct Settings {
     pub sandbox: bool,
     /// Folders of the host that inputs may name.
     pub allow_paths: Vec<PathBuf>,
+    /// Folders that they may not, besides the engine's own.
+    #[serde(default)]
+    pub refuse_paths: Vec<PathBuf>,
 }
 
 impl Settings {

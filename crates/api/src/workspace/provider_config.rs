@@ -151,13 +151,13 @@ pub struct Plugins {
     /// Folder with a filesystem mirror. Plugins come from there alone; nothing is downloaded. It must lie below a folder
     /// that the operator allows with --allow-path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
+    #[schemars(length(min = 1, max = 4096), regex(pattern = r"^/[^\x00-\x1f\x7f]*$"))]
     pub mirror: Option<String>,
     /// Folder where downloaded plugins are kept for all workspaces, below one that the operator allows with
     /// --allow-path. The operator creates it, for plugins alone: CAPT creates no folder there, and rejects one
     /// that is missing or in a module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 4096), regex(pattern = "^/"))]
+    #[schemars(length(min = 1, max = 4096), regex(pattern = r"^/[^\x00-\x1f\x7f]*$"))]
     pub cache: Option<String>,
 }
 

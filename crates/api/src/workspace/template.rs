@@ -272,7 +272,7 @@ pub struct VariableValue {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.source != 'Inline' || (has(self.module) && size(self.module) > 0)")
     .message("source: Inline needs the Terraform code in module").field_path(".module"))]
-#[x_kube(validation = Rule::new("self.source != 'Remote' || (has(self.module) && self.module.matches('^[^[:space:]]+$'))")
+#[x_kube(validation = Rule::new("self.source != 'Remote' || (has(self.module) && self.module.matches('^[^[:space:][:cntrl:]]+$'))")
     .message("source: Remote needs a module address in module, for example git::https://example.com/network.git?ref=v1 or terraform-aws-modules/vpc/aws").field_path(".module"))]
 #[x_kube(validation = Rule::new("!has(dyn(self).varmap) || dyn(self).varmap.all(k, k.matches('^[A-Za-z_][A-Za-z0-9_-]*$'))")
     .message("a Terraform variable name starts with a letter or _, then has letters, digits, _ and -").field_path(".varmap"))]
@@ -286,7 +286,7 @@ pub struct ForProvider {
     /// Folder inside a Remote module to run in. Defaults to its root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
-    #[x_kube(validation = Rule::new("!self.startsWith('/') && !self.contains('..')")
+    #[x_kube(validation = Rule::new("!self.startsWith('/') && !self.contains('..') && !self.matches('[[:cntrl:]]')")
         .message("entrypoint is a folder inside the module: write a relative path without .."))]
     pub entrypoint: Option<String>,
     /// Language of an Inline module.
@@ -407,8 +407,9 @@ pub struct EnvVar {
     /// Name of the variable.
     #[schemars(schema_with = "fragments::environment_name")]
     pub name: String,
-    /// Value of the variable.
+    /// Value of the variable, without NUL characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[^\x00]*$"))]
     pub value: Option<String>,
     /// Key of a ConfigMap that holds the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]

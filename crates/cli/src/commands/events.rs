@@ -123,12 +123,12 @@ impl Filter {
             event.type_.clone().unwrap_or_default(),
             event.reason.clone().unwrap_or_default(),
             format!("{kind}/{}", about.name.clone().unwrap_or_default()),
-            event.message.clone().unwrap_or_default().replace('\n', " "),
+            event.message.clone().unwrap_or_default(),
         ];
         if self.namespaces {
             row.insert(0, about.namespace.clone().unwrap_or_default());
         }
-        row
+        row.iter().map(|cell| table::plain(cell)).collect()
     }
 }
 

@@ -58,7 +58,8 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         let connection = args.target.connect().await?;
         if args.last_failed {
             let found = last_failed::find(&connection, &object).await?;
-            writeln!(anstream::stdout(), "{}, {}:", found.name, ended(&found.run))?;
+            let ended = table::plain(&ended(&found.run));
+            writeln!(anstream::stdout(), "{}, {ended}:", found.name)?;
             show(found.reader.read_log(&found.workspace, &found.run.id), &found.run, args.timestamps).await?;
             return Ok(Outcome::Good);
         }
@@ -141,7 +142,7 @@ fn not_here(connection: &Connection, workspace: &WorkspaceTemplateApply) -> io::
     let status = workspace.status.clone().unwrap_or_default();
     let mut out = anstream::stdout().lock();
     if let Some(failure) = &status.last_failure_message {
-        writeln!(out, "last failure of {name}: {failure}")?;
+        writeln!(out, "last failure of {name}: {}", table::plain(failure))?;
     }
     out.flush()?;
     let place = match &connection.folder {
@@ -213,7 +214,7 @@ async fn show(mut log: Box<dyn LogReader>, run: &Run, timestamps: bool) -> io::R
             }
             RunState::Unknown => "the run printed nothing".to_owned(),
         };
-        writeln!(anstream::stdout(), "{nothing}")?;
+        writeln!(anstream::stdout(), "{}", table::plain(&nothing))?;
     }
     Ok(())
 }
@@ -253,6 +254,7 @@ async fn follow_one(reader: &dyn RunReader, id: &WorkspaceId, run: &Run, timesta
             Some(RunState::Ended(end)) => {
                 let dim = anstyle::Style::new().dimmed();
                 let words = format!("{} {} in {}", end.operation.as_str(), outcome(&end.outcome), took(&end));
+                let words = table::plain(&words);
                 return writeln!(anstream::stdout(), "{dim}-- {words}{dim:#}");
             }
             Some(RunState::Unknown) | None => return Ok(()),

@@ -3,6 +3,7 @@
 //! Without `--apply` nothing is written. With it: CRDs, provider configs, states, in this order, and nothing that starts a run; the controller
 //! is started afterwards, takes the states over, and finds nothing to build. Every step can be repeated.
 
+mod claims;
 mod convert;
 mod world;
 
@@ -16,7 +17,8 @@ use world::World;
 ///
 /// Shows what would be done; --apply does it: CRDs over the old ones, a WorkspaceProviderConfig for each ProviderConfig that templates
 /// use, and the states of Crossplane's workspaces, which are paused. Workspaces get approval: Manual, so that a plan that would change
-/// anything waits for a person. Scale the old controllers down before, and start `capt controller` afterwards.
+/// anything waits for a person. Scale the old controllers down before, and start `capt controller` afterwards. A Workspace that more than
+/// one WorkspaceTemplateApply could be of is handed over to none; the command names them and ends with 1.
 ///
 /// Examples:
 ///   capt migrate
@@ -39,6 +41,9 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
         for note in &plan.notes {
             anstream::println!("note: {note}");
         }
+        for conflict in &plan.conflicts {
+            anstream::println!("warning: {conflict}");
+        }
         for step in &plan.steps {
             anstream::println!("{} {step}", if args.apply { "now:" } else { "would:" });
             if args.apply {
@@ -54,6 +59,6 @@ pub fn run(args: &Args) -> io::Result<Outcome> {
                 "nothing was changed; next: scale the old controllers down, then capt migrate --apply"
             );
         }
-        Ok(Outcome::Good)
+        Ok(if plan.conflicts.is_empty() { Outcome::Good } else { Outcome::Bad })
     })
 }

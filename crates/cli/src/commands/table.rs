@@ -2,7 +2,21 @@
 
 use std::io::{self, Write};
 
+use capt_terraform::redact::one_line;
 use jiff::Timestamp;
+
+/// The longest text of an object that is shown in one line.
+const LONGEST: usize = 4096;
+
+/// A text of an object in one line. Others wrote it: nothing of it steers the terminal.
+pub fn plain(text: &str) -> String {
+    one_line(text, LONGEST)
+}
+
+/// The same of a text whose lines stay apart.
+pub fn plain_lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
 
 /// Writes rows under their heads.
 pub fn write(out: &mut impl Write, heads: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
@@ -27,11 +41,11 @@ fn write_row<'a>(
     widths: &[usize],
 ) -> io::Result<()> {
     let mut line = String::new();
-    for (at, cell) in cells.enumerate() {
+    for (at, cell) in cells.map(plain).enumerate() {
         if at > 0 {
             line.push_str("   ");
         }
-        line.push_str(cell);
+        line.push_str(&cell);
         let width = widths.get(at).copied().unwrap_or_default();
         line.extend(std::iter::repeat_n(' ', width.saturating_sub(cell.chars().count())));
     }
@@ -91,6 +105,9 @@ mod tests {
         ];
         write(&mut out, &["N", "X", "Y"], &rows).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "N      X   Y\na      é\nlong   b   c\n");
+        let mut steered = Vec::new();
+        write(&mut steered, &["N"], &[vec!["a\u{1b}[31mb\u{202e}\u{7}\nc".into()]]).unwrap();
+        assert_eq!(String::from_utf8(steered).unwrap(), "N\nab\u{fffd}\u{fffd} c\n");
         let mut nothing = Vec::new();
         write(&mut nothing, &["N"], &[]).unwrap();
         assert!(nothing.is_empty());

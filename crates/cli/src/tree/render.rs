@@ -18,7 +18,7 @@ use textwrap::core::display_width;
 
 use super::fold::{Folded, shows_cause};
 use super::{Node, State};
-use crate::commands::table::age;
+use crate::commands::table::{age, plain_lines};
 
 /// Columns between two cells.
 const GAP: usize = 2;
@@ -214,7 +214,7 @@ fn collect(
         state: shown(node),
         kind,
         name: printable(&format!("{space}{}", node.name), look),
-        phase: node.phase.clone(),
+        phase: printable(&node.phase, look),
         age: node.created.map_or_else(String::new, |created| age(created, now)),
         detail: printable(&node.detail, look),
         cause,
@@ -293,8 +293,10 @@ fn cut(text: &str, width: Option<usize>, more: &str) -> String {
 
 /// Text as this terminal can show it.
 fn printable(text: &str, look: Look) -> String {
+    // Objects are written by others: nothing of theirs steers the terminal.
+    let text = plain_lines(text);
     if look.unicode {
-        return text.to_owned();
+        return text;
     }
     let mut plain = String::new();
     for letter in text.chars() {

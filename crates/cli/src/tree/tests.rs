@@ -462,3 +462,18 @@ fn empty_sets_are_one_line_and_an_approval_has_a_sign() {
     assert_eq!(got.matches("web-old").count(), 2, "{got}");
     assert!(got.contains("? workspace web-10-machine"), "{got}");
 }
+
+/// Objects are written by others than who looks at them.
+#[test]
+fn no_object_steers_the_terminal() {
+    let message = "module \u{1b}]0;PWNED\u{7}\u{1b}[2JRED\u{202e}dlrow\0 is gone";
+    let things = cluster(Err(("Failed\u{1b}[2J", message)), 3);
+    for unicode in [true, false] {
+        let look = Look { unicode, ..WIDE };
+        let text = lines(&fit_lines(tree(&things), 100), look, now()).join("\n");
+        assert!(text.contains("RED"), "{text:?}");
+        for steering in ["\u{1b}]", "PWNED", "\u{7}", "\u{1b}[2J", "\u{202e}", "\0"] {
+            assert!(!text.contains(steering), "{steering:?}: {text:?}");
+        }
+    }
+}

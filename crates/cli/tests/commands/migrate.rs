@@ -1,6 +1,6 @@
 //! `capt migrate`: from the Go version, which ran Terraform by Crossplane, to this one.
 
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -192,4 +192,61 @@ async fn the_go_version_is_left_behind_and_nothing_is_built_twice() {
     let told = migrate(&world, "migrate --apply");
     assert!(told.contains("was handed over to default/demo-vpc-apply before"), "{told}");
     assert!(secrets.get_opt("capt-import-demo-vpc-apply").await.unwrap().is_none());
+}
+
+/// Whoever may create objects in a namespace can call one like somebody else's Workspace.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workspace_that_two_claim_is_handed_over_to_none() {
+    if !capt_e2e::runs_on("embedded") || !capt_e2e::has_terraform() {
+        return;
+    }
+    let world = World::server().await;
+    old_world(&world).await;
+    let tenant = Some("aaa-tenant");
+    put(&world, ("", "v1", "Namespace", "namespaces"), None, json!({"metadata": {"name": "aaa-tenant"}}))
+        .await;
+    let template = json!({"metadata": {"name": "mine"}, "spec": {"template": {"spec": {
+        "providerConfigRef": {"name": "aws"}, "forProvider": {"source": "Inline", "module": "locals {}"},
+    }}}});
+    put(&world, TEMPLATE, tenant, template).await;
+    let take = |name: &str| json!({"metadata": {"name": name}, "spec": {"templateRef": {"name": "mine"}}});
+    put(&world, APPLY, tenant, take("else")).await;
+    let status = json!({"status": {"workspaceName": "demo-vpc"}});
+    let applies = api(&world.client, APPLY, tenant);
+    applies.patch_status("else", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    let migrate = |line: &str| {
+        let mut command = world.command(line);
+        command.current_dir(world.folder.path());
+        run(command)
+    };
+    for by_status in [true, false] {
+        if !by_status {
+            applies.delete("else", &DeleteParams::default()).await.unwrap();
+            put(&world, APPLY, tenant, take("demo-vpc")).await;
+        }
+        let told = migrate("migrate").bad("warning: ");
+        let both = told.contains("default/demo-vpc-apply") && told.contains("aaa-tenant/");
+        assert!(
+            told.contains("warning: Crossplane's Workspace demo-vpc may be of each of") && both,
+            "{told}"
+        );
+        for refused in ["ReferenceGrant crossplane-system/", "the state of Secret", "would: pause"] {
+            assert!(!told.contains(refused), "{refused:?} is in:\n{told}");
+        }
+    }
+    migrate("migrate --apply").bad("warning: ");
+    for namespace in ["default", "aaa-tenant"] {
+        let secrets = api(&world.client, SECRET, Some(namespace)).list(&ListParams::default()).await.unwrap();
+        let given = secrets.iter().any(|secret| secret.name_any().starts_with("capt-import-"));
+        assert!(!given, "{namespace}");
+    }
+    // Once the other one is gone, it goes to its own, and the tenant gets no grant.
+    applies.delete("demo-vpc", &DeleteParams::default()).await.unwrap();
+    let done = migrate("migrate --apply").good();
+    assert!(done.contains("now: give WorkspaceTemplateApply default/demo-vpc-apply the state"), "{done}");
+    assert!(done.contains("capt-migrate-default-aws-creds"), "{done}");
+    assert!(
+        !done.contains("capt-migrate-aaa-tenant") && done.contains("templates of aaa-tenant name"),
+        "{done}"
+    );
 }

@@ -61,6 +61,14 @@ fn arguments() -> Vec<String> {
         "=true ",
         "=60s\n",
         "=k=a\nb",
+        "=k=a\0b",
+        "=k=a\u{1b}b",
+        "=k=a\u{202e}b",
+        "=999999999999h",
+        "=99h",
+        "=100h",
+        "=100000s",
+        "=100000000ms",
     ];
     let mut all = vec![String::new(), "-".into(), "--".into(), "a.b".into(), "5".into()];
     for name in allowed.chain(known) {
@@ -112,5 +120,9 @@ fn the_engine_refuses_the_same_environment() {
     let engine: Vec<bool> = names.iter().map(|name| allowed::environment(name).is_ok()).collect();
     let cases: Vec<Case> =
         names.iter().map(|name| case(name, "env", &json!({"name": name, "value": "x"}))).collect();
+    assert_agree(&cases, &engine);
+    let values = ["", "x", "a\nb\tc", "a\0b", "\0", "a\u{1b}b"];
+    let engine = values.map(|value| allowed::environment_value(value).is_ok());
+    let cases = values.map(|value| case(value, "env", &json!({"name": "A", "value": value})));
     assert_agree(&cases, &engine);
 }

@@ -7,7 +7,7 @@ use capt_api::workspace::{
     WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, WorkspaceTemplateStatus,
 };
 use capt_terraform::Executor;
-use capt_terraform::engine::WorkspaceError;
+use capt_terraform::executor::WorkspaceError;
 use capt_terraform::order::WorkspaceId;
 use capt_terraform::state_backend::StateBackendError;
 use capt_terraform::view::View;

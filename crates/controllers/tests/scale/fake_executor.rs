@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use capt_terraform::Executor;
 use capt_terraform::binary::Binary;
-use capt_terraform::engine::WorkspaceError;
+use capt_terraform::executor::WorkspaceError;
 use capt_terraform::executor::{
     Interruption, LogReader, PlanFormat, PlanSelector, Run, RunReader, RunState, ShownPlan, WorkspaceStore,
 };

@@ -1,14 +1,17 @@
 //! Copying a module's folder.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::File,
     io::{self, Read, Write},
     os::unix::ffi::OsStringExt,
     path::{Component, Path, PathBuf},
 };
 
-use rustix::fs::{self, AtFlags, FileType, Mode};
+use rustix::{
+    fs::{self, AtFlags, FileType, Mode},
+    io::Errno,
+};
 
 use super::{Dir, refused, too_large};
 
@@ -51,7 +54,7 @@ pub(crate) fn copy_tree(from: &Dir, to: &Dir) -> io::Result<Vec<PathBuf>> {
 /// Visits the files and links of a module's folder in the order of their paths, within the limits of a module.
 pub(crate) fn visit(from: &Dir, each: &mut dyn FnMut(&Path, Copied<'_>) -> io::Result<()>) -> io::Result<()> {
     let mut budget = Budget { bytes: TREE, files: FILES };
-    walk(from, Path::new(""), DEPTH, &mut budget, each)
+    walk(from, from, Path::new(""), DEPTH, &mut budget, each)
 }
 
 struct Budget {
@@ -75,6 +78,7 @@ impl Budget {
 }
 
 fn walk(
+    module: &Dir,
     folder: &Dir,
     below: &Path,
     depth: usize,
@@ -95,13 +99,13 @@ fn walk(
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 budget.take(0)?;
-                walk(&folder.below(Path::new(name))?, &path, depth, budget, each)?;
+                walk(module, &folder.below(Path::new(name))?, &path, depth, budget, each)?;
             }
             FileType::Symlink => {
                 budget.take(0)?;
                 let target = fs::readlinkat(&folder.0, name.as_os_str(), Vec::new())?;
                 let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
-                if !stays_inside(below, &target) {
+                if !stays_inside(module, below, &target)? {
                     return Err(refused(
                         &path,
                         &format!("is a link that leads out of the module, to {}", target.display()),
@@ -122,19 +126,51 @@ fn walk(
     Ok(())
 }
 
-/// A link in the folder `below` that leads to `target` stays in the module, as far as its text tells. Where another link on its way
-/// makes it lead elsewhere, nobody but the confined run follows it.
-fn stays_inside(below: &Path, target: &Path) -> bool {
-    let mut depth = below.components().count();
-    target.components().all(|part| match part {
-        Component::Normal(_) => {
-            depth += 1;
-            true
+/// The most links on the way of one: as many as the kernel follows.
+const LINKS: usize = 40;
+
+/// A link in the folder `below` that leads to `target` stays in the module, with all links on its way.
+fn stays_inside(module: &Dir, below: &Path, target: &Path) -> io::Result<bool> {
+    // A place in the module by folders alone, and what is left of the way from there, its next part last.
+    let mut place: PathBuf = below.to_owned();
+    let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect();
+    let mut rest: Vec<OsString> = parts(target);
+    let mut links = LINKS;
+    while let Some(part) = rest.pop() {
+        match Path::new(&part).components().next() {
+            Some(Component::Normal(name)) => match module.link_at(&place, name)? {
+                Some(next) => {
+                    let Some(fewer) = links.checked_sub(1) else { return Ok(false) };
+                    links = fewer;
+                    rest.extend::<Vec<OsString>>(parts(&next));
+                }
+                None => place.push(name),
+            },
+            Some(Component::ParentDir) if place.pop() => {}
+            Some(Component::CurDir) | None => {}
+            Some(Component::ParentDir | Component::RootDir | Component::Prefix(_)) => return Ok(false),
         }
-        Component::CurDir => true,
-        Component::ParentDir => depth.checked_sub(1).inspect(|less| depth = *less).is_some(),
-        Component::RootDir | Component::Prefix(_) => false,
-    })
+    }
+    Ok(true)
+}
+
+impl Dir {
+    /// What a link in a folder below leads to; `None` where there is none.
+    fn link_at(&self, folder: &Path, name: &OsStr) -> io::Result<Option<PathBuf>> {
+        let folder = match self.below(folder) {
+            Ok(folder) => folder,
+            // What is not there, or is a file, leads nowhere.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        match fs::readlinkat(&folder.0, name, Vec::new()) {
+            Ok(target) => Ok(Some(PathBuf::from(OsString::from_vec(target.into_bytes())))),
+            Err(Errno::INVAL | Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 /// Hashes what `visit` visits: names, modes, contents and links.

@@ -166,6 +166,26 @@ fn a_module_is_copied_with_its_own_links_only() {
         hash(&module).expect_err(name);
         std_fs::remove_file(case.at("module").join(name)).expect("gone");
     }
+    // By way of other links, in whatever order they are visited.
+    for (other, name, target) in
+        [("d", "x", "d/d/../../.."), ("z", "x", "z/z/.."), ("z", "sub/x", "../z/../out")]
+    {
+        symlink(".", case.at("module").join(other)).expect("linked");
+        symlink(target, case.at("module").join(name)).expect("linked");
+        let error = hash(&module).expect_err(target).to_string();
+        assert!(error.contains("leads out of the module"), "{error}");
+        std_fs::remove_file(case.at("module").join(name)).expect("gone");
+        hash(&module).expect("a link to the module itself");
+        std_fs::remove_file(case.at("module").join(other)).expect("gone");
+    }
+    symlink("loop", case.at("module/loop")).expect("linked");
+    hash(&module).expect_err("without end");
+    std_fs::remove_file(case.at("module/loop")).expect("gone");
+    // Up from where a link leads, and not from where it lies.
+    symlink("sub/deep", case.at("module/down")).expect("linked");
+    std_fs::create_dir(case.at("module/sub/deep")).expect("a folder");
+    symlink("down/../../main.tf", case.at("module/around")).expect("linked");
+    hash(&module).expect("within");
     fs::mkfifoat(&module.0, "fifo", Mode::RUSR | Mode::WUSR).expect("a FIFO");
     copy_tree(&module, &case.dir).expect_err("no regular file");
     case.untouched();

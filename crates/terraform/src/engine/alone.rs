@@ -9,10 +9,11 @@ use std::fs;
 
 use jiff::Timestamp;
 
-use super::{WorkspaceError, inner::Inner, job::Job, prepare::RunContext, state_recovery, table::Table};
+use super::{inner::Inner, job::Job, prepare::RunContext, state_recovery, table::Table};
 use crate::{
     beneath::remove,
     blocking::blocking,
+    executor::WorkspaceError,
     failure::{Class, Failure, Reason},
     order::WorkspaceId,
     private_files::write_private,

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::WorkspaceError;
 use crate::{
+    executor::WorkspaceError,
     failure::{Failure, Reason},
     redact::Redactor,
     state_backend::StateBackendError,

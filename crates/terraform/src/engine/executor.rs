@@ -1,21 +1,15 @@
 //! The engine behind the seam.
 
-use std::io;
-
 use futures::future::{BoxFuture, FutureExt};
 use tokio::sync::broadcast;
 
-use super::{Engine, WorkspaceError};
+use super::Engine;
 use crate::{
     binary::Binary,
     blocking::blocking,
-    executor::{
-        Executor, Interruption, LogReader, PlanFormat, PlanSelector, Run, RunReader, ShownPlan,
-        WorkspaceStore,
-    },
+    executor::{Executor, Interruption, WorkspaceError, WorkspaceStore},
     failure::Failure,
     inputs::{Choice, Inputs, Revision},
-    inspect::Inspection,
     order::{Order, Refused, RunId, WorkspaceId},
     state::State,
     view::View,
@@ -100,35 +94,5 @@ impl WorkspaceStore for Engine {
 
     fn take_up<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, Result<(), WorkspaceError>> {
         self.inner.take_up(workspace).boxed()
-    }
-}
-
-impl Engine {
-    /// Reads what runs leave behind in the same way as inspections by other processes do.
-    fn reader(&self) -> Inspection {
-        Inspection::of(self.inner.folders.clone(), self.inner.options.guard.clone())
-    }
-}
-
-impl RunReader for Engine {
-    fn runs<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, io::Result<Option<Vec<Run>>>> {
-        async move { self.reader().runs(workspace).await }.boxed()
-    }
-
-    fn last_failed<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, io::Result<Option<Run>>> {
-        async move { self.reader().last_failed(workspace).await }.boxed()
-    }
-
-    fn read_log(&self, workspace: &WorkspaceId, run: &RunId) -> Box<dyn LogReader> {
-        self.reader().read_log(workspace, run)
-    }
-
-    fn read_plan<'a>(
-        &'a self,
-        workspace: &'a WorkspaceId,
-        plan: &'a PlanSelector,
-        format: &'a PlanFormat,
-    ) -> BoxFuture<'a, io::Result<Option<ShownPlan>>> {
-        async move { self.reader().read_plan(workspace, plan, format).await }.boxed()
     }
 }

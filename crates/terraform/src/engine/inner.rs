@@ -13,17 +13,18 @@ use tokio::{
 };
 
 use super::{
-    Options, WorkspaceError,
+    Options,
     job::Job,
     table::{Entry, Handle, Table, Ticket, Waiting, Why},
 };
 use crate::{
     binary::Binaries,
     blocking::blocking,
+    executor::WorkspaceError,
     failure::{Failure, Reason},
     folders::Folders,
     init_cache::{self, InitCache, ModuleFiles},
-    inputs::{Inputs, Revision},
+    inputs::{Inputs, Revision, Roots},
     metrics::Snapshot,
     module::Module,
     order::{Operation, Order, Refused, RunId, WorkspaceId},
@@ -298,16 +299,32 @@ impl Inner {
 
     /// Refuses inputs that would change what a run means, or that name a path of the host that is not theirs to name.
     pub fn admit_inputs(&self, inputs: &Inputs) -> Result<(), Failure> {
-        let Options { folder, allow_paths, refuse_paths, .. } = &self.options;
         inputs.check_words()?;
-        let never: Vec<_> = refuse_paths.iter().chain([folder]).cloned().collect();
-        inputs.check_paths(allow_paths, &never)
+        inputs.check_paths(self.roots())
+    }
+
+    fn roots(&self) -> &Roots {
+        &self.init_cache.initializer().environment.roots
+    }
+
+    /// Hashes the module, where it lies on this machine. A run reads it once: the files may change at any moment, and what is recorded
+    /// must be what was applied. It is found and judged once, too: links may be led elsewhere.
+    pub fn files_of(&self, inputs: &Inputs) -> Result<Option<ModuleFiles>, Failure> {
+        let Some(_) = init_cache::local_folder(&inputs.module) else { return Ok(None) };
+        let Some(folder) = inputs.real_source(self.roots())? else { return Ok(None) };
+        let missing = |error| match &inputs.module {
+            Module::Source { source, .. } => format!("read the module {source}: {error}"),
+            Module::Inline { .. } => format!("read the module: {error}"),
+        };
+        let files = ModuleFiles::of(folder);
+        files.map(Some).map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))
     }
 
     pub fn revision(&self, inputs: &Inputs) -> Result<Revision, Failure> {
         self.admit_inputs(inputs)?;
         let binary = self.binaries.find_to_run(&inputs.binary, init_cache::is_plain(inputs))?;
-        revision_of(inputs, &binary.name)
+        let files = self.files_of(inputs)?;
+        Ok(Revision::of(inputs, &binary.name, files.as_ref().map(|files| files.hash.as_str())))
     }
 
     pub fn metrics(&self) -> Snapshot {
@@ -319,21 +336,6 @@ impl Inner {
             ..table.numbers.clone()
         }
     }
-}
-
-/// The revision of inputs as a binary of that name runs them.
-pub(super) fn revision_of(inputs: &Inputs, binary: &str) -> Result<Revision, Failure> {
-    Ok(Revision::of(inputs, binary, files_of(inputs)?.as_ref().map(|files| files.hash.as_str())))
-}
-
-/// Hashes the module, where it lies on this machine. A run reads it once: the files may change at any moment, and what is recorded must be
-/// what was applied.
-pub(super) fn files_of(inputs: &Inputs) -> Result<Option<ModuleFiles>, Failure> {
-    let missing = |error| match &inputs.module {
-        Module::Source { source, .. } => format!("read the module {source}: {error}"),
-        Module::Inline { .. } => format!("read the module: {error}"),
-    };
-    ModuleFiles::of(&inputs.module).map_err(|error| Failure::new(Reason::ModuleNotFound, missing(error)))
 }
 
 /// Runs that are prepared, run or concluded at a time.

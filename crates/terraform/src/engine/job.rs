@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     blocking::blocking,
+    environment::Use,
     failure::{Failure, Reason},
     folders::{WorkspaceFolder, guest},
     init_cache::InitEntry,
@@ -274,10 +275,8 @@ impl Job {
             program: binary.path.clone(),
             args: arguments(stage, &self.operation, inputs, &self.folder, context.remote),
             folder: context.start.clone(),
-            env: environment
-                .of_run(inputs, &data, &scratch, !entry.plugins)
-                .map_err(|error| Failure::io("write a CLI configuration", &error))?,
-            sandbox: self.confinement(entry, inputs),
+            env: environment.of_run(inputs, &data, &scratch, !entry.plugins)?,
+            sandbox: self.confinement(entry, inputs)?,
             reserve: if stage.changes() { self.reserve() } else { 0 },
         };
         self.inner.table().numbers.processes += 1;
@@ -369,11 +368,11 @@ impl Job {
     }
 
     /// The run writes its guest folder and its scratch, and nothing else.
-    pub fn confinement(&self, entry: &InitEntry, inputs: &Inputs) -> Option<Rules> {
+    pub fn confinement(&self, entry: &InitEntry, inputs: &Inputs) -> Result<Option<Rules>, Failure> {
         let environment = &self.inner.init_cache.initializer().environment;
         let (guest, scratch) = (self.folder.guest(), self.scratch());
         let shared = self.inner.folders.init_entry(&entry.key);
-        environment.sandbox(&[&guest, &scratch], &[&shared], inputs, false)
+        environment.sandbox(&[&guest, &scratch], &[&shared], inputs, Use::default())
     }
 
     pub fn log(&self) -> PathBuf {

@@ -5,7 +5,6 @@ use std::{io, path::Path, time::Duration};
 use tokio::{task::JoinHandle, time::sleep};
 
 use super::{
-    WorkspaceError,
     backend_wait::{LONGEST, Moment, Wait},
     inner::{Inner, Room},
     job::{Halt, Job},
@@ -18,6 +17,7 @@ use super::{
 use crate::{
     beneath::read_optional,
     blocking::blocking,
+    executor::WorkspaceError,
     failure::{Failure, Reason},
     folders::WorkspaceFolder,
     guard::{Fence, term::ends_within},

@@ -46,9 +46,8 @@ use crate::{
     init_cache::{InitCache, Initializer},
     inputs::Choice,
     metrics::Snapshot,
-    order::{RunId, WorkspaceId},
+    order::WorkspaceId,
     private_files::create_private,
-    state_backend::StateBackendError,
 };
 
 /// Why an engine does not start.
@@ -62,85 +61,6 @@ pub enum StartError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-}
-
-/// Why a workspace could not be opened, forgotten or taken over.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkspaceError {
-    /// A run is not over.
-    #[error("{workspace}: run {run} is not over yet")]
-    Busy {
-        /// The workspace.
-        workspace: WorkspaceId,
-        /// That run.
-        run: RunId,
-    },
-    /// A state with resources is there already.
-    #[error("{workspace} has a state already; resources in it: {resources}")]
-    HasState {
-        /// The workspace.
-        workspace: WorkspaceId,
-        /// Number of resources.
-        resources: usize,
-    },
-    /// The state that was given is another workspace's.
-    #[error(
-        "{workspace}: the given state holds infrastructure of {user}, and two would change and destroy it; delete that one with \
-         retainWorkspaceOnDelete first"
-    )]
-    SharedState {
-        /// The workspace.
-        workspace: WorkspaceId,
-        /// The other one, as this one may name it.
-        user: String,
-    },
-    /// The state that was given is none.
-    #[error("read the given state: {0}")]
-    BadState(String),
-    /// The record is damaged.
-    #[error(
-        "{workspace}: the record {record} is damaged ({source}); nothing is run until it is back: restore the file, or remove it and give \
-         the state with `capt import-state`"
-    )]
-    Damaged {
-        /// The workspace.
-        workspace: WorkspaceId,
-        /// The file.
-        record: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// Its folder was there, and is gone.
-    #[error(
-        "{workspace}: its record {record} was removed while it was in use, and is kept nowhere else; nothing is built, changed or destroyed \
-         until it is back: restore the folder, or give the state with `capt import-state`"
-    )]
-    Removed {
-        /// The workspace.
-        workspace: WorkspaceId,
-        /// The file.
-        record: PathBuf,
-    },
-    /// No good copy of the state is kept.
-    #[error("{workspace}: no good copy of the state is kept{}", serial.map(|serial| format!(" with serial {serial}")).unwrap_or_default())]
-    NoCopy {
-        /// The workspace.
-        workspace: WorkspaceId,
-        /// The one that was asked for.
-        serial: Option<u64>,
-    },
-    /// The state backend failed.
-    #[error(transparent)]
-    StateBackend(#[from] StateBackendError),
-    /// The folder failed.
-    #[error("use the folder of {workspace}")]
-    Folder {
-        /// The workspace.
-        workspace: WorkspaceId,
         /// Why.
         #[source]
         source: io::Error,
@@ -169,7 +89,11 @@ impl Engine {
         .await
         .map_err(trouble)?;
         let Some(lock) = lock else { return Err(StartError::InUse(folder)) };
-        let settings = Settings { sandbox: options.sandbox, allow_paths: options.allow_paths.clone() };
+        let settings = Settings {
+            sandbox: options.sandbox,
+            allow_paths: options.allow_paths.clone(),
+            refuse_paths: options.refuse_paths.clone(),
+        };
         let of_place = folders.clone();
         // No reason not to start on a full disk: the one is for people who look, and without the other nothing is noted.
         let place = blocking(move || {
@@ -178,7 +102,8 @@ impl Engine {
         })
         .await;
         let binaries = Binaries::new(options.path.clone(), options.version_timeout);
-        let environment = Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox);
+        let environment =
+            Environment::new(folders.clone(), binaries.path().to_owned(), options.sandbox, options.roots());
         let init_cache =
             InitCache::new(Initializer::new(folders.clone(), environment, options.guard.clone()));
         let runtime = tokio::runtime::Handle::current();
@@ -210,6 +135,11 @@ impl Engine {
     pub async fn has_binary(&self, choice: &Choice) -> bool {
         let (inner, choice) = (self.inner.clone(), choice.clone());
         blocking(move || inner.binaries.is_there(&choice)).await
+    }
+
+    /// The data folder, and the program that guards runs.
+    pub(crate) fn place(&self) -> (Folders, PathBuf) {
+        (self.inner.folders.clone(), self.inner.options.guard.clone())
     }
 
     /// Starts nothing more, and waits until what runs has ended; what waits for its turn is left alone.

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::state_backend::StateBackend;
+use crate::{inputs::Roots, state_backend::StateBackend};
 
 /// Options of an engine. [`Options::new`] has defaults for all but the folder.
 #[derive(Clone)]
@@ -66,5 +66,11 @@ impl Options {
             runs_kept: 10,
             version_timeout: Duration::from_secs(20),
         }
+    }
+
+    /// What of the host inputs may name.
+    pub(crate) fn roots(&self) -> Roots {
+        let never = self.refuse_paths.iter().chain([&self.folder]);
+        Roots { allowed: self.allow_paths.clone(), never: never.cloned().collect() }
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     backend_wait::Moment,
-    inner::{Inner, files_of},
+    inner::Inner,
     job::{Halt, Job},
     origin, state_recovery,
     stream_recovery::StreamReport,
@@ -167,10 +167,10 @@ impl Job {
             let binary = inner.binaries.find_to_run(&chosen.binary, plain);
             let binary = binary.map_err(until_another_is_installed)?;
             let files = match last {
-                Some(last) => Some(last.find(&chosen)?),
+                Some(last) => Some(last.find(&inner, &chosen)?),
                 // No new inputs are to come that would be a reason to try again.
-                None if is_about_last => files_of(&chosen).map_err(until_it_is_there)?,
-                None => files_of(&chosen)?,
+                None if is_about_last => inner.files_of(&chosen).map_err(until_it_is_there)?,
+                None => inner.files_of(&chosen)?,
             };
             let revision =
                 Revision::of(&chosen, &binary.name, files.as_ref().map(|files| files.hash.as_str()));
@@ -430,7 +430,7 @@ struct Applied {
 
 impl Applied {
     /// The files, in the copy or where they came from. Other code than was applied is no reason to go on: it may forget what is there.
-    fn find(self, inputs: &Inputs) -> Result<ModuleFiles, Failure> {
+    fn find(self, inner: &Inner, inputs: &Inputs) -> Result<ModuleFiles, Failure> {
         if let Some(folder) = self.copy {
             let copy = ModuleFiles { hash: self.content.clone(), folder };
             match holds(&copy.folder, Some(&copy)) {
@@ -440,7 +440,7 @@ impl Applied {
                 Err(error) => return Err(Failure::io("read the code of the last apply", &error)),
             }
         }
-        let now = files_of(inputs).map_err(until_it_is_there)?;
+        let now = inner.files_of(inputs).map_err(until_it_is_there)?;
         now.filter(|now| now.hash == self.content).ok_or_else(|| {
             let message = "the module's folder holds other code than was applied, and no copy of that is left here: bring that code back; \
                            retainWorkspaceOnDelete leaves what it made as it is when the object goes";

@@ -249,7 +249,7 @@ impl Job {
             args: args.to_vec(),
             folder: context.start.clone(),
             env: environment.of_run(inputs, &data, &scratch, false).ok()?,
-            sandbox: self.confinement(entry, inputs),
+            sandbox: self.confinement(entry, inputs).ok()?,
             reserve: 0,
         };
         let files = ProcessFiles::new(self.folder.run(&self.id), name);

@@ -1,7 +1,6 @@
 //! A workspace whose folder was removed while the engine runs. Nothing says then what was built but memory, and it is not built again.
 
 use super::{
-    WorkspaceError,
     end::damage,
     inner::Inner,
     job::{Halt, Job, SINCE, Verdict},
@@ -11,6 +10,7 @@ use super::{
 };
 use crate::{
     blocking::blocking,
+    executor::WorkspaceError,
     failure::Failure,
     folders::WorkspaceFolder,
     order::WorkspaceId,

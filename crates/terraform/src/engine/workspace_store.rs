@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::{WorkspaceError, adopt, end, inner::Inner, state_recovery, state_recovery::copies};
+use super::{adopt, end, inner::Inner, state_recovery, state_recovery::copies};
 use crate::{
     blocking::blocking,
+    executor::WorkspaceError,
     failure::Failure,
     order::WorkspaceId,
     private_files::write_durable,

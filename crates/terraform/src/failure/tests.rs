@@ -444,3 +444,16 @@ fn undeclared_variables_are_named() {
         Diagnostic { severity: Severity::Warning, ..diagnostic("Argument is deprecated", "named \"x\"") };
     assert_eq!(inputs::undeclared(&[warning("b"), other, warning("a"), warning("b")]), ["a", "b"]);
 }
+
+/// A message may have any text of a manifest in it: a source, a path, an entrypoint.
+#[test]
+fn no_message_steers_a_terminal_or_is_endless() {
+    let source = "git::/x/\u{1b}]0;PWNED\u{7}\u{1b}[31mRED\u{202e}dlrow\0\nb";
+    let failure = Failure::new(Reason::ModuleNotFound, format!("module {source}: no"));
+    assert_eq!(failure.message, "module git::/x/RED\u{fffd}dlrow\u{fffd} b: no");
+    let failure = failure.saying(&format!("{source} again"));
+    assert_eq!(failure.message, "git::/x/RED\u{fffd}dlrow\u{fffd} b again");
+    let long = Failure::new(Reason::PathNotAllowed, "x".repeat(5000));
+    assert_eq!(long.message.chars().count(), 1024);
+    assert!(long.message.ends_with('…'));
+}

@@ -59,6 +59,12 @@ impl Spec {
             for path in &rules.read {
                 option("read", path.into());
             }
+            for path in &rules.real.write {
+                option("write-real", path.into());
+            }
+            for path in &rules.real.read {
+                option("read-real", path.into());
+            }
         }
         option("run", program.into());
         all.extend(args.iter().cloned());
@@ -84,6 +90,8 @@ impl Spec {
                 "shut-in" => spec.rules = Some(Rules::default()),
                 "write" => spec.rules.get_or_insert_default().write.push(value.into()),
                 "read" => spec.rules.get_or_insert_default().read.push(value.into()),
+                "write-real" => spec.rules.get_or_insert_default().real.write.push(value.into()),
+                "read-real" => spec.rules.get_or_insert_default().real.read.push(value.into()),
                 "run" => {
                     (spec.program, spec.args) = (value.into(), args.collect());
                     return Some(spec);
@@ -97,12 +105,14 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::Grants;
 
     #[test]
     fn a_command_line_says_all_of_it() {
         let program = PathBuf::from("/bin/terraform");
         let bare = Spec { exit: "/r/exit".into(), program, ..Spec::default() };
-        let rules = Rules { write: vec!["/w".into(), "read".into()], read: vec!["/r".into()] };
+        let real = Grants { write: vec!["/c".into()], read: vec!["/m".into(), "/c".into()] };
+        let rules = Rules { write: vec!["/w".into(), "read".into()], read: vec!["/r".into()], real };
         let fence = Fence {
             term: "/t".into(),
             grace: Duration::from_millis(1500),

@@ -8,7 +8,7 @@ use super::build::Initializer;
 use crate::{
     beneath::{Dir, remove},
     binary::Program,
-    environment::CLI_VARIABLE,
+    environment::{CLI_VARIABLE, Use},
     failure::{self, Failure, Reason},
     inputs::Inputs,
     process::{Ended, Process, ProcessFiles, Start},
@@ -34,6 +34,8 @@ pub(super) struct InitCommand<'a> {
     pub start: &'a Path,
     pub data: &'a Path,
     pub cache: Cache,
+    /// It brings the module itself, which may lie on this machine.
+    pub(super) fetches: bool,
     pub args: Vec<OsString>,
 }
 
@@ -69,8 +71,7 @@ impl Initializer {
             folder: step.start.to_owned(),
             env: self
                 .environment
-                .of(inputs, step.data, &scratch, false)
-                .map_err(|error| Failure::io("write a CLI configuration", &error))?
+                .of(inputs, step.data, &scratch, false)?
                 .into_iter()
                 .chain(git())
                 .chain((step.cache == Cache::Staged).then_some((CLI_VARIABLE.into(), cli.into())))
@@ -79,8 +80,8 @@ impl Initializer {
                 if step.cache == Cache::Staged { &write } else { &write[..3] },
                 &[step.folder],
                 inputs,
-                step.cache == Cache::Filled,
-            ),
+                Use { fetches: step.fetches, fills: step.cache == Cache::Filled },
+            )?,
             reserve: 0,
         };
         let mut process =

@@ -14,7 +14,7 @@ use super::{
     ModuleFiles,
     build::{Initializer, LISTED, holds},
     command::{Cache, InitCommand},
-    local_folder, open_local,
+    local_folder,
 };
 use crate::{
     beneath::{Dir, copy_tree, remove},
@@ -60,7 +60,7 @@ impl Initializer {
             // Off the runtime's threads: it may be large, and its disk slow.
             let from = files.map_or(from, |files| files.folder.clone());
             let into = package.clone();
-            let copied = tokio::task::spawn_blocking(move || copy(&open_local(&from)?, &into)).await;
+            let copied = tokio::task::spawn_blocking(move || copy(&Dir::real(&from)?, &into)).await;
             let copied = copied.unwrap_or_else(|error| Err(io::Error::other(error)));
             let whole = match copied {
                 Ok(()) => holds(&package, files),
@@ -107,6 +107,7 @@ impl Initializer {
                 start: &scratch,
                 data: &scratch.join("data"),
                 cache: Cache::Read,
+                fetches: true,
                 args,
             },
             inputs,
@@ -141,8 +142,16 @@ impl Initializer {
         let update = inputs.args.init.iter().any(|arg| arg.trim_start_matches('-') == "upgrade");
         let args = ["get", "-no-color"].into_iter().chain(update.then_some("-update"));
         let (args, data) = (args.map(OsString::from).collect(), folder.join("data"));
-        let step =
-            InitCommand { stage: "get", folder, top, start: root, data: &data, cache: Cache::Read, args };
+        let step = InitCommand {
+            stage: "get",
+            folder,
+            top,
+            start: root,
+            data: &data,
+            cache: Cache::Read,
+            fetches: false,
+            args,
+        };
         self.run(step, inputs, binary).await.map_err(|failure| match failure.reason {
             Reason::InitFailed => Failure::new(Reason::ModuleNotFound, failure.message),
             _ => failure,
@@ -161,12 +170,11 @@ fn of_source(failure: Failure, source: &str) -> Failure {
     // Told without its folder (`//a`), which is not fetched by itself; a module within it is told by its name, in quotes.
     let told = failure.message.contains(source)
         || failure.message.starts_with("module ") && !failure.message.starts_with("module \"");
-    let message = if told {
-        failure.message
-    } else {
-        format!("module {source} cannot be fetched: {}", failure.message)
-    };
-    Failure { message, ..failure }
+    if told {
+        return failure;
+    }
+    let message = format!("module {source} cannot be fetched: {}", failure.message);
+    failure.saying(&message)
 }
 
 fn not_found(module: &Module, error: &io::Error) -> Failure {

@@ -57,7 +57,16 @@ impl Initializer {
         args.extend(inputs.args.init.iter().map(OsString::from));
         self.inits.fetch_add(1, Ordering::Relaxed);
         let cache = if staged.is_some() { Cache::Staged } else { Cache::Read };
-        let step = InitCommand { stage: "init", folder, top: &start, start: &root, data: &data, cache, args };
+        let step = InitCommand {
+            stage: "init",
+            folder,
+            top: &start,
+            start: &root,
+            data: &data,
+            cache,
+            fetches: false,
+            args,
+        };
         let initialised = self.run(step, inputs, binary).await;
         match (fetched, initialised) {
             // Of a module that is wrong `init` says where.
@@ -79,7 +88,7 @@ impl Initializer {
     /// Makes the folder that an `init` of a module installs into, and the CLI configuration that names it.
     async fn stage(&self, folder: &Path, inputs: &Inputs) -> Result<PathBuf, Failure> {
         let io = |error: io::Error| Failure::io("look into the plugin cache", &error);
-        let (cache, staged) = (self.folders.make_plugins_of(inputs).map_err(io)?, folder.join("plugins"));
+        let (cache, staged) = (self.environment.make_plugins_of(inputs)?, folder.join("plugins"));
         let text = Environment::cli_text(None, &staged);
         write_private(&folder.join(STAGED_CLI), text.map_err(io)?.as_bytes()).map_err(io)?;
         // Not while another one is being installed.
@@ -99,7 +108,8 @@ impl Initializer {
     ) -> Result<(), Failure> {
         let io = |error: io::Error| Failure::io("install plugins", &error);
         let forged = || Failure::new(Reason::InitFailed, "init wrote a lock file that names no providers");
-        let (chosen, cache) = (plugins::chosen(lock).ok_or_else(forged)?, self.folders.plugins_of(inputs));
+        let (chosen, cache) =
+            (plugins::chosen(lock).ok_or_else(forged)?, self.environment.plugins_of(inputs)?);
         let turns = self.turns(cache.clone());
         let turn = turns.lock().await;
         let missing = plugins::missing(&cache, &chosen);
@@ -117,6 +127,7 @@ impl Initializer {
                 start: &start,
                 data: &data,
                 cache,
+                fetches: false,
                 args,
             };
             self.run(step, inputs, binary).await?;

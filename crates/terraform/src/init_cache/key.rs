@@ -1,9 +1,6 @@
 //! Keys of the cache: two workspaces share an entry if their keys are equal.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, io, path::PathBuf};
 
 use serde_json::json;
 
@@ -36,16 +33,10 @@ pub(crate) struct ModuleFiles {
 }
 
 impl ModuleFiles {
-    /// Those of a module as they are now.
-    pub fn of(module: &Module) -> io::Result<Option<Self>> {
-        let Some((folder, _)) = local_folder(module) else { return Ok(None) };
-        Ok(Some(Self { hash: hash(&open_local(&folder)?)?, folder }))
+    /// Those in a folder as they are now. Its path has no links.
+    pub fn of(folder: PathBuf) -> io::Result<Self> {
+        Ok(Self { hash: hash(&Dir::real(&folder)?)?, folder })
     }
-}
-
-/// Opens the folder of a module on this machine. Whoever gives a path may give one with links.
-pub(crate) fn open_local(package: &Path) -> io::Result<Dir> {
-    Dir::open(&fs::canonicalize(package)?)
 }
 
 /// Returns true if nothing has to be initialised, as far as the inputs tell: then any version of the binary does the same.
@@ -81,6 +72,13 @@ pub(crate) fn key(
         "workspace": workspace, "tenant": tenant, "origin": origin, "binary": binary.path, "version": version,
         "plugins": inputs.plugins, "init": inputs.args.init,
     });
+    // OpenTofu takes the sources of modules, and settings of backends, from values of variables.
+    let is_value = |name: &str| name.starts_with("TF_VAR_") && binary.name == "tofu" && !is_plain(inputs);
+    let values = inputs.env.iter().filter(|(name, _)| is_value(name));
+    let values: BTreeMap<_, _> = values.map(|(name, value)| (name, &value.value)).collect();
+    if !values.is_empty() {
+        all["values"] = json!(values);
+    }
     // Its plugins are linked from a cache of their own.
     if inputs.registry_tokens_of().is_some() {
         all["tokens"] = json!(true);

@@ -43,7 +43,7 @@ use serde_json::Value;
 
 pub(crate) use build::holds;
 pub(crate) use build::{Initializer, STAGES};
-pub(crate) use key::{ModuleFiles, is_plain, key, local_folder, open_local};
+pub(crate) use key::{ModuleFiles, is_plain, key, local_folder};
 
 use crate::{
     beneath::Dir,
@@ -242,7 +242,7 @@ mod tests {
     use std::ffi::OsString;
 
     use super::*;
-    use crate::{environment::Environment, failure::Class, folders::Folders, module::Module};
+    use crate::{environment::Environment, failure::Class, folders::Folders, inputs::Roots, module::Module};
 
     /// Somebody saves a file between the hash and the copy: tried again, and nothing is kept under the hash.
     #[tokio::test(flavor = "multi_thread")]
@@ -252,14 +252,14 @@ mod tests {
         std::fs::create_dir(&module).unwrap();
         std::fs::write(module.join("main.tf"), "output \"x\" {\n  value = 1\n}\n").unwrap();
         let folders = Folders::make(&folder.path().join("data")).unwrap();
-        let environment = Environment::new(folders.clone(), OsString::new(), false);
+        let environment = Environment::new(folders.clone(), OsString::new(), false, Roots::default());
         let cache = InitCache::new(Initializer::new(folders, environment, PathBuf::new()));
         let source = module.display().to_string();
         let module = Module::Source { source, version: None, entrypoint: None };
         let inputs = Inputs { module, ..Inputs::inline("") };
         let binary = Program { name: "tofu".into(), path: "/bin/tofu".into(), version: None };
         let workspace = WorkspaceId::new("w");
-        let now = ModuleFiles::of(&inputs.module).unwrap().unwrap();
+        let now = ModuleFiles::of(std::fs::canonicalize(folder.path().join("module")).unwrap()).unwrap();
         let get = async |hash: &str| {
             let files = ModuleFiles { hash: hash.to_owned(), ..now.clone() };
             cache.get(&workspace, &inputs, Some(files), &binary, None).await
@@ -270,5 +270,29 @@ mod tests {
             assert!(failure.message.contains("changed while it was read"), "{failure:?}");
         }
         assert!(get(&now.hash).await.is_ok());
+    }
+
+    /// Somebody leads the folder elsewhere between the hash and the copy.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_module_that_becomes_a_link_is_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| std::fs::canonicalize(folder.path()).unwrap().join(name);
+        for name in ["module", "secret"] {
+            std::fs::create_dir(path(name)).unwrap();
+            std::fs::write(path(name).join("main.tf"), "").unwrap();
+        }
+        let folders = Folders::make(&path("data")).unwrap();
+        let environment = Environment::new(folders.clone(), OsString::new(), false, Roots::default());
+        let shapes = InitCache::new(Initializer::new(folders, environment, PathBuf::new()));
+        let source = path("module").display().to_string();
+        let module = Module::Source { source, version: None, entrypoint: None };
+        let inputs = Inputs { module, ..Inputs::inline("") };
+        let binary = Program { name: "tofu".into(), path: "/bin/tofu".into(), version: None };
+        let files = ModuleFiles::of(path("module")).unwrap();
+        std::fs::rename(path("module"), path("before")).unwrap();
+        std::os::unix::fs::symlink(path("secret"), path("module")).unwrap();
+        let made = shapes.get(&WorkspaceId::new("w"), &inputs, Some(files), &binary, None).await;
+        let failure = made.unwrap_err();
+        assert!(failure.message.contains("is a link"), "{failure:?}");
     }
 }

@@ -5,7 +5,7 @@
 //! has nothing but names and exact versions. Runs then use the packages of the cache, and none that a module's code could have touched.
 
 use std::{
-    fs, io,
+    io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
@@ -26,29 +26,26 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    fn below(&self, cache: &Path) -> PathBuf {
-        cache.join(&self.address).join(&self.version)
+    fn below(&self, folder: &Path) -> PathBuf {
+        folder.join(&self.address).join(&self.version)
     }
 }
 
-/// Makes a folder that has all packages of the cache, as links.
+/// Makes a folder that has all packages of the cache, as links. Whoever may write a cache may put links into it: none is followed to
+/// learn what is behind it.
 pub(super) fn stage(cache: &Path, into: &Path) -> io::Result<()> {
     make_private(into)?;
-    stage_below(cache, into, DEPTH)
+    stage_below(&Dir::real(cache)?, cache, into, DEPTH)
 }
 
-fn stage_below(from: &Path, into: &Path, depth: usize) -> io::Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (there, here) = (entry.path(), into.join(entry.file_name()));
-        if !there.is_dir() {
-            continue;
-        }
+fn stage_below(from: &Dir, cache: &Path, into: &Path, depth: usize) -> io::Result<()> {
+    for name in from.names(usize::MAX)? {
+        let (there, here) = (cache.join(&name), into.join(&name));
         if depth == 1 {
             symlink(&there, &here)?;
-        } else {
+        } else if let Ok(below) = from.below(Path::new(&name)) {
             make_private(&here)?;
-            stage_below(&there, &here, depth - 1)?;
+            stage_below(&below, &there, &here, depth - 1)?;
         }
     }
     Ok(())
@@ -95,14 +92,12 @@ pub(super) fn module(needed: &[Chosen]) -> Value {
 
 /// Makes the data of an entry use the packages of the cache.
 pub(super) fn link(cache: &Path, chosen: &[Chosen], data: &Path) -> io::Result<()> {
-    let data = Dir::open(data)?;
+    let (data, packages) = (Dir::open(data)?, Dir::real(cache)?);
     data.remove(Path::new("providers"))?;
     for chosen in chosen {
-        let package = chosen.below(cache);
-        for platform in fs::read_dir(&package)? {
-            let platform = platform?;
-            let place = chosen.below(Path::new("providers")).join(platform.file_name());
-            data.link(&place, &platform.path())?;
+        for platform in packages.below(&chosen.below(Path::new("")))?.names(usize::MAX)? {
+            let place = chosen.below(Path::new("providers")).join(&platform);
+            data.link(&place, &chosen.below(cache).join(&platform))?;
         }
     }
     Ok(())
@@ -110,6 +105,8 @@ pub(super) fn link(cache: &Path, chosen: &[Chosen], data: &Path) -> io::Result<(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const LOCK: &str = "# made by init\nprovider \"registry.terraform.io/hashicorp/aws\" {\n  version     = \"5.1.0\"\n  constraints = \"~> 5\"\n}\n\nprovider \"example.com:8443/x/y\" {\n  version = \"1.0.0-beta+2\"\n}\n";
@@ -138,7 +135,11 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         let package = "registry.terraform.io/hashicorp/aws/5.1.0/linux_amd64";
         fs::create_dir_all(path("cache").join(package)).expect("a package");
+        // Names of folders elsewhere are nobody's to learn.
+        fs::create_dir_all(path("elsewhere/a/b/c/d")).expect("a folder");
+        symlink(path("elsewhere"), path("cache/example.com")).expect("a link");
         stage(&path("cache"), &path("staged")).expect("staged");
+        assert!(!path("staged/example.com").exists(), "nothing behind a link");
         assert_eq!(fs::read_link(path("staged").join(package)).expect("a link"), path("cache").join(package));
         let all = chosen(LOCK).expect("sound");
         assert_eq!(missing(&path("cache"), &all), all[1..]);

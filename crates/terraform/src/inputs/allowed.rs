@@ -180,8 +180,8 @@ impl Inputs {
     /// Refuses arguments and environment variables that would change what a run means.
     pub fn check_words(&self) -> Result<(), Failure> {
         self.check_arguments()?;
-        for name in self.env.keys() {
-            environment(name).map_err(|why| {
+        for (name, value) in &self.env {
+            environment(name).and_then(|()| environment_value(&value.value)).map_err(|why| {
                 let message = format!("environment variable {name} is not allowed: {why}");
                 Failure::new(Reason::EnvironmentNotAllowed, message)
             })?;
@@ -240,6 +240,12 @@ pub fn environment(name: &str) -> Result<(), &'static str> {
     }
 }
 
+/// Whether a run may have an environment variable of that value; else why not.
+pub fn environment_value(value: &str) -> Result<(), &'static str> {
+    // It would end there, and no process can be started with it.
+    if value.contains('\0') { Err("its value has a NUL character") } else { Ok(()) }
+}
+
 impl Argument {
     fn shown(&self) -> String {
         let value = match self.value {
@@ -262,13 +268,21 @@ impl ArgumentValue {
             (Self::Number, Some(value)) => value.len() <= 4 && !value.starts_with('0') && is_digits(value),
             (Self::Duration, Some(value)) => {
                 let digits = value.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
-                is_digits(digits) && matches!(&value[digits.len()..], "ms" | "s" | "m" | "h")
+                // Some days at most: what Terraform cannot take fails again and again.
+                let most = match &value[digits.len()..] {
+                    "ms" => 8,
+                    "s" => 5,
+                    "m" => 4,
+                    "h" => 2,
+                    _ => 0,
+                };
+                is_digits(digits) && digits.len() <= most
             }
             (Self::Setting, Some(value)) => value.split_once('=').is_some_and(|(key, value)| {
                 let word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
                 key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
                     && key.bytes().all(word)
-                    && !value.contains('\n')
+                    && !value.bytes().any(|byte| byte.is_ascii_control())
             }),
             (Self::Bool | Self::Number | Self::Duration | Self::Setting, None) => false,
         }
@@ -345,6 +359,10 @@ mod tests {
             (Command::Plan, "---refresh=false", "each as one item"),
             (Command::Plan, "--", "each as one item"),
             (Command::Plan, "-", "each as one item"),
+            (Command::Init, "-backend-config=a=b\0c", "KEY=VALUE"),
+            (Command::Init, "-backend-config=a=b\u{1b}c", "KEY=VALUE"),
+            (Command::Plan, "-lock-timeout=999999999999h", "-lock-timeout=60s"),
+            (Command::Plan, "-lock-timeout=100000s", "-lock-timeout=60s"),
             (Command::Plan, "", "each as one item"),
             (Command::Plan, " -refresh=false", "each as one item"),
             (Command::Plan, "-generate-config-out=x", "each as one item"),
@@ -363,6 +381,18 @@ mod tests {
         assert_eq!(failure.reason, Reason::ArgumentNotAllowed);
         assert!(failure.message.starts_with("planArgs: \"-var\" is not allowed"), "{}", failure.message);
         assert!(!failure.message.contains("hunter2"), "{}", failure.message);
+    }
+
+    #[test]
+    fn no_value_of_the_environment_has_a_nul() {
+        let mut inputs = Inputs::inline("");
+        let value = |value: &str| crate::inputs::EnvValue { value: value.into(), sensitive: true };
+        inputs.env.insert("AWS_X".into(), value("-----BEGIN\n\tx"));
+        assert_eq!(inputs.check_words(), Ok(()));
+        inputs.env.insert("AWS_X".into(), value("hunter\0two"));
+        let failure = inputs.check_words().expect_err("refused");
+        assert_eq!(failure.reason, Reason::EnvironmentNotAllowed);
+        assert!(failure.message.contains("AWS_X") && !failure.message.contains("hunter"), "{failure:?}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 pub use backend::{Place, divisible};
 pub(crate) use backend::{is_own_file, place_of};
+pub(crate) use paths::Roots;
 pub use revision::Revision;
 pub(crate) use revision::canonical;
 

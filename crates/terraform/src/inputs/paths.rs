@@ -4,6 +4,10 @@
 //! gave, links resolved. What never is allowed: the data folder, anything in it, and anything around it. A plugin cache, which
 //! alone is written to, is a folder of its own that is there.
 //!
+//! A link can be led elsewhere at any moment, so nothing is opened by the path that was written. [`Roots::real`] follows links once
+//! and judges where they lead; that path, which has none, is what is used, and whoever opens it follows no link
+//! ([`Dir::real`](crate::beneath::Dir::real), [`Rules`](crate::sandbox::Rules)).
+//!
 //! What the text of a module reads itself (`file("/etc/…")`, a nested `source`, a `local` backend) is the sandbox's to refuse.
 
 use std::{
@@ -16,6 +20,7 @@ use super::Inputs;
 use crate::{
     failure::{Failure, Reason},
     module::Module,
+    redact::one_line,
 };
 
 /// Getters that Terraform and OpenTofu know by name, as in `git::https://…`.
@@ -37,6 +42,9 @@ pub(crate) enum ModuleSourceKind {
 
 /// Tells where a source leads, as Terraform would take it.
 pub(crate) fn source_kind(source: &str) -> ModuleSourceKind {
+    if !is_plain(source) {
+        return ModuleSourceKind::Unclear;
+    }
     let mut rest = source;
     let fetched = rest.contains("::");
     while let Some((getter, after)) = rest.split_once("::") {
@@ -68,70 +76,89 @@ pub(crate) fn source_kind(source: &str) -> ModuleSourceKind {
     }
 }
 
+/// Whether a text can be shown as it is.
+fn is_plain(text: &str) -> bool {
+    one_line(text, usize::MAX) == text
+}
+
 /// The part of a local source that is fetched: without the folder below it, and without options.
 fn package(path: &str) -> PathBuf {
     let path = path.split_once("//").map_or(path, |(package, _)| package);
     PathBuf::from(path.split_once('?').map_or(path, |(path, _)| path))
 }
 
+/// The folders of the host that inputs may name, and those that they may not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Roots {
+    pub allowed: Vec<PathBuf>,
+    pub never: Vec<PathBuf>,
+}
+
+impl Roots {
+    /// Where a path leads, without links, if it may be named.
+    fn real(&self, path: &Path) -> Option<PathBuf> {
+        // What steers terminals is no path that anybody means.
+        let path = path.to_str().filter(|text| is_plain(text)).map(Path::new).and_then(resolved)?;
+        let below = |root: &PathBuf| fs::canonicalize(root).is_ok_and(|root| path.starts_with(root));
+        let touches = |own: &PathBuf| fs::canonicalize(own).is_ok_and(|own| touch(&own, &path));
+        (self.allowed.iter().any(below) && !self.never.iter().any(touches)).then_some(path)
+    }
+
+    /// The same for a field, with what to say where it may not name that path.
+    fn real_of(&self, what: &str, path: &Path) -> Result<PathBuf, Failure> {
+        self.real(path).ok_or_else(|| {
+            let message = format!(
+                "{what} {} is a path of the host, and lies below no folder that the operator allows: start capt with \
+                 --allow-path DIR, or take it from elsewhere",
+                path.display()
+            );
+            Failure::new(Reason::PathNotAllowed, message)
+        })
+    }
+}
+
 impl Inputs {
-    /// The paths of the host that these inputs name, each with the field that does.
-    fn host_paths(&self) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
-        let mut paths = Vec::new();
-        if let Module::Source { source, .. } = &self.module {
-            match source_kind(source) {
-                ModuleSourceKind::Elsewhere => {}
-                ModuleSourceKind::Host(path) => paths.push(("module source", path)),
-                ModuleSourceKind::Unclear => {
-                    let message = format!(
-                        "module source {source:?} is neither an address nor an absolute path: write https://, git::https://, a \
-                         registry's name, or a path below a folder that the operator allows with --allow-path"
-                    );
-                    return Err(Failure::new(Reason::PathNotAllowed, message));
-                }
-            }
-        }
-        paths.extend(self.plugins.mirror.iter().map(|path| ("plugins.mirror", path.clone())));
-        paths.extend(self.plugins.cache.iter().map(|path| ("plugins.cache", path.clone())));
-        Ok(paths)
-    }
-
-    /// The module's own folder or repository on this machine, where a binary fetches it.
-    pub(crate) fn host_source(&self) -> Option<PathBuf> {
-        let Module::Source { source, .. } = &self.module else { return None };
+    /// The module's own folder or repository, where it is on this machine.
+    fn host_source(&self) -> Result<Option<PathBuf>, Failure> {
+        let Module::Source { source, .. } = &self.module else { return Ok(None) };
         match source_kind(source) {
-            ModuleSourceKind::Host(path) => Some(path),
-            ModuleSourceKind::Elsewhere | ModuleSourceKind::Unclear => None,
-        }
-    }
-
-    /// Refuses paths of the host that lie below none of the roots, or in, at or around one of `never`.
-    pub(crate) fn check_paths(&self, roots: &[PathBuf], never: &[PathBuf]) -> Result<(), Failure> {
-        for (what, path) in self.host_paths()? {
-            if !allows(roots, never, &path) {
+            ModuleSourceKind::Elsewhere => Ok(None),
+            ModuleSourceKind::Host(path) => Ok(Some(path)),
+            ModuleSourceKind::Unclear => {
                 let message = format!(
-                    "{what} {} is a path of the host, and lies below no folder that the operator allows: start capt with \
-                     --allow-path DIR, or take it from elsewhere",
-                    path.display()
+                    "module source {source:?} is neither an address nor an absolute path: write https://, git::https://, a \
+                     registry's name, or a path below a folder that the operator allows with --allow-path"
                 );
-                return Err(Failure::new(Reason::PathNotAllowed, message));
+                Err(Failure::new(Reason::PathNotAllowed, message))
             }
         }
-        self.check_cache(roots)
     }
 
-    /// A cache is written to. So it is a folder that the operator made for it, and no part of a module: what lies below an allowed
-    /// root can be the module of another tenant.
-    fn check_cache(&self, roots: &[PathBuf]) -> Result<(), Failure> {
-        let Some(cache) = &self.plugins.cache else { return Ok(()) };
+    /// Where the module's folder or repository is, links followed.
+    pub(crate) fn real_source(&self, roots: &Roots) -> Result<Option<PathBuf>, Failure> {
+        self.host_source()?.map(|path| roots.real_of("module source", &path)).transpose()
+    }
+
+    /// Where the plugin mirror is, links followed.
+    pub(crate) fn real_mirror(&self, roots: &Roots) -> Result<Option<PathBuf>, Failure> {
+        let mirror = self.plugins.mirror.as_ref();
+        mirror.map(|path| roots.real_of("plugins.mirror", path)).transpose()
+    }
+
+    /// Where the plugin cache is, links followed. It is written to. So it is a folder that the operator made for it, and no part of
+    /// a module: what lies below an allowed root can be the module of another tenant.
+    pub(crate) fn real_cache(&self, roots: &Roots) -> Result<Option<PathBuf>, Failure> {
+        let Some(cache) = &self.plugins.cache else { return Ok(None) };
+        let real = roots.real_of("plugins.cache", cache)?;
         let refused = |why: &str| {
             Failure::new(Reason::PathNotAllowed, format!("plugins.cache {} {why}", cache.display()))
         };
-        let there = fs::canonicalize(cache).ok().filter(|real| real.is_dir());
-        let missing = "is not there as a folder, and CAPT makes none outside of its data folder: make the \
-                       folder, for plugins alone";
-        let real = there.ok_or_else(|| refused(missing))?;
-        let others = self.host_source().map(|path| ("module source", path));
+        if !fs::symlink_metadata(&real).is_ok_and(|found| found.is_dir()) {
+            return Err(refused(
+                "is not there as a folder, and CAPT makes none outside of its data folder: make the folder, for plugins alone",
+            ));
+        }
+        let others = self.host_source()?.map(|path| ("module source", path));
         let others =
             others.into_iter().chain(self.plugins.mirror.clone().map(|path| ("plugins.mirror", path)));
         for (what, path) in others {
@@ -140,13 +167,19 @@ impl Inputs {
                 return Err(refused(&format!("is at, in or around {what} {path}: {OF_ITS_OWN}")));
             }
         }
-        match of_module(roots, &real) {
-            Some(module) => {
-                let why = format!("lies in {}, the folder of a module: {OF_ITS_OWN}", module.display());
-                Err(refused(&why))
-            }
-            None => Ok(()),
+        if let Some(module) = of_module(&roots.allowed, &real) {
+            let why = format!("lies in {}, the folder of a module: {OF_ITS_OWN}", module.display());
+            return Err(refused(&why));
         }
+        Ok(Some(real))
+    }
+
+    /// Refuses paths of the host that may not be named.
+    pub(crate) fn check_paths(&self, roots: &Roots) -> Result<(), Failure> {
+        self.real_source(roots)?;
+        self.real_mirror(roots)?;
+        self.real_cache(roots)?;
+        Ok(())
     }
 }
 
@@ -176,13 +209,6 @@ fn touch(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-fn allows(roots: &[PathBuf], never: &[PathBuf], path: &Path) -> bool {
-    let Some(path) = resolved(path) else { return false };
-    let below = |root: &PathBuf| fs::canonicalize(root).is_ok_and(|root| path.starts_with(root));
-    let touches = |own: &PathBuf| fs::canonicalize(own).is_ok_and(|own| touch(&own, &path));
-    roots.iter().any(below) && !never.iter().any(touches)
-}
-
 /// A path without links. What does not exist yet is taken as it is written, below the last folder that does.
 fn resolved(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
@@ -193,7 +219,8 @@ fn resolved(path: &Path) -> Option<PathBuf> {
         if let Ok(real) = fs::canonicalize(there) {
             let rest = path.strip_prefix(there).ok()?;
             let plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
-            return plain.then(|| real.join(rest));
+            // An empty rest would add a slash.
+            return plain.then(|| real.join(rest).components().collect());
         }
         // A link that leads nowhere yet may lead anywhere later.
         if fs::symlink_metadata(there).is_ok() {
@@ -240,6 +267,9 @@ mod tests {
             ("/srv/x?/../../etc", ModuleSourceKind::Unclear),
             ("git::file:///srv#/../etc", ModuleSourceKind::Unclear),
             ("ext::sh", ModuleSourceKind::Unclear),
+            ("/srv/x\u{1b}[31m", ModuleSourceKind::Unclear),
+            ("https://example.com/\u{202e}x.zip", ModuleSourceKind::Unclear),
+            ("/srv/x\0", ModuleSourceKind::Unclear),
             ("git::ext::sh", ModuleSourceKind::Unclear),
             ("git::--upload-pack=x", ModuleSourceKind::Unclear),
             ("..\\x", ModuleSourceKind::Unclear),
@@ -262,7 +292,7 @@ mod tests {
         symlink(&outside, root.join("out")).expect("a link");
         symlink(root.join("modules"), outside.join("in")).expect("a link");
         symlink(lab.join("nowhere"), root.join("later")).expect("a link");
-        let (roots, never) = ([root.clone(), lab.join("missing")], [data.clone()]);
+        let roots = Roots { allowed: vec![root.clone(), lab.join("missing")], never: vec![data.clone()] };
         let rows = [
             (root.join("modules"), true),
             (root.join("new/cache"), true),
@@ -284,8 +314,8 @@ mod tests {
             (root.clone(), false),
         ];
         for (path, expected) in rows {
-            assert_eq!(allows(&roots, &never, &path), expected, "{}", path.display());
+            assert_eq!(roots.real(&path).is_some(), expected, "{}", path.display());
         }
-        assert!(!allows(&[], &[], &root), "nothing is allowed unless somebody says so");
+        assert_eq!(Roots::default().real(&root), None, "nothing is allowed unless somebody says so");
     }
 }

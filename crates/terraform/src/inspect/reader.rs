@@ -7,6 +7,7 @@ use futures::future::{BoxFuture, FutureExt};
 use super::{Inspection, tail::Follow};
 use crate::{
     blocking::blocking,
+    engine::Engine,
     executor::{LogReader, PlanFormat, PlanSelector, Run, RunReader, RunState, ShownPlan},
     failed,
     order::{RunId, WorkspaceId},
@@ -58,6 +59,37 @@ impl RunReader for Inspection {
             .map(|(changes, text)| ShownPlan { changes, text }))
         })
         .boxed()
+    }
+}
+
+impl Engine {
+    /// Reads what runs leave behind in the same way as inspections by other processes do.
+    fn reader(&self) -> Inspection {
+        let (folders, guard) = self.place();
+        Inspection::of(folders, guard)
+    }
+}
+
+impl RunReader for Engine {
+    fn runs<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, io::Result<Option<Vec<Run>>>> {
+        async move { self.reader().runs(workspace).await }.boxed()
+    }
+
+    fn last_failed<'a>(&'a self, workspace: &'a WorkspaceId) -> BoxFuture<'a, io::Result<Option<Run>>> {
+        async move { self.reader().last_failed(workspace).await }.boxed()
+    }
+
+    fn read_log(&self, workspace: &WorkspaceId, run: &RunId) -> Box<dyn LogReader> {
+        self.reader().read_log(workspace, run)
+    }
+
+    fn read_plan<'a>(
+        &'a self,
+        workspace: &'a WorkspaceId,
+        plan: &'a PlanSelector,
+        format: &'a PlanFormat,
+    ) -> BoxFuture<'a, io::Result<Option<ShownPlan>>> {
+        async move { self.reader().read_plan(workspace, plan, format).await }.boxed()
     }
 }
 

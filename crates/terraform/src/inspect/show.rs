@@ -18,8 +18,8 @@ use super::WorkspaceOnDisk;
 use crate::{
     beneath::remove,
     binary::Binaries,
-    environment::Environment,
-    executor::PlanFormat,
+    environment::{Environment, Use},
+    executor::{LARGEST, PlanFormat, ShowError},
     failure::Failure,
     folders::{Folders, guest},
     guard::{
@@ -27,62 +27,18 @@ use crate::{
         term::{self, Moment},
         veiled,
     },
-    inputs::Inputs,
+    inputs::{Inputs, Roots},
     private_files::make_private,
     record::Planned,
     secrets,
+    settings::Settings,
 };
-
-/// Most bytes that are read of what a binary shows: a plan of some ten thousand resources. Plugins of the module have a say in it.
-const LARGEST: u64 = 64 << 20;
 
 /// Time limit of a binary to report its version.
 const VERSION: Duration = Duration::from_secs(20);
 
 /// Grace of a binary that shows a plan when its time is up: it has nothing to save.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Why a plan is not shown.
-#[derive(Debug, thiserror::Error)]
-pub enum ShowError {
-    /// There is none.
-    #[error("no plan is kept")]
-    NoPlan,
-    /// No binary can show it.
-    #[error("{0}")]
-    Binary(String),
-    /// The binary could not be started.
-    #[error("start {program}")]
-    Start {
-        /// The binary.
-        program: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// The binary failed.
-    #[error("{program} show: {words}")]
-    Failed {
-        /// The binary.
-        program: PathBuf,
-        /// Its words, redacted.
-        words: String,
-    },
-    /// It shows more than anybody reads.
-    #[error("{program} show: more than {} MiB", LARGEST >> 20)]
-    TooLarge {
-        /// The binary.
-        program: PathBuf,
-    },
-    /// It did not end in time.
-    #[error("{program} show: not finished after {} s", .limit.as_secs())]
-    TooLong {
-        /// The binary.
-        program: PathBuf,
-        /// Its time limit.
-        limit: Duration,
-    },
-}
 
 impl From<Failure> for ShowError {
     fn from(failure: Failure) -> Self {
@@ -112,6 +68,15 @@ impl WorkspaceOnDisk {
         self.show(format, inputs, self.folder.drift())
     }
 
+    /// What of the host inputs may name, as the engine has it that was started last.
+    fn roots(&self) -> Roots {
+        let settings = Settings::read(&self.folders.settings());
+        let (allowed, mut never) =
+            settings.map(|known| (known.allow_paths, known.refuse_paths)).unwrap_or_default();
+        never.push(self.folders.root().to_owned());
+        Roots { allowed, never }
+    }
+
     fn show(&self, format: &PlanFormat, inputs: &Inputs, plan: PathBuf) -> Result<String, ShowError> {
         let binaries = Binaries::new(None, VERSION);
         let binary = binaries.find(&inputs.binary)?;
@@ -128,9 +93,10 @@ impl WorkspaceOnDisk {
         let scratch = Scratch::new(&self.folders).map_err(started)?;
         // Without what lets a run reach the cloud: nothing is asked there.
         let without = Inputs { env: BTreeMap::new(), files: BTreeMap::new(), ..inputs.clone() };
-        let environment = Environment::new(self.folders.clone(), binaries.path().to_owned(), true);
+        let environment =
+            Environment::new(self.folders.clone(), binaries.path().to_owned(), true, self.roots());
         let folder = self.folder.guest();
-        let rules = environment.sandbox(&[&scratch.0], &[&folder, &data, &plan], &without, false);
+        let rules = environment.sandbox(&[&scratch.0], &[&folder, &data, &plan], &without, Use::default())?;
         let spec = Spec {
             exit: scratch.beside(EXIT),
             fence: Some(scratch.fence(format.limit).map_err(started)?),
@@ -143,7 +109,7 @@ impl WorkspaceOnDisk {
                 .collect(),
             ..Spec::default()
         };
-        let env = environment.of(&without, &data, &scratch.0, false).map_err(started)?;
+        let env = environment.of(&without, &data, &scratch.0, false)?;
         let mut command = Command::new(&self.guard);
         command
             .arg0("capt")

@@ -189,6 +189,38 @@ async fn nothing_that_a_run_plants_becomes_part_of_its_module() {
     }
 }
 
+/// A run has a copy of its module. Where the module came from somebody else may change what is there, also into a link.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_does_not_read_where_its_module_came_from() {
+    let Some(tool) = tool() else { return };
+    if !sandbox::available() {
+        capt_e2e::skip("the kernel has no Landlock");
+        return;
+    }
+    let module = tempfile::tempdir().expect("a folder");
+    let folder = fs::canonicalize(module.path()).expect("there");
+    fs::write(folder.join("beside.txt"), "beside").expect("write");
+    let text = format!(
+        "output \"copy\" {{\n  value = file(\"beside.txt\")\n}}\n\
+         output \"place\" {{\n  value = try(file(\"{}/beside.txt\"), \"refused\")\n}}\n",
+        folder.display()
+    );
+    fs::write(folder.join("main.tf"), text).expect("write");
+    let lab = Lab::with(&tool, |options| {
+        options.sandbox = true;
+        options.allow_paths.push(folder.clone());
+    })
+    .await;
+    let mut inputs =
+        Inputs::new(Module::Source { source: folder.display().to_string(), version: None, entrypoint: None });
+    inputs.binary.name = tool.name;
+    let ended = lab.apply("a", inputs).await;
+    assert_eq!(ended.outcome, Outcome::Done, "{ended:?}");
+    let outputs = lab.look("a").outputs;
+    let told = ["copy", "place"].map(|name| outputs.get(name).map(|output| output.value.clone()));
+    assert_eq!(told, ["beside", "refused"].map(|text| Some(text.into())));
+}
+
 /// Modules are fetched with git, which takes the configuration of a repository that a module brings along: it names programs. They may run,
 /// but nowhere near what others use.
 #[tokio::test(flavor = "multi_thread")]

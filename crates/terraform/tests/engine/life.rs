@@ -4,9 +4,8 @@ use std::{process::Command, time::Duration};
 
 use capt_terraform::{
     Executor, WorkspaceStore,
-    executor::{PlanFormat, PlanSelector, RunReader},
+    executor::{PlanFormat, PlanSelector, RunReader, ShowError},
     inputs::{BinaryName, Variable},
-    inspect::ShowError,
     order::{Operation, Order, PlanId, Refused, WorkspaceId},
     view::{Outcome, Phase},
 };

@@ -5,7 +5,7 @@ use std::fs;
 use capt_terraform::{
     Executor,
     failure::Class,
-    inputs::{Inputs, Variable},
+    inputs::{BinaryName, EnvValue, Inputs, Variable},
     module::Module,
     order::{Operation, Order, WorkspaceId},
     view::Outcome,
@@ -46,6 +46,33 @@ async fn a_copy_of_other_files_is_not_used() {
         let lab = lab.restart().await;
         assert_eq!(lab.apply("second", inputs).await.outcome, Outcome::Done);
         assert_eq!(lab.look("second").outputs.get("n").unwrap().value, "1", "made of the files as they are");
+    }
+}
+
+/// OpenTofu takes sources of modules from values of variables: what is fetched with one is not for another.
+#[tokio::test]
+async fn modules_that_a_value_names_are_fetched_for_that_value() {
+    for tool in tools().into_iter().filter(|tool| tool.name == BinaryName::Tofu) {
+        let lab = Lab::new(&tool).await;
+        let folder = lab.path("module");
+        for name in ["a", "b"] {
+            fs::create_dir_all(folder.join(name)).expect("folders");
+            let text = format!("output \"x\" {{\n  value = \"of {name}\"\n}}\n");
+            fs::write(folder.join(name).join("main.tf"), text).expect("write");
+        }
+        let text = "variable \"from\" {}\nmodule \"m\" {\n  source = var.from\n}\noutput \"x\" {\n  value = module.m.x\n}\n";
+        fs::write(folder.join("main.tf"), text).expect("write");
+        for name in ["a", "b"] {
+            let source = folder.display().to_string();
+            let mut inputs = Inputs::new(Module::Source { source, version: None, entrypoint: None });
+            inputs.binary.name = tool.name;
+            let value = EnvValue { value: format!("./{name}"), sensitive: false };
+            inputs.env.insert("TF_VAR_from".into(), value);
+            let ended = lab.apply(name, inputs).await;
+            assert_eq!(ended.outcome, Outcome::Done, "{name}: {ended:?}");
+            assert_eq!(lab.look(name).outputs.get("x").expect("an output").value, format!("of {name}"));
+        }
+        assert_eq!(lab.engine.metrics().inits, 2);
     }
 }
 

@@ -187,13 +187,12 @@ fn stuck(object: &DynamicObject, since: Timestamp, now: Timestamp) -> Option<Str
     let failure = (failed > 0).then(|| object.data.pointer("/status/lastFailureMessage")?.as_str()).flatten();
     let says = condition(object, types::DELETING, Some("True")).filter(|text| !text.is_empty());
     let finalizers = || format!("held by the finalizers {}", object.finalizers().join(", "));
-    Some(
-        stalled
-            .or(paused)
-            .or_else(|| failure.map(|text| text.lines().next().unwrap_or_default().to_owned()))
-            .or(says)
-            .unwrap_or_else(finalizers),
-    )
+    let why = stalled
+        .or(paused)
+        .or_else(|| failure.map(|text| text.lines().next().unwrap_or_default().to_owned()))
+        .or(says)
+        .unwrap_or_else(finalizers);
+    Some(table::plain_lines(&why))
 }
 
 fn todo(reference: &Reference, object: &DynamicObject) -> String {

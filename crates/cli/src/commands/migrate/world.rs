@@ -16,6 +16,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::super::client::in_words;
+use super::claims::{self, Claims};
 use super::convert::{self, Converted, States};
 
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
@@ -43,6 +44,8 @@ pub struct MigrationPlan {
     pub steps: Vec<Step>,
     /// Notes for the user.
     pub notes: Vec<String>,
+    /// What a person has to decide.
+    pub conflicts: Vec<String>,
 }
 
 /// One step. Each can be repeated.
@@ -186,15 +189,45 @@ impl World {
             plan.notes.extend(config.notes.iter().cloned());
             converted.insert(name.as_str(), config);
         }
-        self.provider_configs(&converted, &mut plan);
+        let claims = Claims::of(&self.applies, &self.workspaces);
+        plan.conflicts.extend(claims.conflicts());
+        self.provider_configs(&converted, &claims, &mut plan);
         for apply in &self.applies {
-            self.instance(client, apply, &converted, &mut plan).await?;
+            self.instance(client, apply, &converted, &claims, &mut plan).await?;
         }
         Ok(plan)
     }
 
-    /// A provider config beside each template that names it, and leave to read its Secrets.
-    fn provider_configs(&self, converted: &BTreeMap<&str, Converted>, plan: &mut MigrationPlan) {
+    /// The Workspace that is an instance's alone.
+    fn workspace_of(&self, apply: &DynamicObject, claims: &Claims) -> Option<&DynamicObject> {
+        let workspace = self.workspaces.get(&claims::named(apply).0)?;
+        let to = workspace.annotations().get(annotations::HANDED_OVER);
+        let own = match to {
+            Some(to) => *to == claims::shown(apply),
+            None => claims.is_alone(&workspace.name_any()),
+        };
+        own.then_some(workspace)
+    }
+
+    /// The namespaces of templates, with the ProviderConfigs that Workspaces of their instances had: what Crossplane lent to them.
+    fn lent(&self, claims: &Claims) -> BTreeSet<(String, String)> {
+        let lent = self.applies.iter().filter_map(|apply| {
+            let workspace = self.workspace_of(apply, claims)?;
+            let namespace = apply.data["spec"]["templateRef"]["namespace"].as_str().map(str::to_owned);
+            Some((namespace.or_else(|| apply.namespace())?, config_of_workspace(workspace).to_owned()))
+        });
+        lent.collect()
+    }
+
+    /// A provider config beside each template that names it, and leave to read its Secrets: for those alone whose instances had it.
+    /// Any template may name any of them.
+    fn provider_configs(
+        &self,
+        converted: &BTreeMap<&str, Converted>,
+        claims: &Claims,
+        plan: &mut MigrationPlan,
+    ) {
+        let lent = self.lent(claims);
         let used: BTreeSet<(String, String)> = self
             .templates
             .iter()
@@ -207,6 +240,13 @@ impl World {
                 ));
                 continue;
             };
+            if !lent.contains(&(namespace.clone(), name.clone())) {
+                plan.notes.push(format!(
+                    "templates of {namespace} name ProviderConfig {name}, and no Workspace of theirs is handed over that has it: write their \
+                     WorkspaceProviderConfig, and a ReferenceGrant for its Secrets, if they may have these"
+                ));
+                continue;
+            }
             let object = json!({
                 "apiVersion": format!("{INFRASTRUCTURE}/v1beta1"), "kind": "WorkspaceProviderConfig",
                 "metadata": {"name": name}, "spec": config.spec,
@@ -226,12 +266,20 @@ impl World {
         client: &Client,
         apply: &DynamicObject,
         converted: &BTreeMap<&str, Converted>,
+        claims: &Claims,
         plan: &mut MigrationPlan,
     ) -> io::Result<()> {
         let (namespace, name) = (apply.namespace().unwrap_or_default(), apply.name_any());
-        let called = apply.data["status"]["workspaceName"].as_str();
-        let called = called.or_else(|| name.strip_suffix("-apply")).unwrap_or(&name);
+        let (called, told) = claims::named(apply);
+        let called = called.as_str();
         let Some(workspace) = self.workspaces.get(called) else {
+            if let Some(told) = told.filter(|told| self.workspaces.contains_key(told)) {
+                plan.notes.push(format!(
+                    "WorkspaceTemplateApply {namespace}/{name} has Crossplane's Workspace {told} in its status, and another name: \
+                     that is no proof; if it is right, give its state with capt import-state"
+                ));
+                return Ok(());
+            }
             // CAPT's own are known by the revision that they have.
             let status = &apply.data["status"];
             if status["applied"] == json!(true) && status["lastAppliedRevision"].is_null() {
@@ -248,9 +296,14 @@ impl World {
             ));
             return Ok(());
         }
+        if !claims.is_alone(called) {
+            // Without its state it would build everything again.
+            plan.steps.push(Step::Manual { namespace, name });
+            return Ok(());
+        }
         let external = workspace.annotations().get(EXTERNAL_NAME).map_or(called, String::as_str);
         plan.steps.push(Step::Pause(called.to_owned()));
-        let config = text(&workspace.data["spec"]["providerConfigRef"]["name"]);
+        let config = config_of_workspace(workspace);
         let states = converted.get(config).map(|config| config.states.clone());
         let mut handed_over = true;
         match states.unwrap_or(States::Nowhere) {
@@ -292,6 +345,11 @@ impl World {
         plan.steps.extend(handed_over.then_some(noted));
         Ok(())
     }
+}
+
+/// The ProviderConfig of a Workspace.
+fn config_of_workspace(workspace: &DynamicObject) -> &str {
+    text(&workspace.data["spec"]["providerConfigRef"]["name"])
 }
 
 /// The provider config that a template names.

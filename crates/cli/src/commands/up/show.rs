@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::super::live::{self, LiveView, Wake, coloured, size};
 use super::super::status::{brief, summary};
+use super::super::table;
 use crate::tree::fold::{Folded, fit};
 use crate::tree::render::{Look, height, lines};
 use crate::tree::{Cause, Kind, Node, State};
@@ -334,7 +335,7 @@ fn print_line(node: &Node) -> io::Result<()> {
     let more = more.map_or(node.detail.as_str(), |cause| cause.message.as_str());
     let text = format!("{time}  {title:44}  {:19}  {more}", node.phase);
     let mut out = anstream::stdout().lock();
-    writeln!(out, "{}", text.trim_end())?;
+    writeln!(out, "{}", table::plain(text.trim_end()))?;
     out.flush()
 }
 
