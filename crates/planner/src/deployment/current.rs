@@ -94,15 +94,17 @@ impl<'a> Set<'a> {
         self.spec.max(self.replicas) + self.terminating
     }
 
-    /// Whether its name will soon be free, with machines that only a set of that name can take up: it is being deleted,
-    /// and leaves its machines behind, or has none, or has not said yet what becomes of them.
+    /// Returns true if its name will soon be free, with machines that only a set of that name can adopt: it is being deleted, and orphans
+    /// its machines, or has none, or has not reported yet that it destroys them. A set that was orphaning, and has not observed yet that it
+    /// is done, counts machines that it does not destroy.
     pub(crate) fn vacates(&self) -> bool {
         let status = self.object.status.as_ref();
         let said = status.and_then(|status| find_condition(&status.conditions, types::DELETING));
         let mut finalizers = self.object.metadata.finalizers.iter().flatten();
         let orphans = finalizers.any(|finalizer| finalizer == "orphan")
             || said.is_some_and(|said| said.reason == reasons::ORPHANING);
-        self.deleting && (orphans || said.is_none() || self.replicas + self.terminating == 0)
+        let destroys = said.is_some() && self.replicas == 0 && self.terminating > 0;
+        self.deleting && (orphans || !destroys)
     }
 }
 

@@ -225,19 +225,22 @@ fn a_set_that_leaves_its_machines_behind_is_waited_for() {
         plan.actions.iter().any(|action| matches!(action, DeploymentAction::CreateSet { .. }))
     };
     assert!(!creates(&going), "it has not said what becomes of its machines");
-    let said = |reason: &str, replicas| {
+    let said = |reason: &str, replicas, terminating| {
         let mut going = going.clone();
         let condition = serde_json::from_value(serde_json::json!({
             "type": "Deleting", "status": "True", "reason": reason, "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }));
         let status = going.status.get_or_insert_default();
-        (status.replicas, status.conditions) = (replicas, vec![condition.unwrap()]);
+        (status.replicas, status.terminating_replicas) = (replicas, terminating);
+        status.conditions = vec![condition.unwrap()];
         going
     };
-    assert!(creates(&said("Deleting", 2)), "another does not wait for machines to be destroyed");
-    assert!(!creates(&said("Orphaning", 2)), "only a set of the same name can take them up");
-    assert!(!creates(&said("Deleting", 0)), "its name is free in a moment");
+    assert!(creates(&said("Deleting", 0, 2)), "another does not wait for machines to be destroyed");
+    assert!(!creates(&said("Deleting", 1, 1)), "some are not being destroyed yet");
+    assert!(!creates(&said("Deleting", 2, 0)), "they may be orphans that it has not missed yet");
+    assert!(!creates(&said("Orphaning", 2, 0)), "only a set of the same name can take them up");
+    assert!(!creates(&said("Deleting", 0, 0)), "its name is free in a moment");
 }
 
 #[test]
