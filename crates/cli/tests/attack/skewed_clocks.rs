@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use capt_controllers::runtime::Clock;
-use capt_controllers::runtime::lease::{Candidate, LeaseHealth};
+use capt_controllers::runtime::lease::{Candidate, Held, LeaseHealth};
 use capt_controllers::workspace::state_secrets::SecretStateBackend;
 use capt_controllers::{ClusterApi, Controllers, Options};
 use capt_e2e::until;
@@ -118,9 +118,10 @@ impl Start {
         options.guard = env!("CARGO_BIN_EXE_capt").into();
         options.lease = Some(capt_terraform::engine::Lease { lasts: LASTS });
         let term = Term::open(&options.folder).unwrap();
-        hand_in(&options.folder, &kubeconfig, &folder, lease.fence());
+        hand_in(&options.folder, &kubeconfig, &folder, &lease);
         lease.bind(term).unwrap();
-        let backend = Arc::new(SecretStateBackend::new(client.clone(), lease.fence(), true, "default"));
+        let backend = SecretStateBackend::new(client.clone(), lease.fence(), true, "default");
+        let backend = Arc::new(backend.claimed(lease.claim()));
         options.state_backend = Some(Arc::clone(&backend) as Arc<dyn StateBackend>);
         let engine = Engine::start(options).await.unwrap();
         let options = Options {
@@ -143,9 +144,10 @@ impl Start {
 }
 
 /// The command by which guards hand in states.
-fn hand_in(engine: &Path, kubeconfig: &Path, folder: &Path, fence: u64) {
+fn hand_in(engine: &Path, kubeconfig: &Path, folder: &Path, lease: &Held) {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let args = ["__hand-in-state".to_owned(), fence.to_string(), "default".to_owned()];
+    let (fence, holder) = (lease.fence().to_string(), lease.claim().holder().to_owned());
+    let args = ["__hand-in-state".to_owned(), fence, holder, "default".to_owned()];
     let args = args.into_iter().chain([text(kubeconfig), text(folder)]).collect();
     let env = std::env::vars().collect();
     HandIn { program: env!("CARGO_BIN_EXE_capt").into(), args, env }.write(engine).unwrap();
