@@ -142,7 +142,7 @@ pub struct WorkspaceObservation<'a> {
     pub retain: bool,
     /// Revision of the current inputs, or the reason why there are none.
     pub inputs: Result<&'a str, &'a Blocked>,
-    /// Condition that must be met before a run.
+    /// Unmet condition of the next run.
     pub gate: Option<&'a Blocked>,
     /// Requests of users.
     pub requests: &'a Requests,
