@@ -31,30 +31,30 @@ use crate::workspace::context::{MANAGER, WorkspaceContext, instance_of};
 use crate::workspace::state_secrets::SecretStateBackend;
 use crate::workspace::{apply, provider_config, template};
 
-/// How the controllers work.
+/// Options of the controllers.
 #[derive(Clone)]
 pub struct Options {
     /// Objects of one kind that are looked at at the same time.
     pub concurrency: u16,
     /// The least time between two looks at one object that changes bring.
     pub pause: Duration,
-    /// How often every object is looked at though nothing changed.
+    /// Interval at which every object is looked at though nothing changed.
     pub resync: Duration,
-    /// How long to wait after a run that failed.
+    /// Delay before a run that failed is tried again.
     pub backoff: Backoff,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// The state backend that the engine has, where it has one.
     pub state_backend: Option<Arc<SecretStateBackend>>,
-    /// How sets of machines work.
+    /// Settings of the controller of machine sets.
     pub machines: Settings,
-    /// Who takes care of Clusters.
+    /// Choice of the controller that reconciles Clusters.
     pub cluster_api: ClusterApi,
-    /// Which references across namespaces are followed.
+    /// Policy for references across namespaces.
     pub cross_namespace: CrossNamespace,
-    /// How Nodes are drained.
+    /// Settings for draining Nodes.
     pub drain: capt_planner::machine::DrainSettings,
-    /// How control planes are asked.
+    /// Settings for probing control planes.
     pub probe: cluster::probe::ProbeSettings,
     /// Name of this process in events.
     pub instance: Option<String>,
@@ -80,7 +80,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// How fast each controller works.
+    /// Returns the concurrency and the intervals of each controller.
     fn pace(&self) -> Pace {
         Pace { concurrency: usize::from(self.concurrency.max(1)), pause: self.pause, resync: self.resync }
     }
@@ -123,7 +123,7 @@ impl Controllers {
         Self { tasks, metrics, caches, events, round, _writer: writer }
     }
 
-    /// What the controllers count.
+    /// Returns the counters of the controllers.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
@@ -157,7 +157,7 @@ fn cached<K: Kind>(client: &Client, index: Index<K>, tasks: &mut JoinSet<()>) ->
     cache
 }
 
-/// What they all decide by. The Clusters that CAPT takes care of itself are among those that everybody follows.
+/// Lists the caches that they all decide by. The Clusters that CAPT takes care of itself are among those that everybody follows.
 fn caches(
     context: &WorkspaceContext,
     machines: &machines::MachineContext,

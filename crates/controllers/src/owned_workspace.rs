@@ -54,7 +54,7 @@ pub struct OwnerActions<'a, K> {
     pub wanted: Option<&'a WantedWorkspace>,
     /// Its workspace as it is.
     pub existing: Option<&'a Arc<WorkspaceTemplateApply>>,
-    /// What it built is left alone when it goes.
+    /// True if its infrastructure is left alone when it goes.
     pub leaves: bool,
 }
 

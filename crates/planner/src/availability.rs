@@ -1,10 +1,10 @@
-//! What counts as ready and available, and when it will.
+//! Readiness and availability of a machine, and the time of the next change.
 
 use capt_api::conditions::types;
 use capt_api::machine::{CaptMachine, MachinePhase};
 use jiff::{SignedDuration, Timestamp};
 
-/// How a machine stands.
+/// Availability of a machine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MachineAvailability {
     /// It is being deleted; it never counts as ready or available.
@@ -20,13 +20,13 @@ pub enum MachineAvailability {
 }
 
 impl MachineAvailability {
-    /// Whether it counts as ready.
+    /// Returns true if the machine counts as ready.
     pub fn is_ready(self) -> bool {
         matches!(self, Self::Ready(_) | Self::Available)
     }
 }
 
-/// How a machine stands now.
+/// Returns the availability of a machine now.
 pub fn standing(machine: &CaptMachine, min_ready_seconds: i32, now: Timestamp) -> MachineAvailability {
     if machine.metadata.deletion_timestamp.is_some() {
         return MachineAvailability::Terminating;

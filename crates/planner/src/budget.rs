@@ -4,13 +4,13 @@ use capt_api::machine::RollingUpdate;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Serialize};
 
-/// What a rollout may do.
+/// Limits of a rollout: surge and unavailability, as numbers.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// How many machines there may be beyond the wanted ones.
+    /// Machines that may exist beyond the wanted ones.
     pub max_surge: i32,
-    /// How many of the wanted ones may be unavailable.
+    /// Wanted machines that may be unavailable.
     pub max_unavailable: i32,
 }
 

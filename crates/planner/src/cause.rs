@@ -14,7 +14,7 @@ use crate::conditions::find;
 /// Longest cause that is handed on: the object that it names has the rest.
 const LONGEST: usize = 1_000;
 
-/// What parts counts and cause; counts have none.
+/// Separator of counts and cause; counts have none.
 const BREAK: &str = "; ";
 
 /// A message of counts, and of the cause where there is one.
@@ -46,7 +46,7 @@ pub fn of_machine(machine: &CaptMachine) -> Option<String> {
     Some(shortened(&format!("CaptMachine {name}: {message}")))
 }
 
-/// What goes waits for a workspace; that tells more than that it does.
+/// Returns true if the message of a machine that is being deleted names the cause of the wait, not only the workspace.
 fn tells_an_end(message: &str) -> bool {
     message.contains(" to go: ")
 }

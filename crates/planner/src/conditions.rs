@@ -71,7 +71,7 @@ pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition
 /// Longest message that the API accepts.
 const LONGEST_MESSAGE: usize = 32_768;
 
-/// What a condition says.
+/// Status of a condition.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Truth {
     /// It is so.
@@ -153,7 +153,7 @@ impl Conditions {
     }
 }
 
-/// Whether a condition is there and true.
+/// Returns true if the condition is present and true.
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status == "True")
 }

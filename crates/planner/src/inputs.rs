@@ -43,7 +43,7 @@ pub const NODE_GROUP_FIELDS: Fields = &[
     ("desired_size", "spec.scaling"),
 ];
 
-/// What the owner of a machine decides: a Machine of Cluster API, or the machine itself.
+/// Facts of a machine that its owner decides: a Machine of Cluster API, or the machine itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MachineOwner<'a> {
     /// The cluster that the machine belongs to.

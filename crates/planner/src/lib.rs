@@ -24,7 +24,7 @@
 //! | [`reason`] | why, as data and in words |
 //! | [`simulate`] | a whole rollout on an imagined clock |
 //!
-//! What a controller must do for the guarantees in `docs/rollouts.md` to hold is said at [`deployment::plan`] and
+//! The obligations of a controller, for the guarantees in `docs/rollouts.md` to hold, are said at [`deployment::plan`] and
 //! [`set::plan`].
 
 pub mod availability;

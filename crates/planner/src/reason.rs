@@ -100,7 +100,7 @@ pub enum Reason {
     AwaitChildren { left: i32 },
 }
 
-/// What reaches machines in place.
+/// A field that reaches machines in place.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Field {
@@ -108,13 +108,13 @@ pub enum Field {
     Template,
     /// Seconds until a ready machine is available.
     MinReadySeconds,
-    /// Which machines go first.
+    /// Order in which machines are deleted.
     DeletePolicy,
     /// Replicas of the deployment.
     DesiredReplicas,
-    /// Whether the set may create machines.
+    /// Switch that keeps the set from creating machines.
     DisableCreate,
-    /// Whether machines that are not available go before marked ones.
+    /// Switch that makes machines that are not available go before marked ones.
     UnavailableFirst,
 }
 

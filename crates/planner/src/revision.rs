@@ -35,7 +35,7 @@ pub struct Entry {
     pub revision: i64,
     /// The set that stands for it.
     pub set: String,
-    /// Whether it is what the deployment says now.
+    /// True if its template is the deployment's template now.
     pub current: bool,
     /// Its template, as the deployment had it.
     pub template: MachineTemplate,

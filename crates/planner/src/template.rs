@@ -1,4 +1,4 @@
-//! What of a template makes a machine another one, and what reaches it in place.
+//! Fields of a template that replace machines, and those that reach them in place.
 //!
 //! | Field | A change |
 //! |---|---|
@@ -52,12 +52,12 @@ pub fn relevant(spec: &CaptMachineSpec) -> Relevant<'_> {
     Relevant { workspace_template_ref, node_group_ref, instance_type, node_group, node_type: *node_type }
 }
 
-/// Whether both templates make the same machine.
+/// Returns true if both templates make the same machine.
 pub fn same_machine(one: &MachineTemplate, other: &MachineTemplate) -> bool {
     relevant(&one.spec) == relevant(&other.spec)
 }
 
-/// What a machine takes from its set without being replaced.
+/// Fields that a machine takes from its set without being replaced.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct InPlace<'a> {
     labels: &'a BTreeMap<String, String>,
@@ -77,7 +77,7 @@ pub struct InPlace<'a> {
     paused: bool,
 }
 
-/// What a managed group takes besides.
+/// Further fields that a managed group takes in place.
 #[derive(Debug, PartialEq, Serialize)]
 struct GroupInPlace<'a> {
     labels: &'a BTreeMap<String, String>,
@@ -94,7 +94,7 @@ impl<'a> GroupInPlace<'a> {
     }
 }
 
-/// What a machine takes from its set without being replaced.
+/// Returns the fields that a machine takes from its set without being replaced.
 pub fn in_place(template: &MachineTemplate) -> InPlace<'_> {
     let spec = &template.spec;
     InPlace {

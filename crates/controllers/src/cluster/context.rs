@@ -1,4 +1,4 @@
-//! What the controllers of networks and control planes work with.
+//! Context of the controllers of networks and control planes.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::runtime::{Cache, Clock, Clusters, DependencyIndex, Expectations, Kind
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-cluster-parts";
 
-/// What the controllers of networks and control planes work with.
+/// Clients, caches and writers of the controllers of networks and control planes.
 pub struct ClusterPartContext {
     /// Talks to the API.
     pub writer: Writer,
@@ -45,15 +45,15 @@ pub struct ClusterPartContext {
     pub groups: Cache<NodeGroup>,
     /// All workspaces.
     pub applies: Cache<WorkspaceTemplateApply>,
-    /// What networks wrote to workspaces.
+    /// Writes of networks to workspaces that the cache does not show yet.
     pub network_writes: Expectations<WorkspaceTemplateApply>,
-    /// What control planes wrote to workspaces.
+    /// Writes of control planes to workspaces that the cache does not show yet.
     pub plane_writes: Expectations<WorkspaceTemplateApply>,
     /// Writes the status of networks.
     pub network_status: StatusWriter<CAPTClusterStatus>,
     /// Writes the status of control planes.
     pub plane_status: StatusWriter<CAPTControlPlaneStatus>,
-    /// What each control plane looked at.
+    /// Objects that each control plane depends on.
     pub dependents: Arc<DependencyIndex>,
     /// Keeps the Secrets of control planes.
     pub access: AccessContext,
@@ -118,7 +118,7 @@ impl ClusterPartContext {
         }))
     }
 
-    /// What stops all work on an object.
+    /// Returns the reason why all work on an object is paused, if it is.
     pub fn paused<K: Resource>(&self, object: &K) -> Option<String> {
         if object.annotations().contains_key(annotations::PAUSED) {
             return Some(format!("the annotation {} is set", annotations::PAUSED));

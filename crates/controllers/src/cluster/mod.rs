@@ -6,7 +6,7 @@
 //!         -> CAPTControlPlane -> WorkspaceTemplateApply -> kubeconfig and CA
 //! ```
 //!
-//! What networks and control planes need is decided by `capt-planner`; here its plans are carried out.
+//! The plans for networks and control planes come from `capt-planner`; here they are carried out.
 
 pub mod access;
 mod act;
@@ -26,7 +26,7 @@ use crate::runtime::queue::Next;
 pub use context::ClusterPartContext;
 pub use start::start;
 
-/// When to look again though nothing changes. What is late already is not now: that would keep a core busy.
+/// Returns the time of the next look though nothing changes. What is late already is not now: that would keep a core busy.
 fn next(wake: Option<Timestamp>, now: Timestamp, renew: Option<Duration>, held: Option<Duration>) -> Next {
     let late = wake.map(|wake| Duration::try_from(wake.duration_since(now)).unwrap_or_default());
     let soonest = [late, renew].into_iter().flatten().min();
@@ -42,7 +42,7 @@ mod tests {
 
     use super::{control_plane, core, network};
 
-    /// Whether a change of one field is worth a write at once.
+    /// Returns true if a change of one field is worth a write at once.
     fn is_news<S: DeserializeOwned + PartialEq>(gist: fn(&mut S), at: &str, value: &Value) -> bool {
         let old = json!({
             "ready": false, "observedGeneration": 1, "workers": {"replicas": 1},

@@ -34,16 +34,16 @@ use crate::runtime::{Name, Writer};
 /// Questions at the same time: those that nobody answers should not keep the others.
 const AT_ONCE: usize = 16;
 
-/// How clusters are asked.
+/// Intervals and timeouts of probes.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeSettings {
     /// Time between two questions to one that is ready.
     pub every: Duration,
     /// Time between two questions to one that is not.
     pub again: Duration,
-    /// How long it may take to resolve a name, and to connect.
+    /// Timeout for resolving a name, and for connecting.
     pub greeting: Duration,
-    /// How long all of it may take.
+    /// Timeout for the whole probe.
     pub limit: Duration,
 }
 
@@ -58,14 +58,14 @@ impl Default for ProbeSettings {
     }
 }
 
-/// Who is asked.
+/// A cluster that is probed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ProbeSubject {
     /// The Cluster; its kubeconfig is in a Secret beside it.
     pub cluster: Name,
-    /// Where its API is, as its control plane says: another is asked anew.
+    /// Address of its API, as its control plane says: another is asked anew.
     pub endpoint: String,
-    /// Whether it is meant to be reached from inside its network alone.
+    /// True if it is meant to be reached from inside its network alone.
     pub private: bool,
 }
 
@@ -106,7 +106,7 @@ impl Probes {
         })
     }
 
-    /// What was seen last, and when to come back; asks again where that is due.
+    /// Returns the last result, and the time until the next look; asks again where that is due.
     pub fn look(
         &self,
         writer: &Writer,
@@ -247,7 +247,7 @@ fn certificate(problem: &CertificateError) -> String {
     }
 }
 
-/// What an answer says. A redirect is one that is not followed.
+/// Returns the result that an answer stands for. A redirect is one that is not followed.
 fn seen(status: StatusCode, shown: &str) -> Probe {
     match status {
         StatusCode::OK => Probe::Ready,

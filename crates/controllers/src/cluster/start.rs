@@ -48,7 +48,7 @@ pub fn start(context: &Arc<ClusterPartContext>, starter: &mut Starter<'_>) {
     starter.start("captcontrolplane", context, planes, listed, triggers, control_plane::reconcile);
 }
 
-/// What is only not listed yet is neither missing nor gone.
+/// Futures of the first list of every kind: an object that is only not listed yet is neither missing nor gone.
 fn everything(context: &ClusterPartContext) -> Vec<BoxFuture<'static, ()>> {
     vec![
         context.clusters.listed(),

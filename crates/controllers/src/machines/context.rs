@@ -1,4 +1,4 @@
-//! What the machine controllers work with.
+//! Context of the machine controllers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub const MANAGER: &str = "capt-machines";
 /// A cache that is behind wakes us when it has caught up.
 pub const CATCH_UP: Next = Next::CatchUp;
 
-/// What the machine controllers work with.
+/// Clients, caches and writers of the machine controllers.
 pub struct MachineContext {
     /// Talks to the API.
     pub writer: Writer,
@@ -31,7 +31,7 @@ pub struct MachineContext {
     pub clock: Arc<dyn Clock>,
     /// Writes events.
     pub events: Events,
-    /// How sets work.
+    /// Settings of the controller of machine sets.
     pub settings: Settings,
     /// All Clusters.
     pub clusters: Clusters,
@@ -49,23 +49,23 @@ pub struct MachineContext {
     pub groups: Cache<NodeGroup>,
     /// All workspaces.
     pub applies: Cache<WorkspaceTemplateApply>,
-    /// What deployments wrote to themselves.
+    /// Writes of deployments to themselves that the cache does not show yet.
     pub own_deployments: Expectations<CaptMachineDeployment>,
-    /// What sets wrote to themselves.
+    /// Writes of sets to themselves that the cache does not show yet.
     pub own_sets: Expectations<CaptMachineSet>,
-    /// What deployments wrote to sets.
+    /// Writes of deployments to sets that the cache does not show yet.
     pub set_writes: Expectations<CaptMachineSet>,
-    /// What sets wrote to machines.
+    /// Writes of sets to machines that the cache does not show yet.
     pub machine_writes: Expectations<CaptMachine>,
-    /// What machines wrote to workspaces.
+    /// Writes of machines to workspaces that the cache does not show yet.
     pub apply_writes: Expectations<WorkspaceTemplateApply>,
-    /// What groups wrote to workspaces.
+    /// Writes of groups to workspaces that the cache does not show yet.
     pub group_writes: Expectations<WorkspaceTemplateApply>,
     /// Names that sets gave out and that will have no machine.
     pub absent: Absent,
-    /// Who may refer to what in other namespaces.
+    /// Grants for references to other namespaces.
     pub grants: Grants,
-    /// What each machine looked at.
+    /// Objects that each machine depends on.
     pub dependents: Arc<DependencyIndex>,
     /// Writes the status of machines.
     pub machine_status: StatusWriter<CaptMachineStatus>,
@@ -74,7 +74,7 @@ pub struct MachineContext {
 }
 
 impl MachineContext {
-    /// What stops all work on an object from outside of its spec.
+    /// Returns the reason outside of its spec why all work on an object is paused, if there is one.
     pub fn paused<K: Resource>(&self, object: &K) -> Option<String> {
         if object.annotations().contains_key(annotations::PAUSED) {
             return Some(format!("the annotation {} is set", annotations::PAUSED));

@@ -4,7 +4,7 @@
 //! CaptMachineDeployment -> CaptMachineSet -> CaptMachine -> WorkspaceTemplateApply <- NodeGroup
 //! ```
 //!
-//! What deployments and sets do is decided by `capt-planner`; here its plans are carried out, on caches that show
+//! The plans for deployments and sets come from `capt-planner`; here they are carried out, on caches that show
 //! what was written before.
 
 pub mod context;

@@ -1,4 +1,4 @@
-//! What controllers add to the conditions that the planner made: what it does not see.
+//! Additions of the controllers to the conditions that the planner made: facts that it does not see.
 
 use capt_api::conditions::types;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

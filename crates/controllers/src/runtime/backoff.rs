@@ -1,4 +1,4 @@
-//! How long to wait before trying again: growing, bounded, and never all at once.
+//! Delays before retries: growing, bounded, and never all at once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -38,7 +38,7 @@ impl Backoff {
     }
 }
 
-/// How often each object failed in a row.
+/// Failures in a row, by object.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<HashMap<Name, u32>>);
 

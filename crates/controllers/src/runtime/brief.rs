@@ -1,4 +1,4 @@
-//! What is read of an answer to a write: who wrote an object knows the rest, and reading it would cost as much as the look
+//! Metadata that is read of an answer to a write: who wrote an object knows the rest, and reading it would cost as much as the look
 //! that led to the write.
 
 use std::borrow::Cow;

@@ -31,7 +31,7 @@ mod shelf;
 /// Changes that wait for a slow controller; one that falls behind looks at everything again.
 const BACKLOG: usize = 4096;
 
-/// What an object can be found by, besides its name.
+/// A key that an object can be found by, besides its name.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Key {
     /// The uid of the object that controls it.
@@ -53,7 +53,7 @@ pub enum Key {
 /// Gives the keys of an object.
 pub type Index<K> = fn(&K) -> Vec<Key>;
 
-/// How the objects of a kind are kept.
+/// Form in which the objects of a kind are kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Keep {
     /// As they are.
@@ -113,7 +113,7 @@ impl<K: Kind> Cache<K> {
         stored.map(Stored::open)
     }
 
-    /// Whether an object is there.
+    /// Returns true if the object is in the cache.
     pub fn has(&self, name: &Name) -> bool {
         self.read().objects.contains_key(name)
     }
@@ -149,12 +149,12 @@ impl<K: Kind> Cache<K> {
         self.read().objects.get(name).map_or_else(Vec::new, |kept| kept.keys.to_vec())
     }
 
-    /// How many objects have a key.
+    /// Returns the number of objects that have the key.
     pub fn count(&self, key: &Key) -> usize {
         self.read().keyed.get(key).map_or(0, HashSet::len)
     }
 
-    /// How many objects with a key have a name that counts.
+    /// Returns the number of objects with the key whose name counts.
     pub fn count_if(&self, key: &Key, counts: impl Fn(&Name) -> bool) -> usize {
         self.read().keyed.get(key).map_or(0, |names| names.iter().filter(|name| counts(name)).count())
     }
@@ -211,7 +211,7 @@ impl<K: Kind> Cache<K> {
     }
 }
 
-/// Whether two versions of an object differ in nothing but their status: for [`Cache::news`].
+/// Returns true if two versions of an object differ in nothing but their status: for [`Cache::news`].
 pub fn same_but_status<K: Resource>(one: &K, other: &K) -> bool {
     let (one, other) = (one.meta(), other.meta());
     one.uid == other.uid

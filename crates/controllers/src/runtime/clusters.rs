@@ -45,7 +45,7 @@ pub struct ClusterFacts {
     pub infrastructure: Option<Reference>,
     /// Its control plane.
     pub control_plane: Option<Reference>,
-    /// Where its API is.
+    /// Address of its API.
     pub endpoint: Option<Endpoint>,
     /// The region that its annotation names.
     pub region: Option<String>,

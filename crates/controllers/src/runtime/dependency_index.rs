@@ -1,4 +1,4 @@
-//! Who looked at what: a reconcile notes each object it reads, and a change of that object wakes it.
+//! Index of dependencies: a reconcile notes each object it reads, and a change of that object wakes it.
 //!
 //! This replaces a mapping per pair of kinds, costs nothing for objects nobody looks at, and cannot miss a reference
 //! that the reconcile itself followed.
@@ -46,7 +46,7 @@ impl DependencyIndex {
         Looker { dependents: Arc::clone(self), subject, seen: HashSet::new() }
     }
 
-    /// Who looks at an object.
+    /// Returns the names of the objects that depend on an object.
     pub fn of(&self, watched: &Watched) -> Vec<Name> {
         let notes = self.notes();
         notes.looked_at_by.get(watched).into_iter().flatten().map(|name| Name::clone(name)).collect()

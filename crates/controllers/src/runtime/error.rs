@@ -1,4 +1,4 @@
-//! What can go wrong in a reconcile, and what is done about it.
+//! Errors of a reconcile, and their retries.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub enum Error {
     /// The API refused or did not answer.
     #[error("{attempt}")]
     Api {
-        /// What was attempted.
+        /// Action that was attempted.
         attempt: String,
         /// Why it failed.
         #[source]
@@ -22,14 +22,14 @@ pub enum Error {
     /// The Terraform engine could not do its part.
     #[error("{attempt}: {problem}")]
     Engine {
-        /// What was attempted.
+        /// Action that was attempted.
         attempt: String,
         /// Why it failed.
         problem: String,
     },
 }
 
-/// What kind of error it is.
+/// Class of an error, by which it is retried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Class {
     /// Somebody else was faster: our view is old. Again, soon, and nothing to tell.
@@ -56,7 +56,7 @@ impl Error {
         }
     }
 
-    /// What kind of error it is.
+    /// Returns the class of the error.
     pub fn class(&self) -> Class {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
@@ -78,7 +78,7 @@ impl Error {
         }
     }
 
-    /// When to try again, after `failures` in a row.
+    /// Returns the delay until the next attempt, after `failures` in a row.
     pub fn retry(&self, failures: u32, backoff: &Backoff) -> Duration {
         match self.class() {
             Class::Stale => Backoff::STALE.delay(failures),

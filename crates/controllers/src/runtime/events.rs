@@ -27,25 +27,25 @@ const AT_ONCE: f64 = 100.0;
 /// And each second after that.
 const EACH_SECOND: f64 = 2.0;
 
-/// How long an event waits for others; a warning does not.
+/// Time that an event waits for others; a warning does not.
 const GATHER: Duration = Duration::from_millis(100);
 /// Events that are written together.
 const TOGETHER: usize = 64;
 /// Events that may wait: more than a few fleets make at once.
 const WAITING: usize = 4096;
-/// How long the last ones may take.
+/// Timeout for the last events when the process stops.
 const LAST: Duration = Duration::from_secs(2);
 
 /// One thing that happened.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Note {
-    /// Whether somebody should look at it.
+    /// True if somebody should look at it.
     pub warning: bool,
     /// Machine-readable reason.
     pub reason: Cow<'static, str>,
-    /// What was done: a verb in CamelCase.
+    /// Action that was done: a verb in CamelCase.
     pub action: &'static str,
-    /// What happened, in a sentence.
+    /// Message, in a sentence.
     pub text: String,
     /// Written however many there are of its reason: somebody will ask for it later.
     pub always: bool,
@@ -84,7 +84,7 @@ pub struct Events {
     budget: Arc<Mutex<Budget>>,
 }
 
-/// What the task that writes is told.
+/// Message to the task that writes events.
 enum Said {
     Event(Box<(Note, ObjectReference)>),
     /// To answer when all before it are written.
@@ -100,12 +100,12 @@ impl Said {
     }
 }
 
-/// What may still be written, by kind and reason: how many as of when.
+/// Number of events that may still be written, by kind and reason, and the time of that count.
 #[derive(Debug, Default)]
 struct Budget(HashMap<(String, Cow<'static, str>), (f64, Instant)>);
 
 impl Budget {
-    /// Whether one more may be written.
+    /// Takes one event from the budget; returns false if none is left.
     fn spend(&mut self, kind: String, reason: Cow<'static, str>, now: Instant) -> bool {
         let (left, since) = self.0.entry((kind, reason)).or_insert((AT_ONCE, now));
         *left = (*left + now.duration_since(*since).as_secs_f64() * EACH_SECOND).min(AT_ONCE);
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(written("CaptMachine", 10_000), 100, "never more at once");
     }
 
-    /// What is written about a Namespace, as `reason` and how often, in the order of the API.
+    /// Reads the events about a Namespace, as `reason` and count, in the order of the API.
     async fn written(client: &Client) -> Vec<(String, i32)> {
         let events = kube::Api::<k8s_openapi::api::events::v1::Event>::all(client.clone());
         let mut all = events.list(&kube::api::ListParams::default()).await.unwrap().items;

@@ -1,4 +1,4 @@
-//! What a controller wrote, until its cache shows it: a decision on a cache that lags behind one's own writes would
+//! Writes of a controller, until its cache shows them: a decision on a cache that lags behind one's own writes would
 //! take the same step twice.
 
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ use super::name::Name;
 use super::status::version;
 use super::writer::{Deleted, Kind, Writer};
 
-/// How long a cache may take to show a new object before somebody reads whether it is still there: a read for each of
+/// Time that a cache may take to show a new object before somebody reads whether it is still there: a read for each of
 /// many would cost more than the wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the cache must show.
+/// State of an object that the cache must show.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Note {
     /// This version or a later one; since when.
@@ -30,7 +30,7 @@ enum Note {
 }
 
 impl Note {
-    /// Whether the cache still has time to tell.
+    /// Returns true if the cache still has time to show it.
     fn waits(&self) -> bool {
         match self {
             Self::Version(_, since) => since.elapsed() <= PATIENCE,
@@ -40,7 +40,7 @@ impl Note {
     }
 }
 
-/// Whether a cache that has this shows what was noted.
+/// Returns true if a cache that has this object shows what was noted.
 fn shown<K: Kind>(note: &Note, known: Option<&K>) -> bool {
     match (note, known) {
         (Note::Version(wanted, _), Some(known)) => version(known) >= *wanted,
@@ -88,7 +88,7 @@ impl<K: Kind> Expectations<K> {
         self.all().remove(parent);
     }
 
-    /// Whether the cache shows everything that was written for an object.
+    /// Returns true if the cache shows everything that was written for an object.
     pub async fn caught_up(&self, parent: &Name, cache: &Cache<K>, writer: &Writer) -> Result<bool, Error> {
         let notes: Vec<(Name, Note)> = {
             let mut all = self.all();
@@ -129,7 +129,7 @@ impl<K: Kind> Expectations<K> {
     }
 }
 
-/// What the cache must still show; nothing where it does.
+/// Returns the note that the cache must still show; none where it shows it.
 async fn still_behind<K: Kind>(
     child: &Name,
     note: Note,

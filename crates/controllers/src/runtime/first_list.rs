@@ -21,7 +21,7 @@ impl FirstList {
         &self.kind
     }
 
-    /// Whether they were listed.
+    /// Returns true if they were listed.
     pub fn is_here(&self) -> bool {
         *self.listed.borrow()
     }

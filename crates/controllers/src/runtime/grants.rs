@@ -32,7 +32,7 @@ use super::hex::hex;
 use super::name::Name;
 use super::writer::Kind;
 
-/// What grants are noted under, by whoever asked for one of a namespace.
+/// Kind under which grants are noted, by whoever asked for one of a namespace.
 pub const WATCHED: &str = "ReferenceGrant";
 
 /// Policy for references across namespaces.
@@ -161,7 +161,7 @@ impl Grants {
         Self { known }
     }
 
-    /// Whether namespaces are kept apart at all.
+    /// Returns true if references across namespaces need a grant.
     pub fn keep_apart(&self) -> bool {
         self.known.is_some()
     }
@@ -214,12 +214,12 @@ impl Grants {
         granted(&crossing::<K>(from, to, access), there.iter().map(|grant| &grant.spec))
     }
 
-    /// Whether references between workspaces in this direction are followed: what somebody only mentions binds nobody.
+    /// Returns true if references between workspaces in this direction are followed: what somebody only mentions binds nobody.
     pub fn follows<K: Kind>(&self, from: &Name, to: &Name) -> bool {
         self.admitted::<K, K>(from, to)
     }
 
-    /// Whether an object of one kind may read one of another.
+    /// Returns true if an object of one kind may read one of another.
     pub fn admitted<U: Kind, K: Kind>(&self, from: &Name, to: &Name) -> bool {
         self.admits::<K>(Referrer::of::<U>(&from.namespace), to, Access::Read)
     }
@@ -231,12 +231,12 @@ impl Grants {
         names
     }
 
-    /// How many of `users` refer to an object and may.
+    /// Returns the number of `users` that refer to an object and may.
     pub fn count<U: Kind, K: Kind>(&self, users: &Cache<U>, to: &Name) -> usize {
         self.count_by::<U, K>(users, to, &Key::Refers(kind_of::<K>(), to.clone()))
     }
 
-    /// How many of those are ready, as their index tells.
+    /// Returns the number of those that are ready, as their index tells.
     pub fn count_ready<U: Kind, K: Kind>(&self, users: &Cache<U>, to: &Name) -> usize {
         self.count_by::<U, K>(users, to, &Key::Ready(kind_of::<K>(), to.clone()))
     }
@@ -248,7 +248,7 @@ impl Grants {
         users.count_if(key, |user| self.admits::<K>(Referrer::of::<U>(&user.namespace), to, Access::Read))
     }
 
-    /// Whether a name of one namespace may be told in another without a grant.
+    /// Returns true if a name of one namespace may be told in another without a grant.
     pub fn is_open(&self) -> bool {
         self.known.is_none()
     }

@@ -26,10 +26,10 @@ mod health;
 use fence::WriteFence;
 pub use health::LeaseHealth;
 
-/// How long a Lease lasts after its last renewal, where nobody says.
+/// Default duration of a Lease after its last renewal.
 pub const LASTS: Duration = Duration::from_secs(15);
 
-/// How often it is renewed, and how often somebody who waits looks.
+/// Returns the interval at which the holder renews, and at which a candidate that waits looks.
 fn every(lasts: Duration) -> Duration {
     lasts * 4 / 15
 }
@@ -92,17 +92,17 @@ impl Claim {
 
 /// Somebody who wants a Lease.
 pub struct Candidate {
-    /// Where the Lease is: the controllers' own namespace.
+    /// Namespace of the Lease: the controllers' own.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Who wants it: no two starts have the same name, so that what an earlier one still writes is told apart.
+    /// Identity of the candidate: no two starts have the same name, so that what an earlier one still writes is told apart.
     pub holder: String,
-    /// How long it lasts after its last renewal.
+    /// Duration of the Lease after its last renewal.
     pub lasts: Duration,
     /// Tells the times that are written into the Lease, for people.
     pub clock: Arc<dyn Clock>,
-    /// What probes are told.
+    /// Health that probes are told.
     pub health: LeaseHealth,
 }
 
@@ -192,7 +192,7 @@ pub struct Held {
     candidate: Candidate,
     api: Api<Lease>,
     lease: Lease,
-    /// When its last renewal was asked for.
+    /// Time at which its last renewal was asked for.
     asked: Moment,
     /// The same by the clock that waits go by.
     begun: Instant,
@@ -201,12 +201,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// Where it is: the controllers' own namespace.
+    /// Returns the namespace of the Lease: the controllers' own.
     pub fn namespace(&self) -> &str {
         &self.candidate.namespace
     }
 
-    /// What its holder goes by.
+    /// Returns the claim by which its holder is known.
     pub fn claim(&self) -> Claim {
         let Candidate { name, holder, .. } = &self.candidate;
         Claim { api: self.api.clone(), name: name.clone(), holder: holder.clone() }
@@ -286,8 +286,8 @@ impl Held {
         }
     }
 
-    /// Whether the Lease still names this holder, also where its time is over. Where nobody else can have taken it meanwhile, as in
-    /// an API of its own process that cannot write, [`Self::keep`] may go on then, and tries again for as long.
+    /// Returns true if the Lease still names this holder, also where its time is over. Where nobody else can have taken it
+    /// meanwhile, as in an API of its own process that cannot write, [`Self::keep`] may go on then, and tries again for as long.
     pub async fn confirm(&mut self) -> bool {
         let is_held = self.claim().is_held().await.unwrap_or_default();
         if is_held {
@@ -307,7 +307,7 @@ impl Held {
         }
     }
 
-    /// Who took it; nobody when only our view of it was old.
+    /// Returns the holder that took it; none when only our view of it was old.
     async fn taken_by(&mut self) -> Option<String> {
         let found = self.api.get_opt(&self.candidate.name).await.ok()??;
         let holder = found.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use super::Name;
 use super::error::Error;
 
-/// What is counted.
+/// Counters and gauges of the controllers.
 #[derive(Debug, Default)]
 pub struct Metrics {
     reconciles: Family<Controller, Counter>,
@@ -45,7 +45,7 @@ impl Metrics {
         }
     }
 
-    /// How many reconciles of a controller ended.
+    /// Returns the number of reconciles of a controller that ended.
     pub fn reconciles(&self, controller: &'static str) -> u64 {
         self.reconciles.get(&Controller { controller }).map_or(0, |count| count.get())
     }

@@ -1,4 +1,4 @@
-//! What all controllers share.
+//! Runtime that all controllers share.
 
 pub mod backoff;
 pub mod brief;

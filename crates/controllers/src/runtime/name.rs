@@ -30,7 +30,8 @@ impl Name {
         Self::new(reference.namespace.as_deref().unwrap_or(namespace), reference.name.clone())
     }
 
-    /// What no object can have for its name or namespace. In an address it would be something else: a list, or another object.
+    /// Returns the problem with a name or namespace that no object can have. In an address it would be something else: a list, or another
+    /// object.
     pub fn problem(&self, kind: &str) -> Option<String> {
         if !is_namespace(&self.namespace) {
             return Some(not_a_name("Namespace", &self.namespace));
@@ -38,7 +39,7 @@ impl Name {
         (!is_object_name(&self.name)).then(|| not_a_name(kind, &self.name))
     }
 
-    /// How a message in `namespace` names it: without the namespace where that is the same.
+    /// Returns the name for a message in `namespace`: without the namespace where that is the same.
     pub fn seen_from(&self, namespace: &str) -> String {
         if self.namespace == namespace { self.name.clone() } else { self.to_string() }
     }
@@ -50,12 +51,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// Whether the API takes a text as the name of an object: labels with dots between them.
+/// Returns true if the API takes a text as the name of an object: labels with dots between them.
 pub fn is_object_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// Whether the API takes a text as the name of a namespace.
+/// Returns true if the API takes a text as the name of a namespace.
 fn is_namespace(text: &str) -> bool {
     text.len() <= 63 && is_label(text)
 }

@@ -18,14 +18,14 @@ use tokio::sync::{Notify, broadcast, watch};
 use super::first_list::FirstList;
 use super::name::Name;
 
-/// How long until somebody looks again whether the kind is there.
+/// Delay before the next check whether the kind is served.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// The same, where an object of the kind is missed, or where nobody answered.
 const LOOK_SOON: Duration = Duration::from_secs(1);
 /// Versions that Cluster API serves, the newest first.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 
-/// What is kept of an object.
+/// Facts that are kept of an object.
 pub trait Facts: Clone + Debug + PartialEq + Send + 'static {
     /// The kind, in Cluster API's group.
     const KIND: &'static str;
@@ -33,7 +33,7 @@ pub trait Facts: Clone + Debug + PartialEq + Send + 'static {
     fn read(object: &DynamicObject) -> Self;
 }
 
-/// What is known of all objects of a kind.
+/// Facts about all objects of a kind, which the API may not serve yet.
 #[derive(Clone, Debug)]
 pub struct OptionalWatch<F> {
     known: Arc<Mutex<HashMap<Name, F>>>,
@@ -56,7 +56,7 @@ impl<F: Facts> OptionalWatch<F> {
         (followed, work)
     }
 
-    /// What is known of an object; nothing where it is not there.
+    /// Returns the facts about an object; none where it is not there.
     pub fn get(&self, name: &Name) -> Option<F> {
         self.all().get(name).cloned()
     }
@@ -111,7 +111,7 @@ impl<F: Facts> OptionalWatch<F> {
     }
 }
 
-/// Whether a kind is served.
+/// Answer of the API to whether it serves a kind.
 enum Served {
     Yes(Box<Api<DynamicObject>>),
     No,

@@ -7,30 +7,30 @@ use kube::api::DynamicObject;
 use super::optional_watch::{Facts, OptionalWatch};
 use kube::Resource;
 
-/// What is known of a Machine of Cluster API.
+/// Facts about a Machine of Cluster API.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Owner {
     /// Its uid: another Machine of the same name is not meant.
     pub uid: String,
     /// The Cluster that it belongs to.
     pub cluster: Option<String>,
-    /// What it starts with.
+    /// Bootstrap data that it starts with.
     pub bootstrap: Bootstrap,
-    /// Where it should be.
+    /// Failure domain that it should be in.
     pub failure_domain: Option<String>,
     /// Version of Kubernetes that it should run.
     pub version: Option<String>,
 }
 
-/// What a Machine starts with.
+/// Bootstrap data of a Machine.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Bootstrap {
     /// Nothing: its image or its module takes care of it.
     #[default]
     Nothing,
-    /// What a bootstrap provider is still writing.
+    /// Data that a bootstrap provider is still writing.
     Awaited,
-    /// What is in this Secret.
+    /// Data in this Secret.
     Secret(String),
 }
 
@@ -58,7 +58,7 @@ impl Facts for Owner {
     }
 }
 
-/// What is known of Machines.
+/// Facts about all Machines.
 pub type Owners = OptionalWatch<Owner>;
 
 /// The uid of the object that controls this one.

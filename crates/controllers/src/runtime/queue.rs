@@ -20,10 +20,10 @@ use super::name::Name;
 use super::workqueue::WorkQueue;
 use super::writer::Kind;
 
-/// When to look at an object again.
+/// Time of the next look at an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Next {
-    /// When something changes.
+    /// At the next change only.
     OnChange,
     /// After this time, too.
     After(Duration),
@@ -48,13 +48,13 @@ impl Next {
 
 /// Starts controllers.
 pub struct Starter<'a> {
-    /// Where their work goes on.
+    /// Set that their tasks are added to.
     pub tasks: &'a mut JoinSet<()>,
-    /// How fast they work.
+    /// Concurrency and intervals of each.
     pub pace: Pace,
-    /// What they count.
+    /// Counters that they share.
     pub metrics: &'a Arc<Metrics>,
-    /// How far their first round is.
+    /// Progress of their first round.
     pub round: &'a Round,
 }
 
@@ -139,14 +139,14 @@ impl Starter<'_> {
     }
 }
 
-/// How fast a controller works.
+/// Concurrency and intervals of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Objects that are looked at at the same time.
     pub concurrency: usize,
     /// The least time between two looks at one object that changes bring.
     pub pause: Duration,
-    /// How often every object is looked at though nothing changed.
+    /// Interval at which every object is looked at though nothing changed.
     pub resync: Duration,
 }
 
@@ -235,7 +235,7 @@ fn slice_of(name: &Name) -> u32 {
     u32::try_from(hash % u64::from(SLICES)).expect("a small number")
 }
 
-/// Which object a look was about, and how it ended; a panic of one is passed on, as it would be without tasks.
+/// Returns the object of a look that ended, and its result; a panic of one is passed on, as it would be without tasks.
 fn settle<T>(
     controller: &'static str,
     names: &mut HashMap<Id, Name>,
@@ -253,7 +253,7 @@ fn settle<T>(
     }
 }
 
-/// When to look again, by how a look ended.
+/// Returns the delay until the next look, by how a look ended.
 fn after(
     controller: &'static str,
     name: &Name,

@@ -18,10 +18,10 @@ use super::brief::Brief;
 use super::error::Error;
 use super::name::Name;
 
-/// How long an answer may take: the client's own retries could hold a reconcile for minutes.
+/// Timeout for an answer: the client's own retries could hold a reconcile for minutes.
 pub const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long details wait for the next ones: what changes around an object mostly changes together.
+/// Time that details wait for the next ones: what changes around an object mostly changes together.
 const HOLD: Duration = Duration::from_millis(500);
 
 /// Writes the status of objects of one kind, and remembers what it wrote: the cache may still show the one before.
@@ -140,7 +140,7 @@ where
 struct Held(Mutex<HashMap<Name, Instant>>);
 
 impl Held {
-    /// How long those of this one still wait.
+    /// Returns the time that the details of this object still wait.
     fn wait(&self, name: &Name, now: Instant) -> Option<Duration> {
         let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let since = *since.entry(name.clone()).or_insert(now);

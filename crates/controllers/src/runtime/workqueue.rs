@@ -29,19 +29,19 @@ pub(super) struct WorkQueue {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// When its turn is.
+    /// Time of its next turn.
     turn: Option<Instant>,
-    /// When the last look began.
+    /// Time at which the last look began.
     began: Option<Instant>,
     /// The pause after it.
     pause: Duration,
     looking: bool,
-    /// How long it was looked at since this window began.
+    /// Time spent on looks since this window began.
     spent: Duration,
     window: Option<Instant>,
 }
 
-/// How long it takes until an object has its quick looks again.
+/// Time until an object has its quick looks again.
 const WINDOW: Duration = Duration::from_secs(1);
 /// With more turns than this waiting a controller has something better to do.
 const FEW: usize = 8;
@@ -78,7 +78,7 @@ impl WorkQueue {
         self.entries.insert(name, entry);
     }
 
-    /// When the next turn is.
+    /// Returns the time of the next turn.
     pub(super) fn due(&self) -> Option<Instant> {
         self.turns.first().map(|(at, _)| *at)
     }

@@ -38,7 +38,7 @@ impl<K> Kind for K where
 {
 }
 
-/// What became of an object that was deleted.
+/// Result of deleting an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Deleted {
     /// It is on its way out, as of this version.

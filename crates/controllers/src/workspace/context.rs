@@ -1,4 +1,4 @@
-//! What the workspace controllers work with.
+//! Context of the workspace controllers.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::runtime::{Cache, Clock, DependencyIndex, Error, Grants, Name};
 /// Field manager of what these controllers write.
 pub const MANAGER: &str = "capt-workspaces";
 
-/// What the workspace controllers work with.
+/// Clients, caches and writers of the workspace controllers.
 pub struct WorkspaceContext {
     /// Talks to the API.
     pub client: Client,
@@ -35,11 +35,11 @@ pub struct WorkspaceContext {
     pub state_backend: Option<Arc<SecretStateBackend>>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// How long to wait after a run that failed.
+    /// Delay before a run that failed is tried again.
     pub backoff: Backoff,
     /// Writes events.
     pub events: Events,
-    /// What the controllers count.
+    /// Counters of the controllers.
     pub metrics: Arc<Metrics>,
     /// All templates.
     pub templates: Cache<WorkspaceTemplate>,
@@ -47,13 +47,13 @@ pub struct WorkspaceContext {
     pub applies: Cache<WorkspaceTemplateApply>,
     /// All provider configs.
     pub configs: Cache<WorkspaceProviderConfig>,
-    /// Who may refer to what in other namespaces.
+    /// Grants for references to other namespaces.
     pub grants: Grants,
-    /// What each instance looked at.
+    /// Objects that each instance depends on.
     pub dependents: Arc<DependencyIndex>,
-    /// What each provider config looked at.
+    /// Objects that each provider config depends on.
     pub config_interests: Arc<DependencyIndex>,
-    /// How the runs of each instance went.
+    /// History of the runs of each instance.
     pub history: RunHistory,
     /// Backends that instances use.
     pub backends: Backends,
@@ -66,8 +66,8 @@ pub struct WorkspaceContext {
 }
 
 impl WorkspaceContext {
-    /// How the workspace of an instance stands. Read from where it is kept, if this process has not seen it yet: after a
-    /// restart a workspace that nobody opened would look as if it had never been.
+    /// Opens the workspace of an instance. It is read from where it is kept, if this process has not seen it yet: after a restart a
+    /// workspace that nobody opened would look as if it had never been.
     pub async fn open(&self, name: &Name) -> Result<View, Error> {
         self.expect(name);
         self.executor.adopt(&workspace_id(name)).await.map_err(|error| Error::Engine {
@@ -119,8 +119,8 @@ impl WorkspaceContext {
         Ok(self.look_at(name).await?.is_some_and(|view| view.begun))
     }
 
-    /// Where the provider config of an instance wants states to be; nothing while it or the template is not there, or not granted: what
-    /// there is in another namespace must not show in what becomes of the instance.
+    /// Returns the kind of backend that the provider config of an instance wants for states; none while it or the template is not
+    /// there, or not granted: what there is in another namespace must not show in what becomes of the instance.
     fn backend_of(&self, name: &Name) -> Option<BackendKind> {
         let object = self.applies.get(name)?;
         let template = Name::mentioned(&object.spec.template_ref, &name.namespace);
@@ -137,7 +137,7 @@ impl WorkspaceContext {
     }
 }
 
-/// What the engine calls the workspace of an instance. Two instances never share one, in whatever namespaces they
+/// Returns the engine's name of the workspace of an instance. Two instances never share one, in whatever namespaces they
 /// are; and one that is created again under its old name finds what was retained.
 pub fn workspace_id(name: &Name) -> WorkspaceId {
     WorkspaceId::new(format!("{}/{}", name.namespace, name.name))

@@ -9,7 +9,7 @@
 //! A reader sees one write or the next, never half of one. A writer gives way to a head with a higher fence: another
 //! controller has taken over since. One that takes over learns of a run that may still be under way, and for how long.
 //!
-//! Who may write Secrets of a namespace may write these: they are bounded, and never those of another workspace.
+//! Users who may write Secrets of a namespace may write these: they are bounded, and never those of another workspace.
 
 mod chunked_secret;
 mod pack;
@@ -47,9 +47,9 @@ pub struct SecretStateBackend {
     client: Client,
     keyring: Keyring,
     term: Term,
-    /// When this controller had its lease: no earlier one could renew its own since.
+    /// Time at which this controller had its lease: no earlier one could renew its own since.
     since: Instant,
-    /// What `Auto` means.
+    /// Meaning of `Auto`: true for Secrets.
     auto: bool,
     chosen: Mutex<HashMap<WorkspaceId, bool>>,
     /// Heads of other controllers as they were read: nothing else of theirs is written over.
@@ -81,7 +81,7 @@ impl SecretStateBackend {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the provider config of a workspace says.
+    /// Notes the backend that the provider config of a workspace says.
     pub fn choose(&self, workspace: &WorkspaceId, backend: BackendKind) {
         let choice = match backend {
             BackendKind::Auto => self.auto,
@@ -94,7 +94,7 @@ impl SecretStateBackend {
         }
     }
 
-    /// What the provider config of a workspace seems to say, before anybody has looked closer.
+    /// Notes the backend that the provider config of a workspace seems to say, before anybody has looked closer.
     pub fn expect(&self, workspace: &WorkspaceId, backend: BackendKind) {
         let known = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).contains_key(workspace);
         if !known {
@@ -102,7 +102,7 @@ impl SecretStateBackend {
         }
     }
 
-    /// Whether a workspace is kept here; what it was kept in counts where nobody says.
+    /// Returns true if a workspace is kept here; what it was kept in counts where nobody says.
     async fn keeps(&self, workspace: &WorkspaceId) -> Result<bool, StateBackendError> {
         let choice = self.chosen.lock().unwrap_or_else(PoisonError::into_inner).get(workspace).copied();
         match choice {
@@ -228,7 +228,7 @@ pub fn import_name(instance: &str) -> String {
     format!("capt-import-{instance}")
 }
 
-/// Whether a Secret holds a state as [`write_import`] writes it.
+/// Returns true if a Secret holds a state as [`write_import`] writes it.
 pub fn is_import(secret: &Secret) -> bool {
     secret.type_.as_deref() == Some(TYPE)
         && secret.data.as_ref().is_some_and(|data| data.contains_key("head"))
@@ -305,7 +305,7 @@ fn is_terminating(status: &Status) -> bool {
     status.code == 403 && (told || status.message.contains("because it is being terminated"))
 }
 
-/// Whether a record says that it is another workspace's. One that says nothing is the engine's to refuse.
+/// Returns true if a record says that it is another workspace's. One that says nothing is the engine's to refuse.
 fn is_of_another(record: &[u8], workspace: &WorkspaceId) -> bool {
     #[derive(Deserialize)]
     struct Of {

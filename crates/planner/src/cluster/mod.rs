@@ -43,7 +43,7 @@ impl ClusterPartStep {
     /// Nothing to do.
     pub const REST: Self = Self::Workspace(OwnerStep::Rest);
 
-    /// What is written where, for documentation.
+    /// Returns the fields that the step writes, for documentation.
     pub fn writes(&self) -> &'static str {
         match self {
             Self::Workspace(step) => step.writes(),

@@ -1,4 +1,4 @@
-//! What a region looks like, for those that no CRD has checked.
+//! Syntax of a region, for those that no CRD has checked.
 
 /// Why a text is not the name of a region; none where it may be one.
 pub fn problem(text: &str) -> Option<&'static str> {

@@ -47,7 +47,7 @@ pub fn set(deployment: &CaptMachineDeployment, hash: &str, revision: i64, replic
     set
 }
 
-/// Whether a set that has the name of a new one is that one, made before, and not another whose hash is equal.
+/// Returns true if a set that has the name of a new one is that one, made before, and not another whose hash is equal.
 pub fn is_same_set(deployment: &CaptMachineDeployment, existing: &CaptMachineSet) -> bool {
     kinship(&existing.metadata, &deployment.metadata) == Kinship::Ours
         && existing.metadata.deletion_timestamp.is_none()

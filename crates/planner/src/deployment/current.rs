@@ -22,7 +22,7 @@ pub(crate) struct Set<'a> {
     pub(crate) created: Timestamp,
     pub(crate) revision: i64,
     pub(crate) deleting: bool,
-    /// Whether the set has acted on its last change.
+    /// True if the set has acted on its last change.
     pub(crate) acted: bool,
     pub(crate) create_disabled: bool,
     pub(crate) unavailable_first: bool,

@@ -36,7 +36,7 @@ use crate::template::relevant;
 use crate::{hash, names, revision};
 use current::Set;
 
-/// What a controller sees of a deployment.
+/// A deployment and its sets, as a controller observes them.
 #[derive(Debug)]
 pub struct DeploymentObservation<'a, S> {
     /// The deployment.
@@ -52,7 +52,7 @@ impl<S> Clone for DeploymentObservation<'_, S> {
 }
 impl<S> Copy for DeploymentObservation<'_, S> {}
 
-/// What to do for a deployment.
+/// Plan of one step of a deployment.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentPlan {
@@ -64,7 +64,7 @@ pub struct DeploymentPlan {
     /// To be written last; none where it has not changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<CaptMachineDeploymentStatus>,
-    /// When to look again, should nothing happen before.
+    /// Time of the next look, should nothing happen before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
 }
@@ -96,7 +96,7 @@ pub enum DeploymentAction {
     Finish { reason: Reason },
 }
 
-/// What changes in a set; what is none stays.
+/// Changes to a set; a field that is none stays.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
@@ -109,10 +109,10 @@ pub struct Change {
     /// Replicas of the deployment that it was scaled for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired_replicas: Option<i32>,
-    /// Whether it may not create machines.
+    /// True if the set may not create machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_create: Option<bool>,
-    /// Whether machines that are not available go before those that are marked for deletion.
+    /// True if machines that are not available go before those that are marked for deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable_first: Option<bool>,
     /// `spec.template`, of which only what reaches machines in place differs.
@@ -194,19 +194,19 @@ impl fmt::Display for DeploymentAction {
     }
 }
 
-/// What a step is decided from and what it decides: at most one change for each set.
+/// Input and result of one step: at most one change for each set.
 pub(crate) struct DeploymentStep<'a> {
     pub(crate) deployment: &'a CaptMachineDeployment,
     /// Sets that are not being deleted, the oldest first.
     pub(crate) sets: Vec<Set<'a>>,
-    /// Which of them is current.
+    /// Index of the current set.
     pub(crate) current: Option<usize>,
     pub(crate) replicas: i32,
     pub(crate) budget: Budget,
     changes: BTreeMap<usize, (Change, Vec<Reason>)>,
-    /// How often the name of a new set was taken.
+    /// Number of times that the name of a new set was taken.
     collisions: i32,
-    /// Whether a scaling is still to come, so that sets must not look as if it had been done.
+    /// True while a scaling is still to come, so that sets must not look as if it had been done.
     pub(crate) scaling_waits: bool,
     pub(crate) waits: Vec<Reason>,
 }
@@ -251,7 +251,7 @@ impl<'a> DeploymentStep<'a> {
         reasons.push(reason);
     }
 
-    /// Whether every set has acted on its last change; says which has not.
+    /// Returns true if every set has acted on its last change; says which has not.
     pub(crate) fn all_have_acted(&mut self, leaving: &[Set<'_>]) -> bool {
         let all = self.sets.iter().chain(leaving);
         let slow: Vec<String> = all.filter(|set| !set.acted).map(|set| set.name.to_owned()).collect();
@@ -421,7 +421,7 @@ pub(crate) fn ceiling(step: &DeploymentStep<'_>) -> i32 {
     }
 }
 
-/// What reaches machines in place goes to the current set. Old sets keep the template that they stand for, so that an undo
+/// Propagates the in-place fields to the current set. Old sets keep the template that they stand for, so that an undo
 /// brings it back; what decides how they shrink reaches them too.
 fn propagate(step: &mut DeploymentStep<'_>) {
     let spec = &step.deployment.spec;
@@ -526,7 +526,7 @@ pub fn undo(deployment: &mut CaptMachineDeployment, template: &MachineTemplate) 
     all.insert(annotations::UNDONE_TO.to_owned(), template_hash(template));
 }
 
-/// Whether the deployment's template is one that an undo by itself put there.
+/// Returns true if the deployment's template is one that an undo by itself put there.
 pub(crate) fn is_undone(deployment: &CaptMachineDeployment) -> bool {
     let noted = deployment.metadata.annotations.as_ref().and_then(|all| all.get(annotations::UNDONE_TO));
     noted.is_some_and(|noted| *noted == template_hash(&deployment.spec.template))

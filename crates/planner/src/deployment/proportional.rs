@@ -38,7 +38,7 @@ pub(super) fn scale(step: &mut DeploymentStep<'_>, leaving: &[Set<'_>]) {
     spread(step, &active, leaving);
 }
 
-/// Whether machines of other sets are still there: Recreate allows none beside the set that grows.
+/// Returns true while machines of other sets are still there: Recreate allows none beside the set that grows.
 fn others_exist(step: &DeploymentStep<'_>, index: usize, leaving: &[Set<'_>]) -> bool {
     let others = step.sets.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, set)| set);
     others.chain(leaving).any(|set| set.existing() > 0)
@@ -82,7 +82,7 @@ fn spread(step: &mut DeploymentStep<'_>, active: &[usize], leaving: &[Set<'_>]) 
     }
 }
 
-/// How many machines the deployment might have had when the set was last scaled.
+/// Returns the number of machines that the deployment might have had when the set was last scaled.
 fn allowed_before(step: &DeploymentStep<'_>, set: &Set<'_>) -> i32 {
     allowed(step, set.desired.unwrap_or(step.replicas))
 }

@@ -15,7 +15,7 @@ use crate::owner::Matcher;
 use crate::reason::{Count, Reason, Share, exist};
 use crate::revision;
 
-/// What the sets come to.
+/// Replica counts, summed over the sets.
 struct Counters {
     replicas: i32,
     updated: i32,
@@ -197,7 +197,7 @@ fn rolling_message(old: i32, plan: &DeploymentPlan) -> String {
     }
 }
 
-/// Whether nothing is missing but what people delete.
+/// Returns true if nothing is missing but the machines that people delete.
 fn waits_for_people(
     deployment: &CaptMachineDeployment,
     sets: &[Set<'_>],
@@ -213,7 +213,7 @@ fn waits_for_people(
 
 struct Progress {
     finding: Finding,
-    /// Whether the deadline counts anew from now.
+    /// True if the deadline counts anew from now.
     restarts: bool,
     deadline: Option<Timestamp>,
 }

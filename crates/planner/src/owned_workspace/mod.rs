@@ -6,7 +6,7 @@
 //! Intent + OwnedWorkspace -> OwnerStep (hold, create, correct, pause, resume, delete, retain, release)
 //! ```
 //!
-//! What each kind waits for, and what it does besides, it decides itself; the steps for the workspace are decided here.
+//! The conditions of its start, and further steps, each kind decides itself; the steps for the workspace are decided here.
 
 mod standing;
 mod wanted;
@@ -154,7 +154,7 @@ pub enum Lifecycle<'a> {
     Alive,
 }
 
-/// What an owner wants of its workspace now.
+/// State of the workspace that its owner wants now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Intent {
     /// It stands still.
@@ -275,7 +275,7 @@ pub fn parting_message(intent: Intent, workspace: Option<&OwnedWorkspace>) -> St
 }
 
 impl OwnerStep {
-    /// What is written where, for documentation.
+    /// Returns the fields that the step writes, for documentation.
     pub fn writes(self) -> &'static str {
         match self {
             Self::Rest => "-",

@@ -26,7 +26,7 @@ pub fn machine(set: &CaptMachineSet, number: i64) -> CaptMachine {
     machine
 }
 
-/// What every machine of the set should have without being replaced: labels, annotations, and these fields of `spec`.
+/// Builds the fields that every machine of the set should have without being replaced: labels, annotations, and these of `spec`.
 /// A server-side apply of it under one field manager also takes away what the template dropped.
 pub fn in_place_update(set: &CaptMachineSet) -> serde_json::Value {
     let (labels, annotations) = metadata(set);
@@ -80,13 +80,13 @@ fn metadata(set: &CaptMachineSet) -> (BTreeMap<String, String>, BTreeMap<String,
     (all_labels, all_annotations)
 }
 
-/// Whether a machine was last updated from the template of this hash.
+/// Returns true if the machine was last updated from the template of this hash.
 pub(super) fn is_marked(machine: &CaptMachine, hash: &str) -> bool {
     let annotations = machine.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(annotations::IN_PLACE_HASH)).is_some_and(|marked| marked == hash)
 }
 
-/// Whether a machine has all labels of its set's template.
+/// Returns true if the machine has all labels of its set's template.
 pub(super) fn fully_labeled(machine: &CaptMachine, set: &CaptMachineSet) -> bool {
     let own = machine.metadata.labels.as_ref();
     set.spec

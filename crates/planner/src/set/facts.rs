@@ -20,13 +20,13 @@ pub(crate) struct Facts {
     /// Its number, where it has a name of the set.
     pub(super) number: Option<i64>,
     pub(super) kinship: Kinship,
-    /// Whether the selector of the set matches it.
+    /// True if the selector of the set matches it.
     pub(super) matches: bool,
-    /// Whether it has all labels of its set's template.
+    /// True if it has all labels of its set's template.
     pub(super) fully_labeled: bool,
-    /// Whether it has all that its set's template says.
+    /// True if it has all in-place fields of its set's template.
     pub(super) up_to_date: bool,
-    /// Whether a person wants it to go first.
+    /// True if a user has annotated it to go first.
     pub(super) annotated: bool,
     /// Its standing when it was read.
     standing: MachineAvailability,
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether what is read for one version of a set is what is read for another.
+    /// Returns true if facts that were read for one version of a set hold for another.
     pub(crate) fn reads_alike(one: &CaptMachineSet, other: &CaptMachineSet) -> bool {
         let name = |set: &CaptMachineSet| (set.metadata.name.clone(), set.metadata.uid.clone());
         name(one) == name(other)

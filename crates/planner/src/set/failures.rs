@@ -12,7 +12,7 @@ use crate::availability::MachineAvailability;
 use crate::conditions::seconds;
 use crate::names;
 
-/// What a machine's workspace has after the machine's name.
+/// Suffix of a workspace's name, after the name of its machine.
 pub const WORKSPACE_SUFFIX: &str = "-machine";
 
 /// Longest time until a replacement: whoever mended the template without a new revision is not kept for hours.
@@ -29,7 +29,7 @@ pub(super) fn newest<'c, 'a>(context: &'c Context<'a>) -> Option<(&'c Live<'a>, 
     })
 }
 
-/// What the set should know of its last failure.
+/// Returns the last failure of the set, as its status should tell it.
 pub(super) fn last(context: &Context<'_>) -> Option<MachineFailure> {
     let number = |name: &str| names::machine_number(context.set_name(), name).unwrap_or(-1);
     let mut known = context.set.status.as_ref().and_then(|status| status.last_failure.clone());
@@ -57,7 +57,7 @@ pub(super) fn last(context: &Context<'_>) -> Option<MachineFailure> {
     })
 }
 
-/// How long a machine must have failed before it is replaced, where so many have failed in a row.
+/// Returns the time that a machine must have failed before it is replaced, where so many have failed in a row.
 pub(super) fn delay(failures: i32, settings: &Settings) -> SignedDuration {
     let doublings = u32::try_from(failures.clamp(1, 16) - 1).unwrap_or(0);
     let longest = LONGEST.max(settings.failed_grace);

@@ -33,7 +33,7 @@ use crate::names;
 use crate::owner::Kinship;
 use crate::reason::Reason;
 
-/// What a controller sees of a set.
+/// A set and its machines, as a controller observes them.
 #[derive(Debug)]
 pub struct SetObservation<'a, M> {
     /// The set.
@@ -52,13 +52,13 @@ impl<M> Clone for SetObservation<'_, M> {
 }
 impl<M> Copy for SetObservation<'_, M> {}
 
-/// What a controller may choose.
+/// Settings that a controller may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The most machines that are created, deleted to have fewer, or updated in place by one plan: what somebody decides
     /// meanwhile is seen before the next ones.
     pub burst: usize,
-    /// How long a machine must have failed before it is replaced; twice as long for each one before it that failed, too.
+    /// Time that a machine must have failed before it is replaced; twice as long for each one before it that failed, too.
     pub failed_grace: SignedDuration,
     /// Order of the delete policy Random.
     pub seed: u64,
@@ -70,14 +70,14 @@ impl Default for Settings {
     }
 }
 
-/// What to do for a set.
+/// Plan of one step of a set.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetPlan {
     /// To be written first, with the resourceVersion of the set that was observed; none where it has not changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<CaptMachineSetStatus>,
-    /// Whether `actions` may only follow a successful write of the status with that resourceVersion, even of one
+    /// True if `actions` may only follow a successful write of the status with that resourceVersion, even of one
     /// that has not changed: it proves that the set is the one that was observed.
     pub fence: bool,
     /// In this order.
@@ -85,7 +85,7 @@ pub struct SetPlan {
     /// Why nothing more is done yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Reason>,
-    /// When to look again, should nothing happen before.
+    /// Time of the next look, should nothing happen before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
 }
@@ -158,11 +158,11 @@ pub fn batches(actions: &[SetAction]) -> impl Iterator<Item = &[SetAction]> {
 pub(crate) struct Live<'a> {
     pub(crate) machine: &'a CaptMachine,
     pub(crate) standing: MachineAvailability,
-    /// Whether it has all labels of its set's template.
+    /// True if it has all labels of its set's template.
     pub(crate) fully_labeled: bool,
-    /// Whether it has all that its set's template says.
+    /// True if it has all in-place fields of its set's template.
     pub(crate) up_to_date: bool,
-    /// Whether a person wants it to go first.
+    /// True if a user has annotated it to go first.
     pub(crate) annotated: bool,
 }
 
@@ -175,13 +175,13 @@ impl<'a> Live<'a> {
     }
 }
 
-/// What a plan is made from.
+/// Observations and counts that a plan is made from.
 pub(crate) struct Context<'a> {
     pub(crate) set: &'a CaptMachineSet,
     pub(crate) now: Timestamp,
     pub(crate) live: Vec<Live<'a>>,
     pub(crate) terminating: i32,
-    /// What keeps machines from going, in a fixed order.
+    /// Obstacles that keep machines from going, in a fixed order.
     pub(crate) stuck: Vec<String>,
     /// Given out, not seen, not known to be absent.
     pub(crate) pending: BTreeSet<i64>,
@@ -201,7 +201,7 @@ impl Context<'_> {
     pub(crate) fn deleting(&self) -> bool {
         self.set.metadata.deletion_timestamp.is_some()
     }
-    /// Whether it goes without its machines.
+    /// Returns true if the set is deleted without its machines.
     pub(crate) fn orphans(&self) -> bool {
         self.set.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == "orphan")
     }

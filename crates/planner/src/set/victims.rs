@@ -1,4 +1,4 @@
-//! Which machines go when there are too many.
+//! Choice of the machines that go when there are too many.
 //!
 //! Machines that are being deleted are not asked any more. Then: annotated, failed, not ready, not available yet, and
 //! last the delete policy; in an old set of a rollout, annotated ones that are available go after all that are not. Equal ones go by name, so that the same observation always gives the same answer.

@@ -12,7 +12,7 @@ use crate::reason::Reason;
 use crate::{conditions, deployment, owner, set};
 
 impl World {
-    /// Whether anything changed.
+    /// Carries out the plan of the deployment; returns true if anything changed.
     pub(super) fn act_on_deployment(&mut self, plan: deployment::DeploymentPlan) -> bool {
         let mut changed = !plan.actions.is_empty();
         for action in plan.actions {
@@ -98,7 +98,7 @@ impl World {
         });
     }
 
-    /// Whether anything changed.
+    /// Carries out the plan of a set; returns true if anything changed.
     pub(super) fn act_on_set(&mut self, name: &str, plan: set::SetPlan) -> bool {
         let Some(index) = self.set_index(name) else { return false };
         let mut changed = false;

@@ -1,4 +1,4 @@
-//! What a rollout promises, checked at every step.
+//! Guarantees of a rollout, checked at every step.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::reason::{Count, Priority, Reason};
 use crate::set;
 
-/// What was seen so far.
+/// Violations and extremes that were seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     pub(super) violations: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) fn bounds(deployment: &CaptMachineDeployment) -> (i32, i32) {
     }
 }
 
-/// Whether a rollout takes machines of a set.
+/// Returns true if a rollout takes machines of the set.
 fn rolls(set: &ObjectMeta) -> bool {
     set.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::UNAVAILABLE_FIRST))
 }

@@ -1,4 +1,4 @@
-//! What happens from outside: people and the cloud.
+//! Events from outside: people and the cloud.
 
 use capt_api::names::annotations;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -65,7 +65,7 @@ impl World {
         Ok(())
     }
 
-    /// What happens to machines.
+    /// Applies an event to the machines that it picks.
     fn befall(&mut self, at: i64, what: &Happening) -> Result<(), ScenarioError> {
         let now = self.now;
         match what {

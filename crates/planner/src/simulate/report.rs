@@ -1,4 +1,4 @@
-//! What a simulation has shown, for people and for programs.
+//! Results of a simulation, for people and for programs.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use crate::reason::Count;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// What it comes to.
+    /// Summary of the rollout.
     pub summary: Summary,
-    /// What happened, moment by moment.
+    /// Steps, moment by moment.
     pub moments: Vec<Moment>,
-    /// What happened, in order.
+    /// All steps, in order.
     pub steps: Vec<SimulationStep>,
-    /// How it ended.
+    /// State at the end.
     pub end: End,
     /// Promises that were broken; never any, unless the planner is wrong.
     pub violations: Vec<String>,
@@ -29,14 +29,14 @@ pub struct Report {
 pub struct SimulationStep {
     /// Seconds since the beginning.
     pub at: i64,
-    /// Who did it: `deployment`, `set`, `machine` or `event`.
+    /// Actor of the step: `deployment`, `set`, `machine` or `event`.
     pub who: &'static str,
-    /// What and why, in words.
+    /// Action and reason, in words.
     pub what: String,
-    /// What and why, as the plan has it.
+    /// Action and reason, as the plan has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<serde_json::Value>,
-    /// What there was right after.
+    /// Counts of machines right after the step.
     pub counts: Counts,
 }
 
@@ -56,15 +56,15 @@ pub struct Counts {
     pub floor: i32,
 }
 
-/// How a simulation ended.
+/// State at the end of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct End {
     /// Seconds since the beginning.
     pub at: i64,
-    /// What there was.
+    /// Counts of machines.
     pub counts: Counts,
-    /// Whether the deployment is there.
+    /// True if the deployment still exists.
     pub exists: bool,
     /// Revision that is current.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ pub struct End {
     /// Reason of the condition Progressing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progressing: Option<String>,
-    /// Whether the deployment is ready.
+    /// True if the deployment is ready.
     pub ready: bool,
     /// Why nothing more was done.
     pub waits: Vec<String>,

@@ -1,4 +1,4 @@
-//! What is simulated: objects as Kubernetes has them, and a timeline.
+//! Input of a simulation: objects as Kubernetes has them, and a timeline.
 
 use capt_api::machine::{CaptMachine, CaptMachineDeployment, CaptMachineSet};
 use jiff::Timestamp;
@@ -40,7 +40,7 @@ pub enum ScenarioError {
     Undo { at: i64, source: UndoError },
 }
 
-/// What is simulated.
+/// Objects and timeline of one simulation.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The deployment.
@@ -49,13 +49,13 @@ pub struct Scenario {
     pub sets: Vec<CaptMachineSet>,
     /// Machines that exist.
     pub machines: Vec<CaptMachine>,
-    /// What happens.
+    /// Start, behaviour of machines and events.
     pub simulation: Simulation,
     /// The moment at which it begins; left out, an imagined one.
     pub clock: Option<Timestamp>,
 }
 
-/// What happens, and how machines behave. Times are seconds, or text such as `1m30s`.
+/// Start, behaviour of machines and events. Times are seconds, or text such as `1m30s`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Simulation {
@@ -65,19 +65,19 @@ pub struct Simulation {
     /// `RolloutSimulation`.
     #[serde(default)]
     pub kind: Option<String>,
-    /// What there is at the beginning.
+    /// Machines that exist at the beginning.
     #[serde(default)]
     pub start: Start,
-    /// When to stop at the latest.
+    /// Time at which the simulation stops at the latest.
     #[serde(default = "hour", deserialize_with = "times::seconds")]
     pub until: u32,
-    /// How machines behave.
+    /// Behaviour of machines.
     #[serde(default)]
     pub machines: Behaviour,
-    /// How some machines behave; the first that matches a machine counts.
+    /// Behaviour of some machines; the first rule that matches a machine counts.
     #[serde(default)]
     pub rules: Vec<Rule>,
-    /// What happens from outside.
+    /// Events from outside.
     #[serde(default)]
     pub events: Vec<Event>,
 }
@@ -86,7 +86,7 @@ fn hour() -> u32 {
     3_600
 }
 
-/// What there is at the beginning.
+/// State of the machines at the beginning.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "PascalCase")]
 pub enum Start {
@@ -97,7 +97,7 @@ pub enum Start {
     Steady,
 }
 
-/// How a machine behaves; what is left out is as with other machines.
+/// Behaviour of a machine; a field that is left out is as with other machines.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Behaviour {
@@ -118,14 +118,14 @@ pub struct Behaviour {
     pub never_gone: bool,
 }
 
-/// How some machines behave.
+/// Behaviour of some machines.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// Which.
+    /// Machines that the rule applies to.
     #[serde(rename = "for")]
     pub pick: Pick,
-    /// How.
+    /// Behaviour of these machines.
     pub behave: Behaviour,
 }
 
@@ -150,9 +150,9 @@ pub struct Pick {
 /// Something that happens from outside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When.
+    /// Time of the event, in seconds since the beginning.
     pub at: u32,
-    /// What.
+    /// Change that happens then.
     pub what: Happening,
 }
 
@@ -172,7 +172,7 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-/// What can happen.
+/// A change that is made from outside.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub enum Happening {
@@ -208,7 +208,7 @@ pub enum Happening {
     DeleteDeployment(Deletion),
 }
 
-/// How children are dealt with.
+/// Propagation policy for children of a deleted object.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "PascalCase")]
 pub enum Deletion {

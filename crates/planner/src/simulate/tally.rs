@@ -63,7 +63,7 @@ impl Tally {
     }
 }
 
-/// Which sets are to be looked at: as their controller has it, where something of theirs changed and where they asked for it.
+/// Sets that are to be looked at: as their controller has it, where something of theirs changed and where they asked for it.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     all: bool,
@@ -114,7 +114,7 @@ impl Agenda {
         self.wake(set, None);
     }
 
-    /// When the first of them does.
+    /// Returns the earliest time at which a set asked to be looked at.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.wakes.values().min().copied()
     }
@@ -130,7 +130,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// What is known for a set; nothing where the set has become another.
+    /// Takes the known facts of a set's machines; none where the set has become another.
     pub(super) fn take(&mut self, set: &CaptMachineSet) -> FactsOfMachines {
         let known = set.metadata.uid.as_ref().and_then(|uid| self.by_set.remove(uid));
         known
@@ -174,7 +174,7 @@ impl World {
         self.tally = tally;
     }
 
-    /// What a machine adds to the count, and to whose.
+    /// Returns the owner that a machine counts for, and its share of the count.
     fn share(&self, actor: &Actor) -> (Option<String>, Group) {
         let standing = self.standing(&actor.object);
         let terminating = standing == MachineAvailability::Terminating;
@@ -250,7 +250,7 @@ impl World {
         all.into_iter().map(with_facts).collect()
     }
 
-    /// Where a machine is.
+    /// Returns the index of a machine.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.names.get(name).copied()
     }

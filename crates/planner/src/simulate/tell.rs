@@ -11,16 +11,16 @@ use super::world::World;
 use crate::reason::Count;
 use crate::{conditions, revision};
 
-/// What a rollout comes to.
+/// Summary of a rollout.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// Whether it ends as the deployment says, with no machine of another revision left.
+    /// True if it ends as the deployment says, with no machine of another revision left.
     pub finished: bool,
     /// Seconds until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finishes_after: Option<i64>,
-    /// Whether it stopped at `until` with more to come.
+    /// True if it stopped at `until` with more to come.
     pub stopped: bool,
     /// Machines that were created.
     pub created: i32,
@@ -40,15 +40,15 @@ pub struct Moment {
     pub at: i64,
     /// The same as people write it.
     pub time: String,
-    /// What there was after it.
+    /// Counts of machines after it.
     pub counts: Counts,
     /// The sets after it.
     pub sets: Vec<SetSize>,
-    /// What happened, in few words.
+    /// Steps, in few words.
     pub what: Vec<String>,
 }
 
-/// How large a set is.
+/// Size of a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetSize {

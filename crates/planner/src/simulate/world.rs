@@ -30,12 +30,12 @@ pub(super) struct Actor {
     pub(super) ready_at: Option<Timestamp>,
     pub(super) fails_at: Option<Timestamp>,
     pub(super) gone_at: Option<Timestamp>,
-    /// Whether a decision to have fewer machines took it.
+    /// True if a decision to have fewer machines took it.
     pub(super) given_up: bool,
 }
 
 impl Actor {
-    /// When it changes by itself.
+    /// Returns the time at which it changes by itself.
     pub(super) fn changes_at(&self) -> Option<Timestamp> {
         [self.ready_at, self.fails_at, self.gone_at].into_iter().flatten().min()
     }
@@ -52,7 +52,7 @@ pub(super) struct World {
     pub(super) machines: Machines,
     /// The number of each machine, by its name.
     pub(super) names: HashMap<String, usize>,
-    /// When machines change by themselves.
+    /// Times at which machines change by themselves.
     pub(super) changes: BTreeSet<(Timestamp, usize)>,
     pub(super) tally: Tally,
     pub(super) agenda: Agenda,
@@ -120,7 +120,7 @@ impl World {
         meta.generation.get_or_insert(1);
     }
 
-    /// What will become of a machine.
+    /// Plans the future of a machine by its behaviour.
     pub(super) fn actor(&self, object: CaptMachine) -> Actor {
         let created = object.metadata.creation_timestamp.as_ref().map_or(self.now, |time| time.0);
         let behaviour = self.behaviour(&object);
@@ -167,7 +167,7 @@ impl World {
         (!behaviour.never_gone).then(|| deleted + after)
     }
 
-    /// Whether a machine is one of those that are meant, but for their count.
+    /// Returns true if the machine is one of those that are meant, but for their count.
     pub(super) fn fits(&self, machine: &CaptMachine, pick: &Pick) -> bool {
         let Pick { name, revision, numbers, count: _ } = pick;
         let own = machine.metadata.name.as_deref().unwrap_or_default();
@@ -186,7 +186,7 @@ impl World {
         self.now
     }
 
-    /// When the next machine changes by itself.
+    /// Returns the time at which the next machine changes by itself.
     pub(super) fn next_change(&self) -> Option<Timestamp> {
         self.changes.first().map(|(at, _)| *at)
     }
@@ -277,7 +277,7 @@ impl World {
         None
     }
 
-    /// Whether anything changed.
+    /// Plans and acts for one set; returns true if anything changed.
     fn look_at_set(&mut self, name: &str) -> bool {
         let Some(index) = self.set_index(name) else { return false };
         let set = self.sets[index].clone();

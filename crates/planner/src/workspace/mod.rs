@@ -142,7 +142,7 @@ pub struct WorkspaceObservation<'a> {
     pub retain: bool,
     /// Revision of the current inputs, or the reason why there are none.
     pub inputs: Result<&'a str, &'a Blocked>,
-    /// What must happen before a run.
+    /// Unmet condition of the next run.
     pub gate: Option<&'a Blocked>,
     /// Requests of users.
     pub requests: &'a Requests,
@@ -152,7 +152,7 @@ pub struct WorkspaceObservation<'a> {
     pub approval: Approval,
     /// Number of resources that a run may destroy without approval.
     pub destroy_limit: Option<u32>,
-    /// What is done about drift.
+    /// Policy for drift that was found.
     pub drift_policy: DriftPolicy,
     /// Time of the next look for drift.
     pub next_look: Option<Timestamp>,
@@ -340,7 +340,7 @@ fn in_step(observed: &WorkspaceObservation<'_>, revision: &str) -> bool {
     observed.applied == Some(revision) && !spoiled
 }
 
-/// What the last look for drift found; an apply since then has undone it.
+/// Returns the drift that the last look found; an apply since then has undone it.
 pub fn drift(policy: DriftPolicy, last: Option<&EndedRun>) -> Drift {
     match last {
         _ if policy == DriftPolicy::Off => Drift::NotWatched,
@@ -362,7 +362,7 @@ fn at_rest(observed: &WorkspaceObservation<'_>, drift: Drift, now: Timestamp) ->
     }
 }
 
-/// What exists must change.
+/// Changes infrastructure that exists to the current inputs.
 fn bring_in_step(observed: &WorkspaceObservation<'_>, revision: &str, now: Timestamp) -> WorkspaceDecision {
     let manual = observed.approval == Approval::Manual;
     let plan = observed.plan.as_ref().filter(|plan| plan.revision == revision && plan.trusted);

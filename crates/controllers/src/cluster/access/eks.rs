@@ -12,17 +12,17 @@ use sha2::{Digest, Sha256};
 
 use super::sigv4::{Get, Scope, Signer, TIME, presign};
 
-/// What every token of EKS starts with.
+/// Prefix of every token of EKS.
 pub const PREFIX: &str = "k8s-aws-v1.";
 /// Header that names the cluster; it is signed, so a token is good for one cluster alone.
 const CLUSTER_HEADER: &str = "x-k8s-aws-id";
 /// Hash of nothing: the request has no body.
 const NO_BODY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-/// How long the URL is valid, by its own words. EKS goes by its date instead, but expects it.
+/// Validity of the URL, by its own words. EKS goes by its date instead, but expects it.
 const URL_VALID: Duration = Duration::from_secs(60);
-/// How long EKS takes a token, less a minute for clocks that differ.
+/// Lifetime of a token at EKS, less a minute for clocks that differ.
 const LIFETIME: SignedDuration = SignedDuration::from_secs(14 * 60);
-/// When a token is replaced: with time for several tries before it ends.
+/// Age at which a token is replaced: with time for several tries before it ends.
 const RENEW: SignedDuration = SignedDuration::from_secs(9 * 60);
 /// Over how long the replacements of tokens that were made together are spread, in seconds.
 const SPREAD: i64 = 60;
@@ -42,13 +42,13 @@ pub fn mint(signer: &Signer<'_>, region: &str, cluster: &str, now: Timestamp) ->
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(url))
 }
 
-/// Where STS answers in a region.
+/// Returns the host of STS in a region.
 fn host(region: &str) -> String {
     let suffix = if region.starts_with("cn-") { ".cn" } else { "" };
     format!("sts.{region}.amazonaws.com{suffix}")
 }
 
-/// Whether a text can be a region: it becomes part of a host name.
+/// Returns true if a text can be a region: it becomes part of a host name.
 pub fn is_region(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 63
@@ -61,10 +61,10 @@ pub fn region_of(host: &str) -> Option<&str> {
     host.strip_suffix(".eks.amazonaws.com")?.rsplit('.').next()
 }
 
-/// What a token says of itself.
+/// Facts that a token holds about itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TokenFacts {
-    /// When it was made.
+    /// Time at which it was made.
     pub made: Timestamp,
     /// Id of the access key that signed it.
     pub key_id: String,
@@ -97,7 +97,7 @@ impl TokenFacts {
         self.made.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX)
     }
 
-    /// When it is replaced. `seed` moves that a little, always in the same way.
+    /// Returns the time at which it is replaced. `seed` moves that a little, always in the same way.
     pub fn due(&self, seed: &str) -> Timestamp {
         let hash = Sha256::digest(seed.as_bytes());
         let chance = i64::from(u16::from_be_bytes([hash[0], hash[1]])) % SPREAD;
@@ -105,7 +105,7 @@ impl TokenFacts {
         self.made.saturating_add(after).unwrap_or(Timestamp::MAX)
     }
 
-    /// Whether it can be left as it is: not due, and not from a clock that ran ahead.
+    /// Returns true if it can be left as it is: not due, and not from a clock that ran ahead.
     pub fn is_fresh(&self, seed: &str, now: Timestamp) -> bool {
         let ahead = now.saturating_add(SignedDuration::from_secs(60)).unwrap_or(Timestamp::MAX);
         now < self.due(seed) && self.made <= ahead

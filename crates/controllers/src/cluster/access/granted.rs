@@ -16,7 +16,7 @@ use super::{AccessContext, AccessRequest, Problem};
 use crate::runtime::{Error, Looker, Name};
 use crate::workspace::apply::said;
 
-/// What modules returned, by control plane: while a change is applied, which may take longer than a token lives, nothing else is known.
+/// Outputs of modules, by control plane: while a change is applied, which may take longer than a token lives, nothing else is known.
 #[derive(Debug, Default)]
 pub struct Said(Mutex<HashMap<Name, Returned>>);
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{eks, pem};
 
-/// How somebody shows who they are.
+/// Credentials of a user.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum User {
     /// By a certificate: that and its key, as PEM.
@@ -63,10 +63,10 @@ pub fn text(name: &str, server: &str, ca: &str, user: &User) -> String {
     serde_saphyr::to_string_with_options(&config, options).expect("maps with text as keys can be written")
 }
 
-/// What a kubeconfig says about its current context.
+/// Facts that a kubeconfig holds about its current context.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct KubeconfigFacts {
-    /// Where the API is.
+    /// Address of the API.
     pub server: String,
     /// Its CA, as PEM, where it is in there.
     pub ca: Option<String>,
@@ -75,7 +75,7 @@ pub struct KubeconfigFacts {
 }
 
 impl KubeconfigFacts {
-    /// Whether the token is one of EKS, and ends in a quarter of an hour.
+    /// Returns true if the token is one of EKS, which ends in a quarter of an hour.
     pub fn is_eks(&self) -> bool {
         self.token.as_ref().is_some_and(|token| token.starts_with(eks::PREFIX))
     }

@@ -46,7 +46,7 @@ use secrets::{SecretStep, WantedSecret};
 /// Field manager of the Secrets.
 pub const MANAGER: &str = "capt-access";
 
-/// What is needed to keep Secrets.
+/// Clients and outputs that are needed to keep Secrets.
 #[derive(Clone)]
 pub struct AccessContext {
     /// Templates, provider configs, and how to read what they refer to.
@@ -77,35 +77,35 @@ pub struct AccessRequest<'a> {
     pub cluster: &'a Name,
     /// Its workspace.
     pub workspace: Option<&'a WorkspaceTemplateApply>,
-    /// What everybody may see of its workspace's outputs.
+    /// Outputs of its workspace that are not secret.
     pub outputs: &'a BTreeMap<String, Value>,
     /// The Secret with all of them.
     pub connection: Option<&'a Name>,
-    /// Where its API is.
+    /// Address of its API.
     pub endpoint: Option<&'a Endpoint>,
     /// Its region.
     pub region: Option<&'a str>,
 }
 
-/// How the Secrets stand.
+/// State of the Secrets.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AccessStanding {
     /// They are there and can be used. Also true where newer ones cannot be made and the old ones are still good.
     pub secrets_ready: bool,
-    /// What keeps them from being right.
+    /// Problem that keeps them from being right.
     pub problem: Option<Problem>,
-    /// When to come back, though nothing changes.
+    /// Time until the next look, though nothing changes.
     pub next: Option<Duration>,
 }
 
-/// What is wrong or missing.
+/// Something that is wrong or missing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     /// Machine-readable reason, for a condition.
     pub reason: &'static str,
     /// The same in a sentence that names the field.
     pub message: String,
-    /// Whether it may pass by itself; else a person must change something.
+    /// True if it may pass by itself; else a person must change something.
     pub waiting: bool,
 }
 
@@ -147,7 +147,7 @@ pub async fn keep(
 struct Made {
     /// The kubeconfig comes last: whoever finds it finds the rest.
     secrets: Vec<WantedSecret>,
-    /// When the kubeconfig must be made again.
+    /// Time at which the kubeconfig must be made again.
     due: Option<Timestamp>,
 }
 
@@ -238,7 +238,7 @@ fn foreign(secret: &Secret, workspace: Option<&WorkspaceTemplateApply>) -> Optio
     Some(Foreign { owned: connection::is_marked(secret) || secret.owner_references().iter().any(theirs) })
 }
 
-/// What is missing is in the outputs, which could not be written down.
+/// Reports that the outputs could not be written to their Secret.
 fn not_written(secret: &str) -> Problem {
     let message = format!(
         "Secret {secret}, where the workspace writes the outputs of its module, is controlled by another object or was not made \
@@ -325,7 +325,7 @@ fn token_in(secret: &Secret) -> Option<String> {
     kubeconfig::read(text).ok()?.token
 }
 
-/// How things stand when nothing new can be made: what is there may still be good, for a while.
+/// Returns the state of the Secrets when nothing new can be made: those that are there may still be good, for a while.
 fn standing_with(
     problem: Problem,
     request: &AccessRequest<'_>,
@@ -341,7 +341,7 @@ fn standing_with(
     AccessStanding { secrets_ready: good, problem: Some(problem), next }
 }
 
-/// How long until then; a moment at least.
+/// Returns the time until then; a moment at least.
 fn until(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now)).unwrap_or_default().max(Duration::from_secs(1))
 }

@@ -55,7 +55,7 @@ fn checked(text: &str, kind: &'static str) -> Result<String, PemError> {
     if found { Ok(format!("{pem}\n")) } else { Err(PemError::NoBlock(kind)) }
 }
 
-/// Whether a block holds one DER sequence and nothing after it.
+/// Returns true if a block holds one DER sequence and nothing after it.
 fn is_der(body: &str) -> bool {
     let compact: String = body.chars().filter(|c| !c.is_whitespace()).collect();
     let Ok(bytes) = STANDARD.decode(compact) else { return false };

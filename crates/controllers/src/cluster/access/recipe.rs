@@ -68,7 +68,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// How the control plane is asked to be logged in to.
+/// Method of logging in that was asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Auth {
     /// With tokens of EKS, which CAPT makes.
@@ -77,7 +77,7 @@ pub enum Auth {
     EksExec,
 }
 
-/// What was asked for: by the control plane, else by the template, else by an output.
+/// Returns the method that was asked for: by the control plane, else by the template, else by an output.
 pub fn asked(
     control_plane: Option<&str>,
     template: Option<&str>,
@@ -98,7 +98,7 @@ pub fn asked(
     }
 }
 
-/// What a kubeconfig is made of.
+/// Parts that a kubeconfig is made of.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Recipe {
     /// It is given.
@@ -110,16 +110,16 @@ pub enum Recipe {
     },
     /// It is made of these.
     Made {
-        /// Where the API is.
+        /// Address of the API.
         server: String,
         /// Its CA, as PEM.
         ca: String,
-        /// How to log in.
+        /// Credentials of the user.
         login: Login,
     },
 }
 
-/// How to log in.
+/// Credentials of the user, or the cluster that they must be made for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Login {
     /// As this one.
@@ -137,12 +137,12 @@ pub struct EksCluster {
     pub region: Option<String>,
 }
 
-/// What is known of the cluster besides its outputs.
+/// Facts about the cluster besides its outputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KnownCluster<'a> {
     /// Name of the cluster.
     pub cluster: &'a str,
-    /// Where its API is.
+    /// Address of its API.
     pub endpoint: Option<&'a Endpoint>,
     /// Its region.
     pub region: Option<&'a str>,

@@ -9,21 +9,21 @@ use sha2::{Digest, Sha256};
 
 use crate::runtime::hex::hex;
 
-/// What AWS leaves as it is: the unreserved characters of RFC 3986.
+/// Characters that are percent-encoded: AWS leaves the unreserved ones of RFC 3986 as they are.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Block of SHA-256, in bytes.
 const BLOCK: usize = 64;
-/// How AWS writes times.
+/// Format of times at AWS.
 pub const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// Who signs.
+/// Credentials that sign a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Signer<'a> {
     /// Id of the access key.
     pub key_id: &'a str,
     /// The access key.
     pub secret: &'a str,
-    /// What goes with a temporary key.
+    /// Session token of a temporary key.
     pub session: Option<&'a str>,
 }
 
@@ -38,7 +38,7 @@ pub struct Get<'a> {
     pub query: &'a [(&'a str, &'a str)],
     /// Headers besides the host, in lower case.
     pub headers: &'a [(&'a str, &'a str)],
-    /// What stands for the body: S3 has a word for it, all others its hash.
+    /// Stand-in for the body: S3 has a word for it, all others its hash.
     pub payload: &'a str,
 }
 

@@ -21,14 +21,14 @@ pub enum Installed {
     Theirs,
 }
 
-/// Whether a CRD is CAPT's. Upstream's converts by a webhook: one that was applied over ours is not ours any more,
+/// Returns true if a CRD is CAPT's. Upstream's converts by a webhook: one that was applied over ours is not ours any more,
 /// though our label may have stayed on it.
 pub fn is_ours(crd: &CustomResourceDefinition) -> bool {
     let labelled = crd.labels().get(crd_labels::INSTALLED_BY).is_some_and(|by| by == crd_labels::CAPT);
     labelled && crd.spec.conversion.as_ref().is_none_or(|conversion| conversion.strategy == "None")
 }
 
-/// Whether an API serves it.
+/// Returns true if the API serves it.
 pub fn is_served(crd: &CustomResourceDefinition) -> bool {
     let conditions = crd.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions

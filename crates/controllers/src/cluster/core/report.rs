@@ -151,7 +151,7 @@ fn phase(observed: &ClusterObservation, decision: &ClusterDecision, new: &Cluste
     }
 }
 
-/// What a part that is not there, or not the Cluster's, means.
+/// Returns reason and message for a part that is not there, or not the Cluster's.
 fn trouble(part: &ClusterPart, was_there: bool, deleting: bool) -> Option<(&'static str, String)> {
     match part {
         ClusterPart::None => None,
@@ -218,7 +218,7 @@ fn conditions_of_control_plane(
     }
 }
 
-/// What a part says of itself; where it says nothing, what the contract's field does.
+/// Mirrors a condition of the part; where the part has none, the contract's field decides.
 fn mirrored(there: &PresentPart, kind: &str, (yes, no): (&str, &str), word: &str) -> ReportedCondition {
     let fallback = if there.begun { yes } else { no };
     match there.conditions.get(kind) {

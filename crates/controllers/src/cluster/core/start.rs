@@ -24,7 +24,7 @@ use crate::runtime::queue::{Pace, Round, Starter};
 use crate::runtime::status::StatusWriter;
 use crate::runtime::{Cache, Kind, Name, Writer, queue};
 
-/// How long until the CRD is tried again.
+/// Delay before the CRD is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Starts it, as far as `mode` wants it.

@@ -23,11 +23,11 @@ use crate::runtime::conditions::seconds;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
 
-/// What is known of a deployment.
+/// A deployment and its sets.
 struct Family {
     deployment: CaptMachineDeployment,
     sets: Vec<Arc<CaptMachineSet>>,
-    /// What stops all work on it, scaling included.
+    /// Reason why all work on it stops, scaling included.
     frozen: Option<String>,
 }
 

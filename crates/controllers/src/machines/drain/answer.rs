@@ -30,7 +30,7 @@ struct PageMetadata {
 }
 
 impl<T> Page<T> {
-    /// How to ask for the next page; nothing after the last.
+    /// Returns the token for the next page; none after the last.
     pub fn next(&mut self) -> Option<String> {
         self.metadata.take()?.token.filter(|token| !token.is_empty())
     }
@@ -84,17 +84,17 @@ impl Node {
         &self.metadata.uid
     }
 
-    /// How the cloud calls its machine.
+    /// Returns the cloud's id of its machine.
     pub fn provider_id(&self) -> Option<&str> {
         self.spec.as_ref()?.provider_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// Whether it is cordoned.
+    /// Returns true if it is cordoned.
     pub fn is_cordoned(&self) -> bool {
         self.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
     }
 
-    /// Whether nobody has heard of its kubelet for a while: pods that are on their way out there will not arrive.
+    /// Returns true if its kubelet has not reported for a while: pods that are being deleted there will not end.
     pub fn is_silent(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.conditions.0)
     }
@@ -125,12 +125,12 @@ impl Pod {
         &self.metadata.namespace
     }
 
-    /// Whether it is on its way out.
+    /// Returns true if it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether it must leave before its Node goes.
+    /// Returns true if it must leave before its Node goes.
     pub fn matters(&self, silent: bool) -> bool {
         let finished = self.status.as_ref().and_then(|status| status.phase.as_deref());
         let lost = silent && self.is_deleting();
@@ -154,7 +154,7 @@ struct Metadata {
     deletion_timestamp: Option<IgnoredAny>,
     #[serde(default)]
     annotations: Option<Annotations>,
-    /// Whether a DaemonSet controls it.
+    /// True if a DaemonSet controls it.
     #[serde(default, deserialize_with = "any")]
     owner_references: Any<Owner>,
 }
@@ -181,12 +181,12 @@ impl Matches for Owner {
     }
 }
 
-/// What is looked for in a list.
+/// Item that is looked for in a list.
 trait Matches {
     fn matches(&self) -> bool;
 }
 
-/// Whether something in a list matches; the list itself is not kept.
+/// True if an item of a list matches; the list itself is not kept.
 #[derive(Debug)]
 struct Any<T>(bool, PhantomData<T>);
 

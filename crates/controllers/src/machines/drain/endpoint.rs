@@ -1,4 +1,4 @@
-//! Where credentials of a kubeconfig may be sent.
+//! Addresses that credentials of a kubeconfig may be sent to.
 //!
 //! ```text
 //! server of the kubeconfig: https, certificates checked -> name resolved once -> address allowed -> config pinned to it

@@ -19,7 +19,7 @@ use capt_planner::machine::DrainOutcome;
 
 /// A cluster that takes longer to greet will not be drained.
 const GREETING: Duration = Duration::from_secs(5);
-/// How long one answer may take.
+/// Timeout for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Most bytes of an answer: a page of large Nodes, or one object of the largest size that etcd takes.
 const LARGEST: usize = 4 << 20;
@@ -61,7 +61,7 @@ impl Workload {
     }
 }
 
-/// What a cluster says, no longer than can be told.
+/// Shortens the message of a cluster to the length that is reported.
 pub fn shortened(mut text: String) -> String {
     if let Some((end, _)) = text.char_indices().nth(TOLD) {
         text.truncate(end);
@@ -81,7 +81,7 @@ pub async fn reach(writer: &Writer, cluster: &Name) -> Result<Workload, DrainOut
     Client::try_from(config).map(Workload).map_err(unusable)
 }
 
-/// Where a Cluster is and how to log in there, with limits on how long its answers take.
+/// Builds the client configuration of a Cluster from its kubeconfig, with limits on how long its answers take.
 pub async fn config(writer: &Writer, cluster: &Name) -> Result<Config, DrainOutcome> {
     let name = Name::new(cluster.namespace.clone(), format!("{}-kubeconfig", cluster.name));
     let shown = format!("Secret {}", name.name);

@@ -240,7 +240,7 @@ fn whole(machine: &CaptMachine) -> Value {
     })
 }
 
-/// What a machine should have by now. It holds all that its creation held: whatever an apply leaves out goes.
+/// Builds a machine as it should be by now. It holds all that its creation held: whatever an apply leaves out goes.
 fn updated(set: &CaptMachineSet, machine: &CaptMachine) -> Value {
     let mut part = in_place_update(set);
     let mut spec = machine.spec.clone();

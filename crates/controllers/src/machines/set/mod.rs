@@ -26,18 +26,18 @@ use crate::runtime::conditions::seconds;
 use crate::runtime::queue::Next;
 use crate::runtime::{Error, Name};
 
-/// What is known of a set.
+/// A set and its machines.
 struct Family {
     set: CaptMachineSet,
     machines: Vec<Arc<CaptMachine>>,
     absent: Vec<i64>,
-    /// What stops all work on it.
+    /// Reason why all work on it stops.
     paused: Option<String>,
     /// Other sets that select its machines, or whose machines it selects.
     overlaps: Vec<String>,
 }
 
-/// How many pauses lie between two looks: each goes through all machines.
+/// Returns the number of pauses between two looks: each goes through all machines.
 pub fn pauses(object: &CaptMachineSet) -> u32 {
     let machines = object.status.as_ref().map_or(0, |status| status.replicas).max(object.spec.replicas);
     (machines.unsigned_abs() / 1000).clamp(1, 50)

@@ -35,7 +35,7 @@ fn selector(set: &CaptMachineSet) -> Option<Selector> {
     set.spec.selector.clone().try_into().ok()
 }
 
-/// What a set says of them.
+/// Builds the finding of a set about the sets that it overlaps with.
 pub fn finding(others: &[String]) -> Option<Finding> {
     let message = || {
         let others = few(others);

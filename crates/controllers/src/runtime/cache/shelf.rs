@@ -1,4 +1,4 @@
-//! Where a cache keeps its objects, whole or packed.
+//! Storage of a cache's objects, whole or packed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Writes events to the API.
 //!
-//! What is said again in the same words is counted on the event that is there. Other words are another event: the API lets nobody
+//! A repeated event of the same words is counted on the one that is there. Other words are another event: the API lets nobody
 //! change the text of one, and a count on an older text would tell what did not happen again.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::Note;
 
-/// How long after an event the same one is counted on it, as client-go has it.
+/// Time after an event within which the same one is counted on it, as in client-go.
 const COUNTED: Duration = Duration::from_secs(6 * 60);
 /// Longest part of an event's name that the object's name is: the API takes names of 253 bytes.
 const LONGEST_NAME: usize = 220;

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::{LeaseError, renew_deadline};
 
-/// How long after the end of its Lease a holder that still believes to lead counts as alive: what components of Kubernetes allow.
+/// Time after the end of its Lease for which a holder that still believes to lead counts as alive: the tolerance of Kubernetes' own
+/// components.
 const TOLERANCE: Duration = Duration::from_secs(20);
 
 /// Follows a Lease from its candidate to the end of its holder.
@@ -25,7 +26,7 @@ enum State {
     Leading {
         lasts: Duration,
         renewed: Instant,
-        /// When the Lease was last known to be its own, also where it could not be renewed.
+        /// Time at which the Lease was last known to be its own, also where it could not be renewed.
         confirmed: Instant,
     },
     Lost {
@@ -34,13 +35,13 @@ enum State {
 }
 
 impl LeaseHealth {
-    /// Whether this process holds the Lease, as far as it knows.
+    /// Returns true if this process holds the Lease, as far as it knows.
     pub fn is_leading(&self) -> bool {
         matches!(*self.state(), State::Leading { .. })
     }
 
-    /// Whether this process waits for another one. Such a one is ready: a rollout that waits for it would otherwise wait for ever,
-    /// since the holder only goes after it.
+    /// Returns true if this process waits for another one. Such a one is ready: a rollout that waits for it would otherwise wait
+    /// for ever, since the holder only goes after it.
     pub fn is_standby(&self) -> bool {
         matches!(*self.state(), State::Standby { .. })
     }

@@ -25,16 +25,16 @@ use crate::runtime::{Error, Name};
 /// The label that says which cluster an object belongs to.
 use capt_api::names::labels::CLUSTER_NAME;
 
-/// What was done.
+/// Result of a step.
 #[derive(Debug, Default)]
 pub struct WorkspaceChanges {
     /// The run that was started.
     pub started: Option<RunId>,
     /// The object is gone, or soon will be: nothing is left to report on.
     pub released: bool,
-    /// When to look again though nothing changed.
+    /// Time until the next look though nothing changed.
     pub again: Option<Duration>,
-    /// Whether the connection Secret holds the outputs, or why not; nothing where nobody looked.
+    /// Success of writing the outputs to the connection Secret, or why not; none where nobody looked.
     pub connection: Option<Result<(), String>>,
 }
 
@@ -127,8 +127,8 @@ async fn ensure_metadata(
     if metadata.is_empty() { Ok(()) } else { patch_metadata(context, object, metadata).await }
 }
 
-/// What is to be noted before a first apply that is recorded in the data folder alone, where it is not yet: the status tells of it only
-/// some time after it began.
+/// Returns the note to make before a first apply that is recorded in the data folder alone, where it is not made yet: the status tells
+/// of it only some time after it began.
 fn first_apply(
     context: &WorkspaceContext,
     observed: &ObservedWorkspace,
@@ -177,7 +177,7 @@ fn group(observed: &ObservedWorkspace) -> String {
     )
 }
 
-/// Whether machines are built on it.
+/// Returns true if machines are built on it.
 fn leads(object: &WorkspaceTemplateApply) -> bool {
     let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true));
     owner.is_some_and(|owner| matches!(&*owner.kind, "CAPTCluster" | "CAPTControlPlane" | "NodeGroup"))
@@ -317,7 +317,7 @@ async fn restore(
     Ok(WorkspaceChanges { again: Some(Duration::from_millis(10)), ..WorkspaceChanges::default() })
 }
 
-/// What the destroy did, before more is said.
+/// Describes the result of the destroy, before more is said.
 fn destroyed(observed: &ObservedWorkspace) -> String {
     let last = observed.view.last.as_ref().filter(|last| last.operation == Operation::Destroy);
     match last.and_then(|last| last.plan.as_ref()) {

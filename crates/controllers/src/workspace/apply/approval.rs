@@ -52,7 +52,7 @@ fn described(observed: &ObservedWorkspace, id: &PlanId) -> String {
     }
 }
 
-/// Who wrote an annotation of an object. Asked of the API, since caches keep no managed fields.
+/// Returns the author of an annotation of an object. Asked of the API, since caches keep no managed fields.
 async fn giver(
     context: &WorkspaceContext,
     object: &WorkspaceTemplateApply,

@@ -1,4 +1,4 @@
-//! Who uses which backend: two workspaces with one state would destroy each other's infrastructure.
+//! Users of each backend: two workspaces with one state would destroy each other's infrastructure.
 //!
 //! A holder in the same namespace is believed its status. One in another namespace is not: whoever may write a status there could hold up
 //! anybody. It counts where this process resolved its inputs, or, before that, where the engine knows its workspace as built: from its own
@@ -103,7 +103,7 @@ pub async fn open_all(context: &WorkspaceContext) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the status of an instance says that it uses a backend.
+/// Returns true if the status of an instance says that it uses a backend.
 fn says(context: &WorkspaceContext, object: &WorkspaceTemplateApply, hash: &str) -> bool {
     let status = context.apply_status.current(object, object.status.as_ref());
     status.is_some_and(|status| status.backend_hash.as_deref() == Some(hash))

@@ -141,17 +141,17 @@ fn owner(observed: &ObservedWorkspace) -> OwnerReference {
     observed.object.controller_owner_ref(&()).unwrap_or_default()
 }
 
-/// Whether some instance wrote a Secret.
+/// Returns true if some instance wrote the Secret.
 pub fn is_marked(secret: &Secret) -> bool {
     secret.annotations().contains_key(OF)
 }
 
-/// Whether this instance wrote a Secret.
+/// Returns true if this instance wrote the Secret.
 pub fn is_of(secret: &Secret, instance: &Name) -> bool {
     secret.annotations().get(OF).is_some_and(|of| *of == instance.to_string())
 }
 
-/// Whether a Secret may be written: it is this instance's, or was made for it and is empty.
+/// Returns true if the Secret may be written: it is this instance's, or was made for it and is empty.
 fn is_ours(secret: &Secret, instance: &Name) -> bool {
     let is_blank = || !is_marked(secret) && secret.data.as_ref().is_none_or(BTreeMap::is_empty);
     is_of(secret, instance) || is_blank()

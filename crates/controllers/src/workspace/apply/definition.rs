@@ -1,4 +1,4 @@
-//! What a template says, in one form: its short and its long form become the same.
+//! Content of a template, in one form: its short and its long form become the same.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::prepare::Blocked;
 use crate::runtime::hex::hex;
 
-/// What a template says.
+/// Content of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// The module.
@@ -41,7 +41,7 @@ pub fn revision(template: &WorkspaceTemplate) -> String {
     hex(&Sha256::digest(&bytes)[..6])
 }
 
-/// What happens to the infrastructure of instances that are deleted.
+/// Returns the policy for the infrastructure of instances that are deleted.
 pub fn deletion_policy(template: &WorkspaceTemplate) -> DeletionPolicy {
     let spec = &template.spec.template.spec;
     if spec.permits(ManagementPolicy::Delete) { spec.deletion_policy } else { DeletionPolicy::Orphan }

@@ -1,4 +1,4 @@
-//! Which workspaces wait for which, and whether they wait in a circle.
+//! Dependencies between workspaces, and circles in them.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use crate::runtime::Name;
 use crate::runtime::cache::Key;
 
-/// What instances are found by: their template, the workspaces they wait for or take outputs from, and the backend that
+/// Returns the keys of an instance: its template, the workspaces it waits for or takes outputs from, and the backend that
 /// they use.
 pub fn index(object: &WorkspaceTemplateApply) -> Vec<Key> {
     let namespace = object.namespace().unwrap_or_default();

@@ -38,13 +38,13 @@ impl ObservedWorkspace {
         }
     }
 
-    /// What is known about drift.
+    /// Returns the drift that is known now.
     pub fn drift(&self) -> Drift {
         let last = self.view.last.as_ref().map(|last| ended(self, last));
         workspace::drift(self.drift_policy(), last.as_ref())
     }
 
-    /// What the last look for drift found.
+    /// Returns the changes that the last look for drift found.
     pub fn drifted(&self) -> &[Change] {
         self.view.last.as_ref().map_or(&[], |last| &last.drift)
     }

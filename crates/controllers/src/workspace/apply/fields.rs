@@ -1,4 +1,4 @@
-//! Where the values of variables are written, so that what is said about one names its place in a manifest.
+//! Fields that hold the values of variables, so that what is said about one names its place in a manifest.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const MOST_COMPARED: usize = 200;
 /// Names that are told one by one.
 pub const MOST_TOLD: usize = 10;
 
-/// Where the value of each variable is written.
+/// Field that holds the value, by variable.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Fields(BTreeMap<String, Field>);
 
@@ -57,12 +57,12 @@ impl Fields {
         self.0.insert(name.to_owned(), Field { place, offered });
     }
 
-    /// Where the value of a variable is written; for one without a value, where it would be.
+    /// Returns the field that holds the value of a variable; for one without a value, where it would be.
     pub fn place(&self, name: &str) -> String {
         self.0.get(name).map_or_else(|| own(name), |field| field.place.clone())
     }
 
-    /// Whether somebody means this variable and no other.
+    /// Returns true if somebody means this variable and no other.
     fn is_meant(&self, name: &str) -> bool {
         self.0.get(name).is_none_or(|field| !field.offered)
     }
@@ -84,8 +84,8 @@ pub fn named(failure: Failure, fields: &Fields) -> Failure {
     failure.given_as(|name| fields.place(name))
 }
 
-/// What is said of values that the module declares no variable for: those that its text tells, and those that the last run of the same
-/// inputs found. Nothing where there are none.
+/// Describes the values that the module declares no variable for: those that its text tells, and those that the last run of the same
+/// inputs found. None where there are none.
 pub fn undeclared(prepared: &Prepared, last: Option<&Finished>) -> Option<String> {
     let found = last.filter(|last| last.revision.as_ref() == Some(&prepared.revision));
     let found = found.into_iter().flat_map(|last| &last.undeclared);

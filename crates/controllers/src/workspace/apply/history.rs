@@ -1,4 +1,4 @@
-//! How the runs of each workspace went, as far as retries need it. What a restart forgets, the status knows.
+//! History of the runs of each workspace, as far as retries need it. What a restart forgets, the status knows.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::runtime::Name;
 
-/// How the runs of all workspaces went.
+/// History of the runs of all workspaces.
 #[derive(Debug, Default)]
 pub struct RunHistory(Mutex<HashMap<Name, Entry>>);
 
@@ -44,7 +44,7 @@ impl RunHistory {
         entry.failures
     }
 
-    /// When progress was last shown.
+    /// Returns the time at which progress was last shown.
     pub fn progress_shown(&self, name: &Name) -> Option<Timestamp> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(name).and_then(|entry| entry.progress_shown)

@@ -20,11 +20,11 @@ pub struct Import {
     pub secret: Name,
     /// The state.
     pub state: Vec<u8>,
-    /// Whether the Secret is there for this alone, and goes afterwards.
+    /// True if the Secret is there for this alone, and goes afterwards.
     pub passes: bool,
 }
 
-/// Whether a state is wanted at all.
+/// Facts that decide if a state is taken over.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedImport {
     /// Nothing was built yet.

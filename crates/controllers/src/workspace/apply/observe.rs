@@ -1,4 +1,4 @@
-//! What is known of one instance when its next step is decided.
+//! Observation of one instance, for the decision on its next step.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,10 +27,10 @@ use crate::runtime::cache::Key;
 use crate::runtime::name::{is_object_name, not_a_name};
 use crate::runtime::{Error, Looker, Name, conditions};
 
-/// How long a run may take where the object does not say.
+/// Default timeout of a run.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// What is known of one instance.
+/// Facts about one instance that its next step is decided from.
 #[derive(Clone, Debug)]
 pub struct ObservedWorkspace {
     /// The object.
@@ -41,43 +41,43 @@ pub struct ObservedWorkspace {
     pub status: Option<WorkspaceTemplateApplyStatus>,
     /// Name of the Terraform workspace.
     pub workspace_name: String,
-    /// What pauses it.
+    /// Reason why it is paused.
     pub paused: Option<String>,
-    /// Whether it is on its way out.
+    /// True if it is being deleted.
     pub deleting: bool,
-    /// Whether our finalizer is on it.
+    /// True if our finalizer is on it.
     pub finalizer: bool,
-    /// What is known of its template.
+    /// Facts about its template.
     pub template: TemplateFacts,
     /// The inputs, or what they lack.
     pub prepared: Result<Prepared, Blocked>,
-    /// What must happen before a run.
+    /// Unmet condition of the next run.
     pub gate: Option<Blocked>,
-    /// What the engine knows.
+    /// The engine's view of its workspace.
     pub view: View,
-    /// What people ask.
+    /// Requests of users.
     pub asked: Requests,
     /// A state to take over before the first run.
     pub import: Option<Import>,
-    /// Whether its status tells of an apply that nobody here knows of.
+    /// State of knowledge about an apply that its status tells of.
     pub lost: Lost,
-    /// Who decides about plans.
+    /// Approval that plans need.
     pub approval: Approval,
-    /// Whether the infrastructure outlives the object.
+    /// True if the infrastructure outlives the object.
     pub retain: bool,
     /// Workspaces that depend on it and have infrastructure: they go first.
     pub dependents: Vec<String>,
     /// Runs that failed in a row.
     pub failures: u32,
-    /// How long to wait after a failure.
+    /// Delay after a failure.
     pub backoff: Backoff,
-    /// When to look for drift.
+    /// Time of the next look for drift.
     pub next_look: Option<Timestamp>,
-    /// How long a run may take.
+    /// Timeout of a run.
     pub timeout: Duration,
 }
 
-/// What is known of an apply that a status tells of.
+/// Knowledge that is left of an apply that a status tells of.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Lost {
     /// All, or there is none.
@@ -90,7 +90,7 @@ pub enum Lost {
 }
 
 impl ObservedWorkspace {
-    /// What is done about drift.
+    /// Returns the policy for drift that was found.
     pub fn drift_policy(&self) -> DriftPolicy {
         self.object.spec.drift_detection.as_ref().map_or(DriftPolicy::Off, |drift| drift.policy)
     }
@@ -107,7 +107,7 @@ impl ObservedWorkspace {
         limit.or_else(|| self.inherits().then_some(0))
     }
 
-    /// When a run that failed is tried again.
+    /// Returns the time at which a run that failed is tried again.
     pub fn retry_at(&self, last: &Finished) -> Timestamp {
         let delay = self.backoff.steady(self.failures.max(1));
         last.ended + delay.mul_f64(1.0 + 0.2 * chance(&self.object))
@@ -199,8 +199,8 @@ pub async fn observe(
     })
 }
 
-/// What the status tells of a workspace that nobody here knows anything of: its folder is gone, or something else has applied it. It is
-/// not built a second time.
+/// Returns the failure for a workspace of which the status tells but nobody here knows anything: its folder is gone, or something else
+/// has applied it. It is not built a second time.
 async fn lost(
     context: &WorkspaceContext,
     object: &WorkspaceTemplateApply,
@@ -276,7 +276,7 @@ pub fn is_destroyed(object: &WorkspaceTemplateApply) -> bool {
     object.metadata.deletion_timestamp.is_some() && noted.is_some() && noted == object.metadata.uid.as_ref()
 }
 
-/// Whether inputs keep the state in a backend, as far as can be told before the module is fetched.
+/// Returns true if inputs keep the state in a backend, as far as can be told before the module is fetched.
 pub(super) fn in_backend(prepared: &Result<Prepared, Blocked>) -> bool {
     prepared.as_ref().is_ok_and(|prepared| prepared.inputs.place() != Place::Here)
 }
@@ -286,7 +286,7 @@ fn failures(status: Option<&WorkspaceTemplateApplyStatus>) -> u32 {
     status.and_then(|status| u32::try_from(status.consecutive_failures?).ok()).unwrap_or_default()
 }
 
-/// What pauses an object.
+/// Returns the reason why an object is paused, if it is.
 fn paused(object: &WorkspaceTemplateApply) -> Option<String> {
     if object.spec.paused {
         return Some("spec.paused is true".into());
@@ -295,7 +295,7 @@ fn paused(object: &WorkspaceTemplateApply) -> Option<String> {
     annotated.then(|| format!("the annotation {} is set", annotations::PAUSED))
 }
 
-/// Whether the template leaves infrastructure behind; what it said last counts when it is gone.
+/// Returns true if the template leaves infrastructure behind; what it said last counts when it is gone.
 fn orphans(object: &WorkspaceTemplateApply, template: &TemplateFacts) -> bool {
     match template.deletion_policy {
         Some(policy) => policy == DeletionPolicy::Orphan,
@@ -364,7 +364,7 @@ fn circle(context: &WorkspaceContext, name: &Name) -> Option<Blocked> {
     Some(Blocked::terminal(reasons::DEPENDENCY_CYCLE, message))
 }
 
-/// What must happen before a run.
+/// Returns the unmet condition of a run, if there is one.
 async fn gate(
     context: &WorkspaceContext,
     looker: &mut Looker,
@@ -441,7 +441,7 @@ async fn dependents(
     Ok(standing)
 }
 
-/// When to look for drift: an interval after the last run, each workspace at a moment of its own.
+/// Returns the time of the next look for drift: an interval after the last run, each workspace at a moment of its own.
 fn next_look(object: &WorkspaceTemplateApply, view: &View) -> Option<Timestamp> {
     let drift = object.spec.drift_detection.as_ref().filter(|drift| drift.policy != DriftPolicy::Off)?;
     let interval = duration(&drift.interval)?;

@@ -1,4 +1,4 @@
-//! Where the state of an instance is: which backend, and which Terraform workspace in it.
+//! Place of an instance's state: the backend, and the Terraform workspace in it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::prepare::{Blocked, KnownInstance};
 use super::values::{Read, Reader};
 use crate::runtime::Name;
 
-/// Where the state is. One backend block serves many workspaces, so it must tell them apart.
+/// Returns the backend that holds the state. One backend block serves many workspaces, so it must tell them apart.
 pub fn backend(
     config: &WorkspaceProviderConfig,
     namespace: &str,
@@ -113,7 +113,7 @@ pub fn selected(
     (configured || foreign()).then_some(own)
 }
 
-/// Whether a text names a backend that is the same for every instance, and keeps several states.
+/// Returns true if a text names a backend that is the same for every instance, and keeps several states.
 fn is_shared(text: &str, format: Format, known: &BTreeMap<String, String>) -> bool {
     let of = |name: &str| {
         let mut known = known.clone();

@@ -42,7 +42,7 @@ pub struct Prepared {
     pub declared: Vec<String>,
     /// Variables that it need not declare.
     pub optional: Vec<String>,
-    /// Where the inputs are written.
+    /// Fields that hold the inputs.
     pub fields: Fields,
     /// Secret for the outputs.
     pub connection: Option<Writable<Secret>>,
@@ -57,23 +57,23 @@ impl From<Refused> for Blocked {
     }
 }
 
-/// What is known of the template, whether or not the inputs are complete.
+/// Facts about the template, whether or not the inputs are complete.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TemplateFacts {
     /// Its content hash.
     pub revision: Option<String>,
-    /// What it says about deletion; nothing where it is gone.
+    /// Its deletion policy; none where it is gone.
     pub deletion_policy: Option<DeletionPolicy>,
 }
 
-/// What is known of an instance before its inputs are resolved.
+/// Facts about an instance before its inputs are resolved.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownInstance<'a> {
     /// Name of its workspace.
     pub workspace_name: &'a str,
-    /// What the engine knows.
+    /// The engine's view of its workspace.
     pub view: &'a View,
-    /// Whether something else has applied it.
+    /// True if something else has applied it.
     pub applied_elsewhere: bool,
 }
 
@@ -209,7 +209,7 @@ async fn resolve(
     }))
 }
 
-/// What `${key}` stands for. Never a secret: the text of a module is shown and shared.
+/// Returns the values that `${key}` stands for. Never a secret: the text of a module is shown and shared.
 fn substitutes(
     variables: &BTreeMap<String, Variable>,
     offered: &BTreeMap<String, Variable>,
@@ -275,7 +275,7 @@ fn substituted(module: &Module, known: &BTreeMap<String, String>) -> Module {
     }
 }
 
-/// What the module declares, where its text is at hand and can be read; Terraform itself names its mistakes.
+/// Returns the variables that the module declares, where its text is at hand and can be read; Terraform itself names its mistakes.
 fn declared(module: &Module) -> Option<Declared> {
     match module {
         Module::Inline { text, format } => module::declared(text, *format).ok(),
@@ -402,7 +402,7 @@ async fn provide_credential(
     Ok(Ok(()))
 }
 
-/// Which program a provider config asks for.
+/// Returns the program that a provider config asks for.
 pub fn choice(config: &WorkspaceProviderConfig) -> Choice {
     let name = match config.spec.binary.name {
         BinaryName::Auto => inputs::BinaryName::Auto,

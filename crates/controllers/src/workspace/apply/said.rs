@@ -1,4 +1,4 @@
-//! What the module of an instance's template itself returned.
+//! Outputs that the module of an instance's template itself returned.
 
 use capt_api::workspace::WorkspaceTemplateApply;
 use capt_terraform::state::Outputs;

@@ -24,9 +24,9 @@ use crate::runtime::{Error, Looker, Name, Readable, Referrer, conditions};
 
 /// Reads values for one instance, and notes what it reads.
 pub struct Reader<'a> {
-    /// Where to read.
+    /// Context that is read from.
     pub context: &'a WorkspaceContext,
-    /// Where to note it.
+    /// Looker that notes what is read.
     pub looker: &'a mut Looker,
     /// Namespace of the instance.
     pub namespace: &'a str,
@@ -260,7 +260,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether the value of a key is to be hidden: whoever may write a Secret may say that it need not be.
+/// Returns true if the value of a key is to be hidden: whoever may write a Secret may say that it need not be.
 fn is_secret(secret: &Secret, key: &str) -> bool {
     let open = secret.metadata.annotations.as_ref().and_then(|notes| notes.get(annotations::NOT_SECRET));
     !open.is_some_and(|list| list.split(',').any(|open| open.trim() == key))
@@ -275,7 +275,7 @@ struct Source {
 }
 
 impl Source {
-    /// What feeds which variable; without a map each feeds the variable of its name.
+    /// Maps values to variables; without a map each feeds the variable of its name.
     fn mapped(
         mut self,
         map: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Which value a variable gets where the template, other objects, the instance and its owner give one.
+//! Precedence of values for a variable where the template, other objects, the instance and its owner give one.
 //!
 //! ```text
 //! what an owner passes by default < template < variablesFrom < variables of the instance
@@ -40,7 +40,7 @@ pub struct Unfilled {
     pub near: Option<String>,
 }
 
-/// What the instance gives.
+/// Values that the instance gives.
 #[derive(Clone, Copy)]
 pub struct Given<'a> {
     /// From other objects.
@@ -101,8 +101,9 @@ pub fn defaults(object: &WorkspaceTemplateApply) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether the API would take it as the name of a variable. What `${key}` stands for is what `spec.variables` takes: another one, as
-/// ConfigMaps and maps may have them, would be spelled like an expression of the template (`a.b.id`), which is not the instance's to change.
+/// Returns true if the API would take it as the name of a variable. What `${key}` stands for is what `spec.variables` takes: another
+/// one, as ConfigMaps and maps may have them, would be spelled like an expression of the template (`a.b.id`), which is not the
+/// instance's to change.
 pub fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
@@ -113,7 +114,7 @@ pub fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Whether any value of a template names a key.
+/// Returns true if any value of a template names a key.
 pub fn names(template: &BTreeMap<String, Value>, key: &str) -> bool {
     let key = format!("${{{key}}}");
     template.values().any(|value| value.to_string().contains(&key))

@@ -22,20 +22,20 @@ use crate::runtime::hex::hex;
 
 /// A Secret holds 1 MiB at most.
 const CHUNK: usize = 768 * 1024;
-/// How often a write or read that met another one is tried again.
+/// Number of times that a write or read that met another one is tried.
 const TRIES: usize = 5;
 /// Label that ties chunks to their head.
 const OF: &str = "infrastructure.cluster.x-k8s.io/state-of";
 /// Makes `clusterctl move` take the Secret along.
 const MOVE: &str = "clusterctl.cluster.x-k8s.io/move";
 
-/// What a head says about its chunks.
+/// Header of the chunks, in the first Secret.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Head {
     /// Counts the writes.
     pub generation: u64,
-    /// How many chunks, the one in the head included.
+    /// Number of chunks, the one in the head included.
     pub chunks: usize,
     /// Of all chunks together.
     pub sha256: String,
@@ -166,7 +166,7 @@ impl ChunkedSecret {
         Err(StateBackendError::Failed(format!("Secret {} changes all the time", self.head)))
     }
 
-    /// What is wrong with it, as an error.
+    /// Returns the error for a Secret that is damaged.
     pub fn damaged(&self, problem: &str) -> StateBackendError {
         StateBackendError::Damaged(format!(
             "Secret {} {problem}: nothing is run until it is back; restore the Secret, or delete it and give the state with `capt \
@@ -314,7 +314,7 @@ impl ChunkedSecret {
     }
 }
 
-/// What a Secret says about its chunks.
+/// Reads the header of the chunks from a Secret.
 fn head_in(secret: &Secret) -> Option<Head> {
     let ByteString(bytes) = secret.data.as_ref()?.get("head")?;
     serde_json::from_slice(bytes).ok()

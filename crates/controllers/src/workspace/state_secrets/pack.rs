@@ -1,4 +1,4 @@
-//! What Secrets keep of a workspace, in one piece, compressed: lengths of record and inputs, record, sealed inputs, state.
+//! Packed form of a workspace in Secrets, in one piece, compressed: lengths of record and inputs, record, sealed inputs, state.
 //!
 //! Pieces of older versions have one length less, and inputs that are not sealed: anybody can have written those, so they are not taken.
 //!

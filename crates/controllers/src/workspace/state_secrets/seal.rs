@@ -24,7 +24,7 @@ const TYPE: &str = "infrastructure.cluster.x-k8s.io/state-key";
 const KEY: &str = "key";
 const KEY_BYTES: usize = 32;
 
-/// Where the key is.
+/// Reader of the key that seals inputs, from its Secret.
 pub struct Keyring {
     secrets: Api<Secret>,
     namespace: String,

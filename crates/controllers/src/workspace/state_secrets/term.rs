@@ -18,7 +18,7 @@ pub struct Term {
     holder: Holder,
 }
 
-/// What is known of the holder beside that.
+/// Knowledge of the holder beside that.
 enum Holder {
     /// Nothing: numbers decide.
     Unknown,
@@ -85,7 +85,8 @@ impl Term {
         })
     }
 
-    /// How long the run of a head can still be under way, so long after this term began. One of this term is not waited for.
+    /// Returns the time for which the run of a head can still be under way, so long after this term began. One of this term is not waited
+    /// for.
     pub fn ends_within(&self, head: &Head, run: &Run, since: Duration) -> Duration {
         if self.wrote(head) { Duration::ZERO } else { Duration::from_secs(run.seconds).saturating_sub(since) }
     }

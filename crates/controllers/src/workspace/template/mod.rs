@@ -19,7 +19,7 @@ use crate::runtime::{Error, Name};
 /// Users that a message names one by one.
 const NAMED: usize = 5;
 
-/// How many pauses lie between two looks: that many users are one more or one less is not worth a write each time.
+/// Returns the number of pauses between two looks: that many users are one more or one less is not worth a write each time.
 pub fn pauses(object: &WorkspaceTemplate) -> u32 {
     let users = object.status.as_ref().and_then(|status| status.used_by).unwrap_or_default();
     (users.unsigned_abs() / 100).clamp(1, 10)

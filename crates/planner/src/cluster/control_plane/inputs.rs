@@ -1,4 +1,4 @@
-//! What a control plane's module is told, and whence.
+//! Variables of a control plane's module, and their sources.
 
 use capt_api::cluster::{CAPTCluster, CAPTControlPlaneSpec, EndpointAccess};
 use capt_api::conditions::types;
@@ -23,7 +23,7 @@ pub enum Network {
     Ready(NetworkFacts),
 }
 
-/// What a control plane takes from its network.
+/// Outputs of a network that its control plane uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetworkFacts {
     /// Its region.
@@ -90,7 +90,7 @@ pub fn region(observed: &ControlPlaneObservation<'_>) -> Result<Option<String>, 
 /// Variables that a control plane passes only where these fields are set: its network, or the Cluster, may give them too.
 pub const FIELDS: Fields = &[("region", "spec.controlPlaneConfig.region")];
 
-/// What a control plane's module is told though nobody has asked for it. An API that fills in defaults keeps no trace of who has.
+/// Variables that the module is passed though nobody has asked for them. An API that fills in defaults keeps no trace of who has.
 pub fn defaults(spec: &CAPTControlPlaneSpec) -> Vec<&'static str> {
     let (access, usual) = (&spec.control_plane_config.endpoint_access, EndpointAccess::default());
     let by_default = [
@@ -103,7 +103,7 @@ pub fn defaults(spec: &CAPTControlPlaneSpec) -> Vec<&'static str> {
     by_default.into_iter().filter_map(|(name, default)| default.then_some(name)).collect()
 }
 
-/// What a control plane's module is told: what its network's module returned, and over that what the spec says.
+/// Returns the variables of a control plane's module: the outputs of its network's module, and over them the fields of the spec.
 pub fn variables(observed: &ControlPlaneObservation<'_>) -> Variables {
     let spec = &observed.object.spec;
     let mut all = match &observed.network {

@@ -51,7 +51,7 @@ pub fn status(
     new
 }
 
-/// How a message begins of what was built before.
+/// Beginning of a message about a control plane that was built before.
 const STOOD: &str = "it was applied before";
 
 /// RemoteConnectionProbe: what was seen when it was asked, and nothing else. Until somebody has asked again, what was seen before.

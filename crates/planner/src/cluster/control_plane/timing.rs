@@ -1,4 +1,4 @@
-//! What takes too long. Waiting has begun when the condition that speaks of it took its status; what is late is still
+//! Timeouts. Waiting has begun when the condition that speaks of it took its status; what is late is still
 //! taken when it arrives.
 
 use capt_api::cluster::CAPTControlPlane;
@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::super::since;
 use super::{ControlPlaneObservation, ControlPlaneState};
 
-/// What is waited for: the condition that tells since when, its status meanwhile, and how many minutes.
+/// Returns the condition that tells since when something is awaited, its status meanwhile, and the timeout in minutes.
 fn wait(object: &CAPTControlPlane, what: Wait) -> (&'static str, &'static str, i32) {
     let limits = &object.spec.control_plane_config.timeouts;
     match what {
@@ -58,7 +58,7 @@ pub fn secrets_late(observed: &ControlPlaneObservation<'_>, now: Timestamp) -> b
     late(observed, Wait::Secrets, now)
 }
 
-/// When something will be late: somebody must look then.
+/// Returns the time at which the awaited thing will be late: somebody must look then.
 pub fn wake(
     object: &CAPTControlPlane,
     state: &ControlPlaneState,

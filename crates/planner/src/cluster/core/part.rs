@@ -41,7 +41,7 @@ impl ClusterPart {
 /// Content of a condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReportedCondition {
-    /// Whether it is so.
+    /// Status of the condition.
     pub truth: Truth,
     /// Why, as one word.
     pub reason: String,

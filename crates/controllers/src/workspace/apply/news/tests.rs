@@ -1,4 +1,4 @@
-//! What is told, report after report, as an operator reads it in the events.
+//! Events that are told, report after report, as an operator reads them.
 
 use capt_planner::workspace::Approved;
 use capt_terraform::order::{PlanId, RunId};

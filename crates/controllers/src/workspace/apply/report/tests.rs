@@ -4,7 +4,7 @@ use capt_terraform::view::Phase;
 use super::super::fixture::{at, decided, drifting, observed, running, with};
 use super::*;
 
-/// What a status said of conditions, by type and truth.
+/// Builds a status with these conditions, by type and truth.
 fn told(conditions: &[(&str, &str)]) -> WorkspaceTemplateApplyStatus {
     let condition = |(kind, truth): &(&str, &str)| serde_json::json!({"type": kind, "status": truth, "reason": kind, "message": "", "lastTransitionTime": at(900)});
     let conditions: Vec<_> = conditions.iter().map(condition).collect();
