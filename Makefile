@@ -13,7 +13,7 @@ PREFIX ?= $(HOME)/.local
 .PHONY: help build install demo test lint e2e attack soak bench fuzz crds docs fmt peers tools
 
 help: ## List the verbs
-	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 build: ## Build the capt binary
 	$(CARGO) build --locked --release -p capt
@@ -56,11 +56,18 @@ lint: ## Check formatting, lints, dependencies and generated files
 
 ON_KUBE := rules kubectl workspaces machines clusters clusters_core beside_core scale rollout_live commands differential edge describe \
   record stream typed mismatch versions rights binaries engine sandbox model
-e2e: peers moto ## Run the tests that need a real kube-apiserver
+e2e: peers aws-double ## Run the tests that need a real kube-apiserver, and those of the AWS double
 	$(call telling_skips,export CAPT_E2E=1; \
 	  CAPT_CRASH_ROUNDS=200 CAPT_KILL_ROUNDS=100 CAPT_MODEL=large $(CARGO) test $(TEST_FLAGS) --lib $(ON_KUBE:%=--test %) && \
 	  STREAM_SEED=2000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream && \
 	  STREAM_SEED=3000 STREAM_REQUESTS=2500 $(CARGO) test $(TEST_FLAGS) --test stream)
+
+# With the AWS provider, where Terraform and a mirror that has it are found.
+.PHONY: aws-double
+aws-double: moto ## Test the AWS double of e2e/aws
+	@cache="$${CAPT_CACHE_DIR:-$${XDG_CACHE_HOME:-$$HOME/.cache}/capt}"; \
+	if [[ -x $$cache/moto/bin/python ]]; then "$$cache/moto/bin/python" -m unittest discover -s e2e/aws; \
+	else echo "moto is not installed in the cache: the AWS double is not tested"; fi
 
 attack: ## Attack runs, tenants, the API and damaged folders (docs/security.md), in the long form
 	CAPT_ATTACK=long $(CARGO) test $(TEST_FLAGS) --test attack

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! capt-state-NAME   head: which chunks count, their checksum, who wrote them; and the first chunk
-//! capt-chunk-…-N    further chunks, written before the head that names them, removed after (`drawer.rs`)
+//! capt-chunk-…-N    further chunks, written before the head that names them, removed after (`chunked_secret.rs`)
 //! ```
 //! The inputs among it are sealed (`seal.rs`).
 //!
