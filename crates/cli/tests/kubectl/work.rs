@@ -10,7 +10,7 @@ pub fn a_day_of_work(kubectl: &Kubectl) {
     // A kube-apiserver describes what a definition defines, and lists it, some time after it serves it.
     kubectl.until(
         &["explain", "captmachinedeployment.spec.strategy.rollingUpdate.maxUnavailable"],
-        |explained| explained.contains("How many machines may be missing"),
+        |explained| explained.contains("Maximum number of machines that may be unavailable"),
     );
     kubectl.until(&["api-resources", "--categories=capt", "-o", "name"], |kinds| kinds.lines().count() == 13);
 
