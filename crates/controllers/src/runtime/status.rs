@@ -93,17 +93,25 @@ where
             return Ok(Some(left));
         }
         let api: Api<Brief<K>> = Api::namespaced(client.clone(), &name.namespace);
+        let attempt = || format!("write the status of {} {name}", K::kind(&()));
+        // An object of the same name that was created meanwhile is not meant, and a write of a status does not look at the uid. While the
+        // cache still shows one that is gone, only the API tells.
+        if object.meta().deletion_timestamp.is_some() {
+            let found = tokio::time::timeout(PATIENCE, api.get_metadata_opt(&name.name)).await;
+            let found = found.map_err(|_| Error::Slow(attempt()))?.map_err(Error::api(attempt()))?;
+            if found.and_then(|found| found.metadata.uid) != object.uid() {
+                return Ok(None);
+            }
+        }
         let patch = json!({
             "apiVersion": K::api_version(&()),
             "kind": K::kind(&()),
-            // An object of the same name that was created meanwhile is not meant.
-            "metadata": {"name": name.name, "uid": object.uid()},
+            "metadata": {"name": name.name},
             "status": status,
         });
         let params = PatchParams::apply(self.manager).force();
         let patch = Patch::Apply(&patch);
         let write = api.patch_status(&name.name, &params, &patch);
-        let attempt = || format!("write the status of {} {name}", K::kind(&()));
         let answer = tokio::time::timeout(PATIENCE, write).await.map_err(|_| Error::Slow(attempt()))?;
         let stored = answer.map_err(Error::api(attempt()))?;
         let written = Written { version: version(&stored), status };

@@ -21,6 +21,7 @@ mod lease;
 mod namespaces;
 mod probes;
 mod references;
+mod successor;
 mod surface;
 mod tokens;
 
