@@ -44,7 +44,7 @@ pub(crate) struct Environment {
     pub roots: Roots,
 }
 
-/// What a process does to paths that inputs name.
+/// Use that a process makes of the paths that inputs name.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Use {
     /// It reads the module from where it is. All others have a copy.

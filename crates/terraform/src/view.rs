@@ -97,7 +97,7 @@ pub struct Running {
     pub progress: Progress,
     /// Time of the order, then of the start of its first process.
     pub since: Timestamp,
-    /// What it waits for at the place where its state is kept.
+    /// Reason that it waits for the state backend.
     pub waits_for: Option<String>,
 }
 

@@ -49,7 +49,7 @@ pub(super) struct RequestRecord {
     /// What its body takes of the room for bodies: an answer is about as large, and there until it is read. Then what a larger
     /// answer takes.
     room: Vec<BudgetShare>,
-    /// What a question that anybody may ask takes of its connection.
+    /// Permit of its connection, for a request that needs no credentials.
     probe: Option<OwnedSemaphorePermit>,
 }
 

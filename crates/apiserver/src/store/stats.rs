@@ -88,7 +88,7 @@ pub(crate) struct Readings {
     pub(crate) group_writes: Histogram,
     pub(crate) failed_commits: u64,
     pub(crate) read_only: Option<Arc<str>>,
-    /// When the newest commit found no room, and why, where it did.
+    /// Time and reason of the newest commit, if it found no room.
     pub(crate) full: Option<(Instant, Arc<str>)>,
 }
 

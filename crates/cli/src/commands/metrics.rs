@@ -66,7 +66,7 @@ pub struct Process {
     running: OnceLock<Running>,
 }
 
-/// What there is once the Lease is held.
+/// State of a process that holds the Lease.
 struct Running {
     caches: Vec<FirstList>,
     metrics: Arc<Metrics>,

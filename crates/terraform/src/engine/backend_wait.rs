@@ -20,7 +20,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(5);
 /// How long a process that is to start waits: as long as a controller goes on without its API.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// When the state backend is needed.
+/// Moment at which a run needs its state backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
     /// Before a process starts: nothing was done yet, and the run can fail.

@@ -68,7 +68,7 @@ impl Options {
         }
     }
 
-    /// What of the host inputs may name.
+    /// Paths of the host that inputs may name.
     pub(crate) fn roots(&self) -> Roots {
         let never = self.refuse_paths.iter().chain([&self.folder]);
         Roots { allowed: self.allow_paths.clone(), never: never.cloned().collect() }

@@ -240,7 +240,7 @@ pub fn environment(name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Whether a run may have an environment variable of that value; else why not.
+/// Checks that a run may have an environment variable of that value; the error is the reason.
 pub fn environment_value(value: &str) -> Result<(), &'static str> {
     // It would end there, and no process can be started with it.
     if value.contains('\0') { Err("its value has a NUL character") } else { Ok(()) }

@@ -76,7 +76,7 @@ pub(crate) fn source_kind(source: &str) -> ModuleSourceKind {
     }
 }
 
-/// Whether a text can be shown as it is.
+/// Returns true if a text can be shown as it is.
 fn is_plain(text: &str) -> bool {
     one_line(text, usize::MAX) == text
 }
@@ -95,7 +95,7 @@ pub(crate) struct Roots {
 }
 
 impl Roots {
-    /// Where a path leads, without links, if it may be named.
+    /// Resolves the links of a path, if it may be named.
     fn real(&self, path: &Path) -> Option<PathBuf> {
         // What steers terminals is no path that anybody means.
         let path = path.to_str().filter(|text| is_plain(text)).map(Path::new).and_then(resolved)?;
@@ -134,12 +134,12 @@ impl Inputs {
         }
     }
 
-    /// Where the module's folder or repository is, links followed.
+    /// Path of the module's folder or repository, with links resolved.
     pub(crate) fn real_source(&self, roots: &Roots) -> Result<Option<PathBuf>, Failure> {
         self.host_source()?.map(|path| roots.real_of("module source", &path)).transpose()
     }
 
-    /// Where the plugin mirror is, links followed.
+    /// Path of the plugin mirror, with links resolved.
     pub(crate) fn real_mirror(&self, roots: &Roots) -> Result<Option<PathBuf>, Failure> {
         let mirror = self.plugins.mirror.as_ref();
         mirror.map(|path| roots.real_of("plugins.mirror", path)).transpose()

@@ -43,7 +43,7 @@ impl Process {
     }
 }
 
-/// What the engine counts, read at each scrape.
+/// Metrics of the engine, read at each scrape.
 struct EngineCollector(Engine);
 
 impl fmt::Debug for EngineCollector {

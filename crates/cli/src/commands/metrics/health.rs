@@ -41,7 +41,7 @@ enum Check {
     Storage,
 }
 
-/// What a check found: a remark where there is one, or why it failed.
+/// Result of a check: a remark, if there is one, or the reason that it failed.
 type Outcome = Result<Option<String>, String>;
 
 impl Probe {

@@ -18,9 +18,9 @@ use tokio::time::{sleep, timeout};
 
 /// Connections at a time: a few scrapers and probes. More of them wait in the kernel's queue.
 const CONNECTIONS: usize = 32;
-/// How long a client may take to send its request's head: scrapers and probes send it at once.
+/// Time limit of a client to send the head of its request: scrapers and probes send it at once.
 const HEAD: Duration = Duration::from_secs(5);
-/// How long all of a connection may take.
+/// Time limit of a whole connection.
 const CONNECTION: Duration = Duration::from_secs(30);
 /// Largest head of a request.
 const HEAD_BYTES: usize = 16 << 10;

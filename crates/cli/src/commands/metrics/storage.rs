@@ -1,4 +1,4 @@
-//! Whether what this process has to write can be written.
+//! Check of the storage that this process has to write to.
 
 use std::fs::{File, remove_file};
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// How long the disk may take.
+/// Time limit of the disk.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What is written: a block, since a disk that is full may have room in the last block of a file.
 const BLOCK: [u8; 4096] = [0; 4096];

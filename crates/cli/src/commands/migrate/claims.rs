@@ -1,4 +1,4 @@
-//! Which instance a Workspace of Crossplane is of. Pure.
+//! Claims of instances on Workspaces of Crossplane. Pure.
 //!
 //! A Workspace has no namespace, and the Go version wrote nothing into it that names its instance: it only called it like that, without
 //! `-apply`, in earlier versions with `-workspace` behind it. Whoever may create objects in some namespace can choose such a name, and
@@ -57,7 +57,7 @@ impl Claims {
         self.0.get(workspace).is_none_or(|all| all.len() == 1)
     }
 
-    /// What a person has to decide.
+    /// Decisions that are left to a user.
     pub fn conflicts(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter(|(_, all)| all.len() > 1).map(|(workspace, all)| {
             let all: Vec<&str> = all.iter().map(String::as_str).collect();

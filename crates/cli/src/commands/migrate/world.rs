@@ -44,7 +44,7 @@ pub struct MigrationPlan {
     pub steps: Vec<Step>,
     /// Notes for the user.
     pub notes: Vec<String>,
-    /// What a person has to decide.
+    /// Decisions that are left to a user.
     pub conflicts: Vec<String>,
 }
 
